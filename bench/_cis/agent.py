@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import uvloop
 
 from bench._harness.lifeline import tell_parent, until_abandoned
-from bridge.agents.attached.messages import Push, Registered, Said, Task
-from bridge.agents.attached.runner_connection import AgentConnection, Place, connect
+from bridge.agents.attached.messages import Push, RegisterResponse, Task, TaskCallResponse
+from bridge.agents.attached.runner_connection import AgentConnection, AgentEndpoint, connect
 
 
 @dataclass(frozen=True)
@@ -52,19 +52,19 @@ class Echo:
             group.create_task(connection.listen())
             self._give = lambda task: group.create_task(self._answer(connection, task))
             said = {"session": self._session, "parallel": parallel, "queue": 10_000}
-            await connection.call("register", said, Registered)
+            await connection.call("register", said, RegisterResponse)
             tell_parent(ready=True)
 
     async def _answer(self, connection: AgentConnection, task: Task) -> None:
         """To answer begins a task too: nothing else is said."""
         said = {"session": self._session, "attempt": task.attempt, "output": task.prompt}
-        await connection.call("finish", said, Said, task.work_id)
+        await connection.call("finish", said, TaskCallResponse, task.work_id)
 
 
 async def run(settings: Settings) -> None:
     """Until the benchmark wants no more."""
     tls = ssl.create_default_context(cafile=settings.authority)
-    place = Place(settings.url, settings.agent_id, settings.token, tls)
+    place = AgentEndpoint(settings.url, settings.agent_id, settings.token, tls)
     echo = Echo()
     async with connect(place, echo.pushed) as connection:
         working = asyncio.create_task(echo.work(connection, settings.parallel))

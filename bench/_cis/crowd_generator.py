@@ -22,7 +22,7 @@ from bench._federation.played_room import PlayedRoom
 from bench._federation.played_server import PlayedServer, now_ms
 from bench._harness.lifeline import lines_from_parent, tell_parent
 from bridge.agents.agent import AgentStatus
-from bridge.agents.news import NodeHeartbeat
+from bridge.agents.updates import NodeHeartbeat
 from bridge.connectors.cis import heartbeats
 from bridge.connectors.cis.protocol import content
 from bridge.connectors.cis.protocol import event_fields as timestamps

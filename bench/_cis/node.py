@@ -34,7 +34,7 @@ class Told:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._table = node.core.core.table
-        self._requester = Requester(node.config.server_name, node.core.core.desk, node.core.replies)
+        self._requester = Requester(node.config.server_name, node.core.core.tasks, node.core.replies)
 
     async def answer(self, command: dict[str, Any]) -> dict[str, Any]:
         """Do what a line asks for."""

@@ -22,9 +22,9 @@ class Requester:
     """It asks as the command line does. A task is asked for when it is given to the desk, and answered when
     the reply of its protocol is told so: by then the answer is in the database."""
 
-    def __init__(self, node_id: str, desk: TaskService, replies: OperatorReply) -> None:
+    def __init__(self, node_id: str, tasks: TaskService, replies: OperatorReply) -> None:
         self._node_id = node_id
-        self._desk = desk
+        self._tasks = tasks
         self._replies = replies
         self._run = secrets.token_hex(4)
         self._numbers = itertools.count()
@@ -48,7 +48,7 @@ class Requester:
             for asker in range(at_once):
                 group.create_task(keep_asking(asker))
         took = perf_counter() - began
-        failed = await self._desk.search(agent=target, states=FAILURES, limit=1)
+        failed = await self._tasks.search(agent=target, states=FAILURES, limit=1)
         assert not failed, f"a task has failed: {failed[0].answer}"
         return {"first": first, "durations": durations, "seconds": took}
 
@@ -65,7 +65,7 @@ class Requester:
         )
         began = perf_counter()
         with self._replies.listening(key) as answered:
-            submitted = await self._desk.submit(request)
+            submitted = await self._tasks.submit(request)
             assert submitted.refusal is None, f"the node refuses: {submitted.refusal}"
             async with asyncio.timeout(TIMEOUT):
                 await answered.wait()

@@ -1,12 +1,10 @@
-"""What is known of an agent, and of the node on which it lives. Times are milliseconds since 1970.
+"""Agents and nodes as the routing table knows them, the states of an agent, and capabilities.
 
-What an agent is doing, and the steps from one to the other.
+Times are milliseconds since 1970. The states follow agent federation 1.0.0, appendix A. Its picture leaves
+the target of `recover` open; here a recovered agent is idle. Agents of this node follow the transition table.
+For other agents the status that their node reports is accepted, even if it skips a step.
 
-Agent federation 1.0.0, appendix A. Its picture leaves `recover` hanging between Error and Shutdown: here an
-agent that recovers is idle again. The agents of this node are held to the table. Of agents elsewhere their
-nodes' word is taken, even if it skips a step.
-
-What agents say they can do: names such as `coding`, or `runtime:kimi`.
+Capabilities are names such as `coding` or `runtime:kimi` that an agent declares.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -20,9 +18,9 @@ from federation.matrix.globs import Glob
 
 class AgentStatus(StrEnum):
     INITIAL = "initial"
-    """Not registered yet. It is never sent."""
+    """Not registered yet. This status is never sent."""
     RUNNING = "running"
-    """Nobody gets here by the table: an agent may say it of itself, and counts as idle."""
+    """No transition leads here. An agent may report it, and then counts as idle."""
     IDLE = "idle"
     BUSY = "busy"
     ERROR = "error"
@@ -30,27 +28,27 @@ class AgentStatus(StrEnum):
 
     @property
     def is_available(self) -> bool:
-        """Whether it would begin with a task at once."""
+        """Whether the agent would start a task at once."""
         return self in _AVAILABLE
 
 
 class StatusInput(StrEnum):
     REGISTER = "register"
     START = "start"
-    """Of a task."""
+    """A task has started."""
     COMPLETE = "complete"
-    """A task has ended, however."""
+    """The agent's last task has ended, with any outcome."""
     ERROR = "error"
-    """It is the agent that failed, not what it was given to do."""
+    """The agent failed, as opposed to its task."""
     RECOVER = "recover"
     SHUTDOWN = "shutdown"
 
 
 _AVAILABLE: Final = frozenset({AgentStatus.RUNNING, AgentStatus.IDLE})
 WIRE_STATUSES: Final = frozenset(AgentStatus) - {AgentStatus.INITIAL}
-"""What may be said of an agent."""
+"""The statuses that may be sent."""
 
-# What is not in it does not happen to an agent of this node.
+# A step that is not in the table does not happen to an agent of this node.
 TRANSITIONS: Final[Mapping[tuple[AgentStatus, StatusInput], AgentStatus]] = {
     (AgentStatus.INITIAL, StatusInput.REGISTER): AgentStatus.IDLE,
     (AgentStatus.INITIAL, StatusInput.SHUTDOWN): AgentStatus.SHUTDOWN,
@@ -68,52 +66,55 @@ TRANSITIONS: Final[Mapping[tuple[AgentStatus, StatusInput], AgentStatus]] = {
 
 
 def next_status(status: AgentStatus, message: StatusInput) -> AgentStatus | None:
-    """None where the table has no such step: the status stays, and whoever asked for it is told."""
+    """None if the table has no such step; the status then stays."""
     return TRANSITIONS.get((status, message))
 
 
-def read_status(text: object) -> AgentStatus | None:
-    """A status as it is said of an agent; None for anything else, `initial` included."""
+def parse_status(text: object) -> AgentStatus | None:
+    """Parse a status as sent; None for anything else, `initial` included."""
     if not isinstance(text, str) or text not in WIRE_STATUSES:
         return None
     return AgentStatus(text)
 
 
-MOST: Final = 64
-LONGEST: Final = 128
-"""Characters of one name."""
+MAX_CAPABILITIES: Final = 64
+MAX_CAPABILITY_LENGTH: Final = 128
+"""Characters of one capability."""
 
 Capabilities = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class NoCapabilities:
-    """What was said is none, and why."""
+class InvalidCapabilities:
+    """The value is not a list of capabilities; `reason` says why."""
 
     reason: str
 
 
-def read_capabilities(said: object) -> Capabilities | NoCapabilities:
-    """Each once, in their order. A name is compared as it is written, but for upper and lower case."""
+def parse_capabilities(said: object) -> Capabilities | InvalidCapabilities:
+    """Parse capabilities, without duplicates and in their order. Names are compared without regard to
+    case."""
     if not isinstance(said, list | tuple):
-        return NoCapabilities("capabilities are a list of names")
-    if len(said) > MOST:
-        return NoCapabilities(f"an agent has at most {MOST} capabilities")
+        return InvalidCapabilities("capabilities are a list of names")
+    if len(said) > MAX_CAPABILITIES:
+        return InvalidCapabilities(f"an agent has at most {MAX_CAPABILITIES} capabilities")
     names: dict[str, str] = {}
     for name in said:
         if not isinstance(name, str):
-            return NoCapabilities("the name of a capability is a string")
-        if not 0 < len(name) <= LONGEST:
-            return NoCapabilities(f"the name of a capability has 1 to {LONGEST} characters")
+            return InvalidCapabilities("the name of a capability is a string")
+        if not 0 < len(name) <= MAX_CAPABILITY_LENGTH:
+            return InvalidCapabilities(
+                f"the name of a capability has 1 to {MAX_CAPABILITY_LENGTH} characters"
+            )
         if not name.isprintable() or name != name.strip():
-            return NoCapabilities("the name of a capability is printable, without space around it")
+            return InvalidCapabilities("the name of a capability is printable, without space around it")
         names.setdefault(name.casefold(), name)
     return tuple(names.values())
 
 
-def missing(capabilities: Collection[str], wanted: Iterable[str]) -> Capabilities:
-    """Those of the wanted ones that are not there. `*` and `?` in a wanted name stand for any characters and
-    for one."""
+def missing_capabilities(capabilities: Collection[str], wanted: Iterable[str]) -> Capabilities:
+    """The wanted capabilities that the agent does not have. `*` and `?` in a wanted name match any characters
+    and one character."""
     return tuple(name for name in wanted if not _has(capabilities, name))
 
 
@@ -126,27 +127,28 @@ def _has(capabilities: Collection[str], wanted: str) -> bool:
 
 
 TIMEOUT: Final = "timeout"
-"""The reason for which an agent is gone that was not heard from for too long."""
+"""The reason with which an agent goes offline that sent no heartbeat for too long."""
 UNTRUSTED: Final = "untrusted"
-"""The reason for which it is gone when its node is not trusted any more."""
+"""The reason with which an agent goes offline when its node is no longer trusted."""
 
 
 class Agent(NamedTuple):
-    """A tuple rather than a dataclass: there are a hundred thousand of them, all learned at once."""
+    """An agent of any node. A tuple rather than a dataclass, because up to a hundred thousand are loaded at
+    once."""
 
     agent_id: str
     node_id: str
     connector: str
-    """Which one brings it its tasks."""
+    """The connector that delivers tasks to the agent."""
     runtime: str
     capabilities: Capabilities
     status: AgentStatus
     current_task: str | None
     registered_at: int
     sent_at: int
-    """The time that the newest word on it bore, by the clock of its node."""
+    """The timestamp of the newest update of the agent, by its node's clock."""
     last_seen: int | None
-    """When it was heard from by itself; None when it lives as long as its node is heard from."""
+    """When the agent itself sent a heartbeat last; None if it is online as long as its node is."""
     gone_at: int | None = None
     gone_reason: str | None = None
 
@@ -155,29 +157,29 @@ class Agent(NamedTuple):
         return AgentAddress(self.agent_id, self.node_id)
 
     @property
-    def is_here(self) -> bool:
-        """Whether it is there at all; on which node is another question."""
+    def is_online(self) -> bool:
+        """Whether the agent is registered and not lost, on whichever node."""
         return self.gone_at is None
 
     @property
     def is_lost(self) -> bool:
-        """Not heard from any more, rather than gone in good order."""
+        """Whether the agent timed out or its node lost trust, as opposed to having unregistered."""
         return self.gone_reason in (TIMEOUT, UNTRUSTED)
 
 
 class AgentNode(NamedTuple):
     node_id: str
     url: str | None
-    """None for one that is found by its name."""
+    """None if the node is found by server discovery."""
     trusted: bool
     first_seen_at: int
     last_heartbeat: int | None = None
     heartbeat_sent_at: int | None = None
-    """The time that the newest heartbeat bore, by the node's own clock."""
+    """The timestamp of the node's newest heartbeat, by the node's clock."""
     silent_since: int | None = None
-    """None as long as it is heard."""
+    """Since when the node has sent no heartbeat; None while it sends them."""
 
     @property
-    def is_cut_off(self) -> bool:
-        """Whether this node has decided to hear nothing of it."""
+    def is_blocked(self) -> bool:
+        """Whether this node ignores the node because it is not trusted."""
         return not self.trusted and self.silent_since is not None

@@ -1,173 +1,188 @@
-"""Takes in what is said of agents: loads what is known under the lock of its rows, decides, writes."""
+"""Applies updates of agents to the database: locks the rows, decides, writes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bridge.agents.address import AgentAddress
 from bridge.agents.agent import Agent, AgentNode, AgentStatus
-from bridge.agents.news import (
-    AgentNews,
-    Heard,
-    News,
-    NodeHeartbeat,
-    Registered,
-    Stale,
-    Taken,
-    TooMany,
-    Verdict,
-    decide,
-    decide_node,
-)
 from bridge.agents.routing import AgentRoutingTable
+from bridge.agents.updates import (
+    AgentUpdate,
+    HeartbeatRecorded,
+    LimitReached,
+    NodeHeartbeat,
+    Registration,
+    StaleUpdate,
+    Update,
+    Updated,
+    UpdateOutcome,
+    apply_update,
+    compare_heartbeat,
+)
 from storage.agents import agents
 from storage.agents.agents import AgentRow
 from storage.database import Connection
 
 
 @dataclass(frozen=True, slots=True)
-class IntakeLimits:
-    """More than any honest node has: each agent takes a few hundred bytes in every process."""
+class RegistrarLimits:
+    """Bounds that no well-behaved node reaches. Each agent takes a few hundred bytes in every process."""
 
-    agents_of_node: int = 100_000
+    agents_per_node: int = 100_000
     nodes: int = 10_000
 
 
 @dataclass(slots=True)
-class Applied:
-    """What became of each piece of news, and what has to follow the commit."""
+class AppliedUpdates:
+    """The outcome of each update, and what `RoutingTable.committed` does after the commit."""
 
-    verdicts: list[Verdict] = field(default_factory=list)
-    beats: list[NodeHeartbeat] = field(default_factory=list)
+    outcomes: list[UpdateOutcome] = field(default_factory=list)
+    heartbeats: list[NodeHeartbeat] = field(default_factory=list)
     has_changed: bool = False
 
 
-class AgentIntake:
-    """`table` is what the process knows, perhaps a moment behind the database. It is not written to."""
+class AgentRegistrar:
+    """`table` is the memory of this process, which may be slightly older than the database. It is only
+    read."""
 
-    def __init__(self, table: AgentRoutingTable, limits: IntakeLimits) -> None:
+    def __init__(self, table: AgentRoutingTable, limits: RegistrarLimits) -> None:
         self._table = table
         self._limits = limits
 
-    async def apply(self, connection: Connection, news: Sequence[News], now_ms: int) -> Applied:
-        """In the order in which it was said, but for heartbeats of nodes, which come first."""
-        applied = Applied()
-        await self._add_nodes(connection, news, now_ms)
-        beats = [one for one in news if isinstance(one, NodeHeartbeat)]
-        of_nodes, concluded = await self._hear_nodes(connection, beats, now_ms, applied)
-        said = [*concluded, *(one for one in news if not isinstance(one, NodeHeartbeat))]
-        of_agents = await self._hear_agents(connection, said, now_ms, applied)
-        verdicts = iter(of_agents[len(concluded) :])
-        nodes = iter(of_nodes)
-        applied.verdicts = [next(nodes) if isinstance(one, NodeHeartbeat) else next(verdicts) for one in news]
+    async def apply(self, connection: Connection, updates: Sequence[Update], now_ms: int) -> AppliedUpdates:
+        """Apply updates in the caller's transaction: heartbeats of nodes first, the others in their order."""
+        applied = AppliedUpdates()
+        await self._add_nodes(connection, updates, now_ms)
+        heartbeats = [update for update in updates if isinstance(update, NodeHeartbeat)]
+        node_outcomes, derived = await self._apply_node_heartbeats(connection, heartbeats, now_ms, applied)
+        agent_updates = [*derived, *(update for update in updates if not isinstance(update, NodeHeartbeat))]
+        agent_outcomes = await self._apply_agent_updates(connection, agent_updates, now_ms, applied)
+        outcomes = iter(agent_outcomes[len(derived) :])
+        nodes = iter(node_outcomes)
+        applied.outcomes = [
+            next(nodes) if isinstance(update, NodeHeartbeat) else next(outcomes) for update in updates
+        ]
         return applied
 
     def agent_of(self, row: AgentRow) -> Agent:
-        """What many agents have in common is kept once."""
-        shared = self._table.shared
+        """The agent of a database row. Values that many agents share are interned."""
+        intern = self._table.intern
         return Agent(
             row.agent_id,
-            shared(row.node_id),
-            shared(row.connector),
-            shared(row.runtime),
-            shared(tuple(row.capabilities)),
+            intern(row.node_id),
+            intern(row.connector),
+            intern(row.runtime),
+            intern(tuple(row.capabilities)),
             AgentStatus(row.status),
             *row[6:],
         )
 
     # -- nodes --
 
-    async def _add_nodes(self, connection: Connection, news: Sequence[News], now_ms: int) -> None:
-        """Rows for nodes that are new. Those whose agents live with them are listened for from now on."""
-        mentioned = {_node_of(one) for one in news if isinstance(one, Registered | NodeHeartbeat)}
-        new = {node_id for node_id in mentioned if not self._is_known(node_id)}
+    async def _add_nodes(self, connection: Connection, updates: Sequence[Update], now_ms: int) -> None:
+        """Add rows for new nodes. From now on, heartbeats are expected from nodes whose agents send none of
+        their own."""
+        mentioned = {
+            _node_of(update) for update in updates if isinstance(update, Registration | NodeHeartbeat)
+        }
+        new = {node_id for node_id in mentioned if not self._is_known_node(node_id)}
         room = max(0, self._limits.nodes - len(self._table.nodes()))
         if new:
             await agents.insert_nodes(connection, sorted(new)[:room], now_ms)
-        living = {_node_of(one) for one in news if isinstance(one, Registered) and not one.by_itself}
-        begun = {node_id for node_id in living if not self._is_heard(node_id)}
-        if begun:
-            await agents.start_heartbeat_monitoring(connection, sorted(begun), now_ms)
+        with_node = {
+            _node_of(update)
+            for update in updates
+            if isinstance(update, Registration) and not update.sends_heartbeats
+        }
+        silent = {node_id for node_id in with_node if not self._sends_heartbeats(node_id)}
+        if silent:
+            await agents.start_heartbeat_monitoring(connection, sorted(silent), now_ms)
 
-    def _is_known(self, node_id: str) -> bool:
+    def _is_known_node(self, node_id: str) -> bool:
         node = self._table.node(node_id)
         return node is not None and node.first_seen_at > 0
 
-    def _is_heard(self, node_id: str) -> bool:
+    def _sends_heartbeats(self, node_id: str) -> bool:
         node = self._table.node(node_id)
         return node is not None and node.last_heartbeat is not None and node.silent_since is None
 
-    async def _hear_nodes(
-        self, connection: Connection, beats: Sequence[NodeHeartbeat], now_ms: int, applied: Applied
-    ) -> tuple[list[Verdict], list[AgentNews]]:
-        if not beats:
+    async def _apply_node_heartbeats(
+        self,
+        connection: Connection,
+        heartbeats: Sequence[NodeHeartbeat],
+        now_ms: int,
+        applied: AppliedUpdates,
+    ) -> tuple[list[UpdateOutcome], list[AgentUpdate]]:
+        if not heartbeats:
             return [], []
-        rows = await agents.lock_nodes(connection, {beat.node_id for beat in beats})
+        rows = await agents.lock_nodes(connection, {heartbeat.node_id for heartbeat in heartbeats})
         nodes = {row.node_id: AgentNode(*row) for row in rows}
-        verdicts: list[Verdict] = []
-        concluded: list[AgentNews] = []
-        for beat in beats:
-            node = nodes.get(beat.node_id)
+        outcomes: list[UpdateOutcome] = []
+        derived: list[AgentUpdate] = []
+        for heartbeat in heartbeats:
+            node = nodes.get(heartbeat.node_id)
             if node is None:
-                verdicts.append(TooMany("nodes"))
+                outcomes.append(LimitReached("nodes"))
                 continue
-            differences = decide_node(node, self._table.agents_of(beat.node_id), beat, now_ms)
-            if isinstance(differences, Stale):
-                verdicts.append(differences)
+            differences = compare_heartbeat(node, self._table.agents_of(heartbeat.node_id), heartbeat, now_ms)
+            if isinstance(differences, StaleUpdate):
+                outcomes.append(differences)
                 continue
-            await agents.write_heartbeat(connection, beat.node_id, now_ms, beat.sent_at)
-            nodes[beat.node_id] = node._replace(
-                last_heartbeat=now_ms, heartbeat_sent_at=beat.sent_at, silent_since=None
+            await agents.write_heartbeat(connection, heartbeat.node_id, now_ms, heartbeat.sent_at)
+            nodes[heartbeat.node_id] = node._replace(
+                last_heartbeat=now_ms, heartbeat_sent_at=heartbeat.sent_at, silent_since=None
             )
             applied.has_changed |= node.silent_since is not None or node.last_heartbeat is None
-            applied.beats.append(beat)
-            concluded += differences.news
-            verdicts.append(Heard(differences.unknown))
-        return verdicts, concluded
+            applied.heartbeats.append(heartbeat)
+            derived += differences.updates
+            outcomes.append(HeartbeatRecorded(differences.unknown))
+        return outcomes, derived
 
     # -- agents --
 
-    async def _hear_agents(
-        self, connection: Connection, said: Sequence[AgentNews], now_ms: int, applied: Applied
-    ) -> list[Verdict]:
-        if not said:
+    async def _apply_agent_updates(
+        self, connection: Connection, updates: Sequence[AgentUpdate], now_ms: int, applied: AppliedUpdates
+    ) -> list[UpdateOutcome]:
+        if not updates:
             return []
-        places = {(one.address.node_id, one.address.agent_id) for one in said}
-        rows = await agents.lock_agents(connection, places)
+        keys = {(update.address.node_id, update.address.agent_id) for update in updates}
+        rows = await agents.lock_agents(connection, keys)
         before = {(row.node_id, row.agent_id): self.agent_of(row) for row in rows}
         known = dict(before)
         counts: dict[str, int] = {}
-        verdicts: list[Verdict] = []
-        for one in said:
-            place = one.address.node_id, one.address.agent_id
-            verdict = decide(known.get(place), self._table.node(place[0]), one, now_ms)
-            if isinstance(verdict, Taken):
-                if place not in known and not self._has_room(one.address, counts):
-                    verdict = TooMany("agents")
+        outcomes: list[UpdateOutcome] = []
+        for update in updates:
+            key = update.address.node_id, update.address.agent_id
+            outcome = apply_update(known.get(key), self._table.node(key[0]), update, now_ms)
+            if isinstance(outcome, Updated):
+                if key not in known and not self._has_room(update.address, counts):
+                    outcome = LimitReached("agents")
                 else:
-                    known[place] = verdict.agent
-            verdicts.append(verdict)
-        changed = [agent for place, agent in known.items() if agent != before.get(place)]
+                    known[key] = outcome.agent
+            outcomes.append(outcome)
+        changed = [agent for key, agent in known.items() if agent != before.get(key)]
         await self._write(connection, changed, before, applied)
-        return verdicts
+        return outcomes
 
     def _has_room(self, address: AgentAddress, counts: dict[str, int]) -> bool:
-        """Those that are gone count too: they take as much."""
+        """Whether the node may have one more agent. Agents that are offline count, because they take as much
+        memory."""
         node_id = address.node_id
         has = counts.setdefault(node_id, len(self._table.agents_of(node_id)))
-        if has >= self._limits.agents_of_node or (not has and not self._may_have_agents(node_id)):
+        if has >= self._limits.agents_per_node or (not has and not self._may_have_agents(node_id)):
             return False
         counts[node_id] += 1
         return True
 
     def _may_have_agents(self, node_id: str) -> bool:
-        return self._is_known(node_id) or len(self._table.nodes()) < self._limits.nodes
+        return self._is_known_node(node_id) or len(self._table.nodes()) < self._limits.nodes
 
     async def _write(
         self,
         connection: Connection,
         changed: Iterable[Agent],
         before: dict[tuple[str, str], Agent],
-        applied: Applied,
+        applied: AppliedUpdates,
     ) -> None:
         written, touched = [], []
         for agent in changed:
@@ -181,12 +196,12 @@ class AgentIntake:
         applied.has_changed |= bool(written)
 
 
-def _node_of(news: Registered | NodeHeartbeat) -> str:
-    return news.node_id if isinstance(news, NodeHeartbeat) else news.address.node_id
+def _node_of(update: Registration | NodeHeartbeat) -> str:
+    return update.node_id if isinstance(update, NodeHeartbeat) else update.address.node_id
 
 
 def _is_only_newer(before: Agent, after: Agent) -> bool:
-    """Whether it was merely heard of: nobody who follows has to know."""
+    """Whether only timestamps have changed, so that no listener needs a notification."""
     same_kind = (before.last_seen is None) == (after.last_seen is None)
     return same_kind and before._replace(sent_at=after.sent_at, last_seen=after.last_seen) == after
 

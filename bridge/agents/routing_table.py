@@ -1,9 +1,10 @@
-"""The routing table as all processes of a node share it: in Postgres, and in the memory of each.
+"""The routing table that all processes of a node share: in Postgres, with a copy in the memory of each
+process.
 
-What is said of agents is decided on what the database has, under the lock of its rows, and written in the
-transaction of whoever brings it. The memory follows the database and nothing else: after each commit of this
-process, when another one notifies it, and every 30 seconds. Heartbeats that say
-nothing new cost one row for each node, and nobody is told.
+Updates of agents are decided on the database's rows, which are locked meanwhile, and written in the caller's
+transaction. The memory only follows the database: after each commit of this process, after a notification of
+another process, and every 30 seconds. A node's heartbeat that changes nothing writes one row, and sends no
+notification.
 """
 
 import asyncio
@@ -14,9 +15,9 @@ from typing import Final
 
 from bridge.agents.address import AgentAddress
 from bridge.agents.agent import Agent, AgentNode, AgentStatus
-from bridge.agents.news import Heartbeat, News, StatusSaid, Verdict
-from bridge.agents.registrar import AgentIntake, Applied, IntakeLimits
+from bridge.agents.registrar import AgentRegistrar, AppliedUpdates, RegistrarLimits
 from bridge.agents.routing import AgentRoutingTable, Route, Target
+from bridge.agents.updates import AgentHeartbeat, StatusUpdate, Update, UpdateOutcome
 from bridge.observability.report import Report
 from storage.agents import agents
 from storage.agents.agents import AgentRow
@@ -25,15 +26,15 @@ from storage.connect import ConnectionLost
 from storage.database import Connection, Database
 
 TOPIC: Final = "agents"
-"""Of the notifications by which processes tell each other that the table has changed."""
-PAUSE: Final = 0.1
-"""Seconds for which words are gathered that may be written behind."""
-MOST_SAID: Final = 50_000
+"""Topic of the notifications that the table has changed."""
+WRITE_BEHIND_DELAY: Final = 0.1
+"""Seconds for which updates are collected before they are written behind."""
+MAX_PENDING_UPDATES: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """None before: it is new. None after: it is forgotten."""
+    """A change of one agent. `before` is None for a new agent, `after` for a pruned one."""
 
     before: Agent | None
     after: Agent | None
@@ -43,7 +44,7 @@ Listener = Callable[[Sequence[Change]], None]
 
 
 class RoutingTable:
-    """`table` is what this process knows: to be read, never to be written to."""
+    """`table` is the copy in this process. Only this class writes to it."""
 
     def __init__(
         self,
@@ -52,41 +53,41 @@ class RoutingTable:
         *,
         now_ms: Callable[[], int],
         report: Report = lambda sentence, error: None,
-        limits: IntakeLimits | None = None,
+        limits: RegistrarLimits | None = None,
     ) -> None:
         self.node_id = node_id
         self.table = AgentRoutingTable()
         self._database = database
         self._now_ms = now_ms
         self._report = report
-        self._intake = AgentIntake(self.table, limits or IntakeLimits())
+        self._intake = AgentRegistrar(self.table, limits or RegistrarLimits())
         self._listeners: list[Listener] = []
         self._horizon: int | None = None
-        self._reading = asyncio.Lock()
-        self._asked = 0
-        self._read = 0
-        self._woken = asyncio.Event()
-        self._said: dict[AgentAddress, StatusSaid | Heartbeat] = {}
+        self._refreshing = asyncio.Lock()
+        self._refreshes_requested = 0
+        self._refreshes_done = 0
+        self._notified = asyncio.Event()
+        self._pending: dict[AgentAddress, StatusUpdate | AgentHeartbeat] = {}
         self._to_write = asyncio.Event()
         self._background = BackgroundTasks()
-        self._end_subscription: Callable[[], None] = lambda: None
+        self._unsubscribe: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
-        """Know all agents, and follow what becomes of them."""
+        """Load all agents, and follow the changes."""
         async with self._database.transaction() as connection:
             await agents.reset_change_numbers(connection)
         await self.refresh()
-        self._end_subscription = self._database.session.subscribe(TOPIC, lambda _: self._woken.set())
+        self._unsubscribe = self._database.session.subscribe(TOPIC, lambda _: self._notified.set())
         self._background.supervise("routing table", self._follow)
         self._background.supervise("statuses of agents", self._write_behind)
 
     async def close(self) -> None:
-        self._end_subscription()
+        self._unsubscribe()
         await self._background.close()
         with contextlib.suppress(ConnectionLost):
-            await self._write_said()
+            await self._write_pending()
 
-    # -- asking --
+    # -- queries --
 
     def route(self, target: Target) -> Route:
         return self.table.route(target, self.node_id)
@@ -98,11 +99,11 @@ class RoutingTable:
         return self.table.agent(address)
 
     def agent_of(self, row: AgentRow) -> Agent:
-        """What the database has of an agent."""
+        """The agent of a database row."""
         return self._intake.agent_of(row)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Be told of changes, whichever process made them; gives what ends it."""
+        """Call `listener` with every change, whichever process made it. Returns a function that ends this."""
         self._listeners.append(listener)
 
         def end() -> None:
@@ -111,72 +112,73 @@ class RoutingTable:
 
         return end
 
-    # -- what is said --
+    # -- updates --
 
-    async def apply(self, connection: Connection, news: Sequence[News]) -> Applied:
-        """In the transaction of the caller, who calls `committed` after its end. Said a second time, it
-        changes nothing."""
-        return await self._intake.apply(connection, news, self._now_ms())
+    async def apply(self, connection: Connection, updates: Sequence[Update]) -> AppliedUpdates:
+        """Apply updates in the caller's transaction; call `committed` after the commit. Applying an update
+        again changes nothing."""
+        return await self._intake.apply(connection, updates, self._now_ms())
 
-    async def committed(self, applied: Applied) -> None:
-        """The transaction in which that was applied has been committed. On return it is known here."""
-        for beat in applied.beats:
-            self.table.heard(beat.node_id, self._now_ms(), beat.sent_at)
+    async def committed(self, applied: AppliedUpdates) -> None:
+        """Publish applied updates after their transaction was committed. On return this process knows
+        them."""
+        for heartbeat in applied.heartbeats:
+            self.table.record_heartbeat(heartbeat.node_id, self._now_ms(), heartbeat.sent_at)
         if applied.has_changed:
             self._database.session.notify(TOPIC)
             await self.refresh()
 
-    async def take(self, news: Sequence[News]) -> list[Verdict]:
-        """Both, in a transaction of its own."""
+    async def update(self, updates: Sequence[Update]) -> list[UpdateOutcome]:
+        """Apply and publish updates in a transaction of its own."""
         async with self._database.transaction() as connection:
-            applied = await self.apply(connection, news)
+            applied = await self.apply(connection, updates)
         await self.committed(applied)
-        return applied.verdicts
+        return applied.outcomes
 
-    def say(self, news: StatusSaid | Heartbeat) -> None:
-        """To be written a moment later, the newest for each agent; a kill may lose it, and the next heartbeat
-        says it again."""
-        if len(self._said) < MOST_SAID or news.address in self._said:
-            before = self._said.get(news.address)
-            if before is None or before.sent_at <= news.sent_at:
-                self._said[news.address] = _both(before, news)
+    def update_later(self, update: StatusUpdate | AgentHeartbeat) -> None:
+        """Apply an update with a short delay, only the newest one for each agent. A kill may lose it; the
+        next heartbeat repeats it."""
+        if len(self._pending) < MAX_PENDING_UPDATES or update.address in self._pending:
+            before = self._pending.get(update.address)
+            if before is None or before.sent_at <= update.sent_at:
+                self._pending[update.address] = _merge(before, update)
                 self._to_write.set()
 
     async def set_node(self, node_id: str, url: str | None, *, trusted: bool) -> None:
-        """What the configuration says of a node, or an operator. Agents of one that is not trusted are
-        gone."""
+        """Set a node's URL and trust, as the configuration or an operator says. The agents of an untrusted
+        node go offline."""
         async with self._database.transaction() as connection:
             await agents.write_node(connection, node_id, url, self._now_ms(), trusted=trusted)
             if not trusted:
                 await agents.distrust_node(connection, node_id, self._now_ms())
-        await self.changed()
+        await self.notify_changed()
 
-    async def changed(self) -> None:
-        """Something was written apart from here. On return it is known."""
+    async def notify_changed(self) -> None:
+        """Publish a change that was written to the database directly. On return this process knows it."""
         self._database.session.notify(TOPIC)
         await self.refresh()
 
-    def hear_itself(self) -> None:
-        """This node lives, and its agents with it."""
-        self.table.heard(self.node_id, self._now_ms(), 0)
+    def record_own_heartbeat(self) -> None:
+        """Record that this node, and so its agents, are online."""
+        self.table.record_heartbeat(self.node_id, self._now_ms(), 0)
 
-    def forget_gone(self, before_ms: int) -> None:
-        """Of those that went before a time nothing more is kept in memory."""
+    def prune_offline(self, before_ms: int) -> None:
+        """Remove agents from memory that went offline before a time."""
         gone = [agent for agent in self.table.agents() if (agent.gone_at or before_ms) < before_ms]
         for agent in gone:
-            self.table.forget(agent.address)
-        self._tell_listeners([Change(agent, None) for agent in gone])
+            self.table.remove(agent.address)
+        self._notify_listeners([Change(agent, None) for agent in gone])
 
-    # -- following --
+    # -- following the database --
 
     async def refresh(self) -> None:
-        """Read what has been changed. It begins after the call, however many call at once."""
-        self._asked += 1
-        wanted = self._asked
-        async with self._reading:
-            if self._read >= wanted:
+        """Load what has changed. The query starts after the call; concurrent calls share one."""
+        self._refreshes_requested += 1
+        wanted = self._refreshes_requested
+        async with self._refreshing:
+            if self._refreshes_done >= wanted:
                 return
-            asked = self._asked
+            requested = self._refreshes_requested
             async with self._database.transaction(isolation="repeatable_read", readonly=True) as connection:
                 found = await agents.list_changes(connection, self._horizon)
             self._horizon = found.horizon
@@ -188,54 +190,56 @@ class RoutingTable:
                 if agent != before:
                     self.table.put(agent)
                     changes.append(Change(before, agent))
-            self._read = asked
-        self._tell_listeners(changes)
+            self._refreshes_done = requested
+        self._notify_listeners(changes)
 
-    def _tell_listeners(self, changes: Sequence[Change]) -> None:
+    def _notify_listeners(self, changes: Sequence[Change]) -> None:
         if not changes:
             return
         for listener in tuple(self._listeners):
             try:
                 listener(changes)
             except Exception as error:
-                # The others must hear of it all the same.
-                self._report("A change of the routing table was not worked on.", error)
+                # The other listeners are called all the same.
+                self._report("A listener failed to handle a change of the routing table.", error)
 
     async def _follow(self) -> None:
-        await self._woken.wait()
-        self._woken.clear()
+        await self._notified.wait()
+        self._notified.clear()
         try:
             await self.refresh()
         except BaseException:
-            self._woken.set()
+            self._notified.set()
             raise
 
     # -- writing behind --
 
     async def _write_behind(self) -> None:
         await self._to_write.wait()
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(WRITE_BEHIND_DELAY)
         self._to_write.clear()
-        await self._write_said()
+        await self._write_pending()
 
-    async def _write_said(self) -> None:
-        said, self._said = self._said, {}
+    async def _write_pending(self) -> None:
+        said, self._pending = self._pending, {}
         if not said:
             return
         try:
-            await self.take(list(said.values()))
+            await self.update(list(said.values()))
         except ConnectionLost:
-            self._said = {**said, **self._said}
+            self._pending = {**said, **self._pending}
             self._to_write.set()
             raise
 
 
-def _both(before: StatusSaid | Heartbeat | None, news: StatusSaid | Heartbeat) -> StatusSaid | Heartbeat:
-    """A heartbeat does not say with what an agent is busy; the word before it did."""
+def _merge(
+    before: StatusUpdate | AgentHeartbeat | None, update: StatusUpdate | AgentHeartbeat
+) -> StatusUpdate | AgentHeartbeat:
+    """A heartbeat does not contain the task of a busy agent, so the task of the update before it is kept."""
     if (
-        isinstance(before, StatusSaid)
-        and isinstance(news, Heartbeat)
-        and before.status is news.status is AgentStatus.BUSY
+        isinstance(before, StatusUpdate)
+        and isinstance(update, AgentHeartbeat)
+        and before.status is update.status is AgentStatus.BUSY
     ):
-        return StatusSaid(news.address, news.status, before.current_task, news.sent_at)
-    return news
+        return StatusUpdate(update.address, update.status, before.current_task, update.sent_at)
+    return update

@@ -1,23 +1,24 @@
-"""Which agents somebody at the command line wants to see."""
+"""The search for agents on the command line."""
 
 from dataclasses import dataclass
 from typing import Final
 
-from bridge.agents.agent import WIRE_STATUSES, Agent, missing
+from bridge.agents.agent import WIRE_STATUSES, Agent, missing_capabilities
 
 GONE: Final = "gone"
 STATUSES: Final = (*sorted(status.value for status in WIRE_STATUSES), GONE)
-"""By which they can be looked for. An agent that is lost has the status that it had last, and is gone."""
+"""The statuses to search for. A lost agent keeps its last status and counts as gone."""
 
 
-def shown_status(agent: Agent) -> str:
-    return agent.status.value if agent.is_here else GONE
+def display_status(agent: Agent) -> str:
+    return agent.status.value if agent.is_online else GONE
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSearch:
-    """What is None or empty is not looked at. `capabilities`: all of them, `*` and `?` as in a glob; `words`:
-    all of them, somewhere in what is known of the agent. Those that are gone only if that is said."""
+    """Criteria; None or empty means any. An agent matches if it has all `capabilities` (with `*` and `?` as
+    in a glob), and if each of `words` occurs in its data. Offline agents match only with `with_gone` or by
+    status."""
 
     node: str | None = None
     status: str | None = None
@@ -33,11 +34,11 @@ class AgentSearch:
         if self.node is not None and agent.node_id != self.node:
             return False
         if self.status is not None:
-            if shown_status(agent) != self.status:
+            if display_status(agent) != self.status:
                 return False
-        elif not agent.is_here and not self.with_gone:
+        elif not agent.is_online and not self.with_gone:
             return False
-        if self.capabilities and missing(agent.capabilities, self.capabilities):
+        if self.capabilities and missing_capabilities(agent.capabilities, self.capabilities):
             return False
         return not self.words or self._has_words(agent)
 
@@ -47,7 +48,7 @@ class AgentSearch:
             agent.runtime,
             agent.current_task or "",
             agent.gone_reason or "",
-            shown_status(agent),
+            display_status(agent),
             *agent.capabilities,
         )
         text = " ".join(texts).casefold()

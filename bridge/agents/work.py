@@ -1,7 +1,6 @@
-"""A task as an agent of this node gets it, and what can come of it.
+"""A task as an agent of this node gets it, and its possible outcomes.
 
-How the agent is attached makes no difference: a command that the node starts, or a program that has attached
-itself, from this machine or another.
+It is the same for commands that the node starts and for programs that attach themselves.
 """
 
 from collections.abc import Mapping
@@ -14,17 +13,17 @@ from bridge.tasks.task import Task
 
 
 @dataclass(frozen=True, slots=True)
-class TaskToDo:
+class TaskAssignment:
     work_id: str
-    """The node's own name for it: requesters choose `task_id` and `request_id`, and two may choose the
-    same."""
+    """The node's own id of the task. `task_id` and `request_id` are chosen by requesters and need not be
+    unique."""
     attempt: int
-    """Raised each time that the task is given to somebody."""
+    """Raised each time that the task is offered."""
     task_id: str
     request_id: str
     from_agent: str
     to_agent: str
-    """Addresses."""
+    """Like `from_agent` an address."""
     prompt: str
     deadline_ms: int
     """Milliseconds since 1970."""
@@ -35,12 +34,12 @@ class TaskToDo:
 
 
 WorkOutcome: TypeAlias = Answer | TaskError
-"""That an agent did not succeed is an answer too; an error is why there is none."""
+"""An answer, which may report the agent's failure, or an error that explains why there is no answer."""
 
 
-def to_do(task: Task, attempt: int = 1) -> TaskToDo:
+def assignment_of(task: Task, attempt: int = 1) -> TaskAssignment:
     request = task.request
-    return TaskToDo(
+    return TaskAssignment(
         work_id=str(task.id),
         attempt=attempt,
         task_id=request.task_id,

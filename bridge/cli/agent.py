@@ -10,14 +10,14 @@ from typing import Annotated
 
 import typer
 
-from bridge.agents.address import wrong_agent_id
-from bridge.agents.agent import NoCapabilities, read_capabilities
-from bridge.agents.attached.runner import AgentRunner, Offer
-from bridge.agents.attached.runner_connection import Place
-from bridge.agents.attached.tokens import read_token
-from bridge.agents.local.command import PRESETS, Word, own_environment, runtime_type, unknown_placeholder
+from bridge.agents.address import agent_id_problem
+from bridge.agents.agent import InvalidCapabilities, parse_capabilities
+from bridge.agents.attached.runner import AgentDescription, AgentRunner
+from bridge.agents.attached.runner_connection import AgentEndpoint
+from bridge.agents.attached.tokens import parse_token
+from bridge.agents.local.command import PRESETS, Word, agent_environment, runtime_type, unknown_placeholder
 from bridge.agents.local.health import problem_of
-from bridge.agents.local.process import Recipe
+from bridge.agents.local.process import CommandSettings
 from bridge.cli.output import ConfigFile, Output, loaded
 from bridge.clock import now_ms
 from bridge.config.agent_federation import node_url
@@ -100,14 +100,14 @@ def run(
 
     Example: palaver agent run --id worker-1 --token-file worker-1.token -- python3 worker.py"""
     token = read_secret(token_file, "token")
-    if read_token(token) is None:
+    if parse_token(token) is None:
         raise LocalError(
             f"The file {token_file} does not contain an agent's token.",
             "`palaver agents token create` creates a token.",
         )
-    recipe = Recipe(
+    recipe = CommandSettings(
         words=_words(command, runtime),
-        environment=own_environment(os.environ, pass_environment or [], {}),
+        environment=agent_environment(os.environ, pass_environment or [], {}),
         directory=directory.resolve(),
         time_limit=time_limit,
         max_output=MAX_OUTPUT,
@@ -117,13 +117,13 @@ def run(
         raise LocalError(
             problem, "Name a command that can run on this machine, and its working directory with -C."
         )
-    place = Place(
+    place = AgentEndpoint(
         url=_url(url) if url is not None else _local_url(loaded(path).config),
         agent_id=_id(agent_id),
         token=token,
         tls=_tls(authority),
     )
-    offer = Offer(_runtime(runtime), _capabilities(capability), parallel, queue)
+    offer = AgentDescription(_runtime(runtime), _capabilities(capability), parallel, queue)
     output = Output(as_json=False)
     runner = AgentRunner(
         place, offer, recipe, now_ms=now_ms, say=lambda said: output.err.print(harmless(said), markup=False)
@@ -157,7 +157,7 @@ def _words(command: list[str] | None, runtime: str) -> tuple[Word, ...]:
 
 
 def _id(agent_id: str) -> str:
-    wrong = wrong_agent_id(agent_id)
+    wrong = agent_id_problem(agent_id)
     if wrong is not None:
         raise LocalError(f"The id is not valid. {wrong}", "Give the agent's id without the node.")
     return agent_id
@@ -172,8 +172,8 @@ def _runtime(name: str) -> str:
 
 
 def _capabilities(names: list[str] | None) -> tuple[str, ...]:
-    read = read_capabilities(names or ["task_execution", "messaging"])
-    if isinstance(read, NoCapabilities):
+    read = parse_capabilities(names or ["task_execution", "messaging"])
+    if isinstance(read, InvalidCapabilities):
         raise LocalError(
             f"The capabilities are not valid: {read.reason}.", "Give each one with its own --capability."
         )

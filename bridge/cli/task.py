@@ -15,7 +15,7 @@ from rich.text import Text
 from bridge.cli.output import FAILED, ConfigFile, Json, Output, add, ask, cell, facts, lines, loaded, table
 from bridge.clock import now_ms
 from bridge.control.client import NodeGone, ask_node, stream_node
-from bridge.tasks.view import CANCELLED, CODES
+from bridge.tasks.view import CANCELLED, EXIT_CODES
 from bridge.text.terminal import harmless, harmless_lines
 from bridge.text.times import ago, duration, moment
 from storage.errors import LocalError
@@ -157,7 +157,7 @@ app = typer.Typer(help="Send tasks to agents, and follow or cancel them.", no_ar
 MAX_READ = 1_048_576
 """Maximum bytes from standard input. The node has a lower limit and its own error message."""
 STYLES = {"done": "green", "failed": "red", "timed_out": "red", "cancelled": "yellow", "running": "cyan"}
-_CODES = ", ".join(f"{number} {code.value}" for code, number in CODES.items())
+_CODES = ", ".join(f"{number} {code.value}" for code, number in EXIT_CODES.items())
 
 Task = Annotated[
     str,

@@ -269,13 +269,13 @@ def task_limits(federation: AgentFederation) -> TaskLimits:
     limits = federation.limits
     return TaskLimits(
         default_timeout_ms=_ms(federation.default_task_timeout_secs),
-        longest_timeout_ms=_ms(limits.max_task_timeout_secs),
-        most_bytes=limits.max_request_size,
-        most_output_bytes=limits.max_output_size,
-        of_agent=_rate(limits.requests_per_second),
-        of_node=_rate(limits.requests_per_second_of_peer),
-        live_of_node=limits.tasks_of_peer,
-        live=limits.tasks,
+        max_timeout_ms=_ms(limits.max_task_timeout_secs),
+        max_request_bytes=limits.max_request_size,
+        max_output_bytes=limits.max_output_size,
+        agent_rate=_rate(limits.requests_per_second),
+        node_rate=_rate(limits.requests_per_second_of_peer),
+        max_live_per_node=limits.tasks_of_peer,
+        max_live=limits.tasks,
     )
 
 

@@ -6,8 +6,8 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, ByteSize, Field, model_validator
 
-from bridge.agents.address import wrong_agent_id
-from bridge.agents.agent import NoCapabilities, read_capabilities
+from bridge.agents.address import agent_id_problem
+from bridge.agents.agent import InvalidCapabilities, parse_capabilities
 from bridge.agents.local.command import PRESETS, Word, runtime_type, unknown_placeholder
 from bridge.config.section import Namespace, Seconds, Section
 
@@ -17,7 +17,7 @@ OWN_PREFIX: Final = "PALAVER_"
 
 
 def _agent_id(value: str) -> str:
-    wrong = wrong_agent_id(value)
+    wrong = agent_id_problem(value)
     if wrong is not None:
         raise ValueError(wrong.rstrip("."))
     return value
@@ -44,8 +44,8 @@ def _value(value: str) -> str:
 
 
 def _capabilities(value: list[str]) -> list[str]:
-    read = read_capabilities(value)
-    if isinstance(read, NoCapabilities):
+    read = parse_capabilities(value)
+    if isinstance(read, InvalidCapabilities):
         raise ValueError(read.reason)
     return list(read)
 

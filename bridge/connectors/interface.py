@@ -94,7 +94,7 @@ class Connector(ABC):
     runs_tasks: bool = False
     """Its agents are agents of this node while they are attached to it."""
 
-    def use_desk(self, desk: TaskService) -> None:  # noqa: B027 - a capability
+    def use_task_service(self, tasks: TaskService) -> None:  # noqa: B027 - a capability
         """Called once, before `start`: the task service has to be given its connectors first."""
 
     async def stop(self) -> None:  # noqa: B027 - a capability

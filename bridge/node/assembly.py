@@ -12,10 +12,10 @@ from bridge.agents.address import AgentAddress
 from bridge.agents.agent import Agent
 from bridge.agents.attached import tokens as token_commands
 from bridge.agents.attached.attached import AttachedLimits
-from bridge.agents.attached.http import serve
+from bridge.agents.attached.http import add_routes
 from bridge.agents.attached.services import AgentServices
 from bridge.agents.attached.tokens import AgentTokens
-from bridge.agents.local.local import AgentsOfThisNode
+from bridge.agents.local.local import LocalAgents
 from bridge.agents.routing_table import RoutingTable
 from bridge.agents.statuses import AgentStatuses
 from bridge.clock import monotonic, now_ms
@@ -98,7 +98,7 @@ class NodeCore:
     def serve(self, app: web.Application) -> None:
         table = self.core.table
         agents = self._agents
-        serve(app, AgentServices(self.tokens, agents.attached, agents.work, table, now_ms, monotonic))
+        add_routes(app, AgentServices(self.tokens, agents.attached, agents.work, table, now_ms, monotonic))
         app.add_routes(self.core.routes())
 
     def commands(self) -> Mapping[str, Command]:
@@ -181,7 +181,7 @@ class NodeCore:
             node_id=self._config.server_name,
             database=self._backend.database,
             routes=self.core.table,
-            tasks=self.core.desk,
+            tasks=self.core.tasks,
             local=self._agents,
             replies=self.replies,
             feed=self._feed,
@@ -193,8 +193,8 @@ class NodeCore:
             else ForPeople(self._for_people.speaks, rights(self._config.people, self._config.permissions)),
         )
 
-    def _make_agents(self, table: RoutingTable, statuses: AgentStatuses) -> AgentsOfThisNode:
-        self._agents = AgentsOfThisNode(
+    def _make_agents(self, table: RoutingTable, statuses: AgentStatuses) -> LocalAgents:
+        self._agents = LocalAgents(
             self._config.agents,
             table,
             statuses,
@@ -203,11 +203,11 @@ class NodeCore:
             now_ms=now_ms,
             monotonic=monotonic,
             limits=attached_limits(self._config.agent_federation),
-            kept_for=self._reserved_for,
+            reserved_for=self._reserved_for,
         )
         return self._agents
 
-    def _make_connectors(self, table: RoutingTable, agents: AgentsOfThisNode) -> Sequence[Connector]:
+    def _make_connectors(self, table: RoutingTable, agents: LocalAgents) -> Sequence[Connector]:
         ghosts = self._ghosts = Ghosts(
             self._backend.side,
             self._backend.database,
@@ -296,4 +296,4 @@ class NodeCore:
 def attached_limits(federation: AgentFederation) -> AttachedLimits:
     """A program that is attached has to be heard from as often as a node: who is silent is looked for in both
     alike."""
-    return AttachedLimits(heartbeat=federation.heartbeat_interval_secs, silence=federation.agent_timeout_secs)
+    return AttachedLimits(heartbeat=federation.heartbeat_interval_secs, timeout=federation.agent_timeout_secs)

@@ -13,8 +13,8 @@ from typing import Final
 from aiohttp import web
 
 from bridge.agents.agent import Agent
-from bridge.agents.liveness import TIMEOUT_MS, AgentWatch
-from bridge.agents.local.local import AgentsOfThisNode
+from bridge.agents.liveness import TIMEOUT_MS, LivenessMonitor
+from bridge.agents.local.local import LocalAgents
 from bridge.agents.routing_table import RoutingTable
 from bridge.agents.statuses import AgentStatuses
 from bridge.connectors.interface import Connector
@@ -41,8 +41,8 @@ class AgentCoreParts:
     node_id: str
     database: Database
     observer: AgentObserver
-    local: Callable[[RoutingTable, AgentStatuses], AgentsOfThisNode]
-    connectors: Callable[[RoutingTable, AgentsOfThisNode], Sequence[Connector]]
+    local: Callable[[RoutingTable, AgentStatuses], LocalAgents]
+    connectors: Callable[[RoutingTable, LocalAgents], Sequence[Connector]]
     replies: Mapping[str, Reply] = field(default_factory=dict)
     limits: TaskLimits = field(default_factory=TaskLimits)
     retry: RetryPolicy = DEFAULT_RETRY_POLICY
@@ -61,7 +61,7 @@ class AgentCore:
         self.statuses = AgentStatuses(self.table, settings_of=self._settings_of, now_ms=now_ms)
         self.local = parts.local(self.table, self.statuses)
         self.connectors = tuple(parts.connectors(self.table, self.local))
-        self.desk = TaskService(
+        self.tasks = TaskService(
             database,
             Ports(
                 deliveries={
@@ -83,7 +83,7 @@ class AgentCore:
             settings_of=self._settings_of,
             statuses=self.statuses,
         )
-        self.watch = AgentWatch(
+        self.watch = LivenessMonitor(
             self.table,
             database,
             now_ms=now_ms,
@@ -92,7 +92,7 @@ class AgentCore:
             report=observer.problem,
         )
         for connector in self.connectors:
-            connector.use_desk(self.desk)
+            connector.use_task_service(self.tasks)
         self._stack = AsyncExitStack()
 
     def routes(self) -> list[web.RouteDef]:
@@ -128,9 +128,9 @@ class AgentCore:
             later(connector.close)
         await self.local.start()
         later(self.local.close)
-        self.local.work_for(self.desk)
-        await self.desk.start()
-        later(self.desk.close)
+        self.local.use_task_service(self.tasks)
+        await self.tasks.start()
+        later(self.tasks.close)
         later(self.local.stop)
         for connector in self.connectors:
             later(connector.stop)

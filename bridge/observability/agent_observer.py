@@ -8,7 +8,7 @@ from prometheus_client import Counter, Histogram
 
 from bridge.observability.live_feed import LiveFeed
 from bridge.observability.metrics import AgentMetrics
-from bridge.tasks.messages import Dropped
+from bridge.tasks.messages import DroppedMessage
 from bridge.tasks.request import key_text
 from bridge.tasks.task import State, Task
 from federation.peers import audit
@@ -43,10 +43,12 @@ class AgentObserver:
             self._ended(task, task.finished_at)
         self._feed.changed(task)
 
-    def dropped(self, task: Task | None, dropped: Dropped) -> None:
+    def dropped(self, task: Task | None, dropped: DroppedMessage) -> None:
         self._metrics.dropped.inc()
         key = None if task is None else str(task.key)
-        log.info("Something was said of a task and not taken.", task=key, what=dropped.what, why=dropped.why)
+        log.info(
+            "Something was said of a task and not taken.", task=key, what=dropped.message, why=dropped.reason
+        )
         self._audit(task, dropped)
         self._feed.dropped(task, dropped)
 
@@ -56,14 +58,14 @@ class AgentObserver:
     def problem(self, sentence: str, error: BaseException | None) -> None:
         log.error(sentence, exc_info=error)
 
-    def _audit(self, task: Task | None, dropped: Dropped) -> None:
+    def _audit(self, task: Task | None, dropped: DroppedMessage) -> None:
         """ "A late answer is audited and dropped". What agents of this node send is only logged; of a task
         that is not known it is not known either who sent it."""
         if task is None or not task.elsewhere:
             return
         request = task.request
         named = Named(None, None, audit.cut(key_text(request.key)))
-        detail = audit.cut_detail(f"{dropped.what} of {request.to_address} is not taken: {dropped.why}")
+        detail = audit.cut_detail(f"{dropped.message} of {request.to_address} is not taken: {dropped.reason}")
         peer = audit.cut(request.to_address.node_id)
         self._trail.note(Entry(self._now_ms(), peer, Direction.IN, NOT_TAKEN, Ending.REFUSED, named, detail))
 

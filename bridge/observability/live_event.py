@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from bridge.agents.agent import Agent
 from bridge.people.texts.task_texts import progress_text
-from bridge.tasks.messages import Dropped
+from bridge.tasks.messages import DroppedMessage
 from bridge.tasks.request import key_text
 from bridge.tasks.task import Task
 
@@ -82,9 +82,9 @@ def of_agent(before: Agent | None, after: Agent | None, at: int) -> LiveEvent | 
 def _what_changed(before: Agent | None, after: Agent | None) -> str | None:
     if after is None:
         return "forgotten"
-    if not after.is_here:
-        return "went" if before is None or before.is_here else None
-    if before is None or not before.is_here:
+    if not after.is_online:
+        return "went" if before is None or before.is_online else None
+    if before is None or not before.is_online:
         return "came"
     if (before.status, before.current_task) != (after.status, after.current_task):
         return "status"
@@ -115,8 +115,8 @@ def of_progress(task: Task, content: Mapping[str, Any], at: int) -> LiveEvent:
     return _of_task(LiveType.PROGRESS, task, at, {**_names(task), "text": said_in(content)})
 
 
-def of_drop(task: Task | None, dropped: Dropped, at: int) -> LiveEvent:
-    said = {"what": dropped.what, "why": dropped.why}
+def of_drop(task: Task | None, dropped: DroppedMessage, at: int) -> LiveEvent:
+    said = {"what": dropped.message, "why": dropped.reason}
     if task is None:
         return live_event(LiveType.DROPPED, at, {**said, "task": None})
     return _of_task(LiveType.DROPPED, task, at, {**said, **_names(task)})

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from bridge.agents.routing_table import Change
 from bridge.observability.live_event import LiveEvent, LiveFilter, of_agent, of_drop, of_progress, of_task
-from bridge.tasks.messages import Dropped
+from bridge.tasks.messages import DroppedMessage
 from bridge.tasks.task import Task
 
 MOST_WAITING: Final = 1_000
@@ -86,7 +86,7 @@ class LiveFeed:
         if self._listeners:
             self._tell([of_task(task, self._now_ms())])
 
-    def dropped(self, task: Task | None, dropped: Dropped) -> None:
+    def dropped(self, task: Task | None, dropped: DroppedMessage) -> None:
         if self._listeners:
             self._tell([of_drop(task, dropped, self._now_ms())])
 

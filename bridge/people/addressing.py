@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from bridge.agents.address import AgentAddress, BareId, parse_target
+from bridge.agents.address import AgentAddress, BareAgentId, parse_target
 from bridge.agents.routing import Local, Remote, Route, Unknown
 from bridge.matrix.ghost import display_name
 from bridge.people.message import Message
@@ -16,7 +16,7 @@ from federation.matrix.identifiers import is_user_id, localpart
 
 AgentOf: TypeAlias = Callable[[str], AgentAddress | None]
 """The agent that is known and appears as this user."""
-RouteOf: TypeAlias = Callable[[AgentAddress | BareId], Route]
+RouteOf: TypeAlias = Callable[[AgentAddress | BareAgentId], Route]
 
 _ENDS: Final = ":,"
 _OF_NAMES: Final = frozenset("-._/+=@")
@@ -72,7 +72,7 @@ def _first(word: str, agent_of: AgentOf, route: RouteOf) -> AgentAddress | Unkno
         parsed = parse_target(text)
     else:
         return None
-    if not isinstance(parsed, AgentAddress | BareId):
+    if not isinstance(parsed, AgentAddress | BareAgentId):
         return None
     match route(parsed):
         case Local(address) | Remote(address):

@@ -13,7 +13,7 @@ alone; so that is escaped, and so is the sign that escapes.
 import re
 from typing import Final
 
-from bridge.agents.address import AgentAddress, NotAnAddress
+from bridge.agents.address import AgentAddress, InvalidAddress
 from bridge.people.settings import NAME
 from bridge.tasks.request import TaskRequest
 from federation.matrix.identifiers import is_user_id
@@ -23,7 +23,7 @@ _ESCAPE: Final = re.compile(r"=(3d|40)")
 _STRAY: Final = re.compile(r"=(?!3d|40)")
 
 
-def requester(user: str, node_id: str) -> AgentAddress | NotAnAddress:
+def requester(user: str, node_id: str) -> AgentAddress | InvalidAddress:
     assert is_user_id(user), "no other user can say anything"
     agent_id = _ESCAPED.sub(lambda found: f"={ord(found[0]):02x}", user[1:])
     return AgentAddress.of(agent_id, node_id)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from bridge.agents.address import AgentAddress, BareId, NotAnAddress, parse_target
+from bridge.agents.address import AgentAddress, BareAgentId, InvalidAddress, parse_target
 from bridge.agents.agent import Agent
 from bridge.agents.routing import Route, Unknown
 from bridge.agents.search import AgentSearch
@@ -28,7 +28,7 @@ SCHEME: Final = "palaver:"
 
 def listed(agents: Iterable[Agent], node_id: str, most: int = MOST_CONTACTS) -> list[Agent]:
     """Those that are there: of this node first. There may be a hundred thousand of them."""
-    here = [agent for agent in agents if agent.is_here]
+    here = [agent for agent in agents if agent.is_online]
     here.sort(key=lambda agent: (agent.node_id != node_id, agent.node_id, agent.agent_id))
     return here[:most]
 
@@ -57,11 +57,11 @@ def meant(text: str, names: GhostNames, route: Callable[[str], Route]) -> AgentA
         return address
     target = parse_target(text)
     match target:
-        case NotAnAddress(reason):
+        case InvalidAddress(reason):
             raise _not_found(reason)
         case AgentAddress():
             return target
-        case BareId():
+        case BareAgentId():
             decision = route(text)
             if isinstance(decision, Unknown):
                 raise _not_found(decision.reason)

@@ -1,6 +1,6 @@
-"""Many deadlines of which the next one is wanted, and most of which are moved before they come.
+"""A set of deadlines that returns the next one. Most of them are moved before they expire.
 
-Moving one later costs nothing: it is found out when the old time comes.
+Moving a deadline later is cheap: the heap keeps the old time, which is corrected when it expires.
 """
 
 import heapq
@@ -14,7 +14,8 @@ K = TypeVar("K", bound=Hashable)
 class Deadlines(Generic[K]):
     def __init__(self) -> None:
         self._at: dict[K, int] = {}
-        # Of (time, number, key). A key's time in here may be earlier than the true one, and never later.
+        # Entries are (time, number, key). The time of a key is never later than its deadline, but may be
+        # earlier.
         self._heap: list[tuple[int, int, K]] = []
         self._numbers = count()
 
@@ -24,11 +25,11 @@ class Deadlines(Generic[K]):
         if before is None or at_ms < before:
             self._push(key, at_ms)
 
-    def forget(self, key: K) -> None:
+    def remove(self, key: K) -> None:
         self._at.pop(key, None)
 
     def next(self) -> int | None:
-        """The earliest; None if there is none."""
+        """The earliest deadline; None if there is none."""
         while self._heap:
             at_ms, _, key = self._heap[0]
             true = self._at.get(key)
@@ -40,7 +41,7 @@ class Deadlines(Generic[K]):
         return None
 
     def take_due(self, now_ms: int) -> list[K]:
-        """Those that have come, the earliest first. They are forgotten here."""
+        """Remove and return the keys whose deadline has passed, the earliest first."""
         due: list[K] = []
         while (at_ms := self.next()) is not None and at_ms <= now_ms:
             _, _, key = heapq.heappop(self._heap)
@@ -51,7 +52,7 @@ class Deadlines(Generic[K]):
     def _push(self, key: K, at_ms: int) -> None:
         heapq.heappush(self._heap, (at_ms, next(self._numbers), key))
         if len(self._heap) > 2 * len(self._at) + 64:
-            # Forgotten and moved ones must not outnumber the others.
+            # Outdated entries must not outnumber the current ones.
             self._heap = [(at, next(self._numbers), key) for key, at in self._at.items()]
             heapq.heapify(self._heap)
 

@@ -1,7 +1,7 @@
-"""Does what is due of tasks, and remembers that it was done.
+"""Performs the effects that are due for tasks, and records that they are done.
 
-Each thing is done once at a time for each task, some of them at the same time for different ones. What fails
-is tried again; what goes on failing stays due, and is found by the desk's next sweep, in whichever process.
+For one task each kind of effect runs once at a time; different kinds may run at the same time. A failed
+effect is retried. If it keeps failing it stays due, and the next sweep of any process finds it.
 """
 
 import asyncio
@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from bridge.agents.routing_table import RoutingTable
-from bridge.tasks.effect_acks import ONCE, TaskTicks
+from bridge.tasks.effect_acks import ONCE_PER_TASK, EffectAcks
 from bridge.tasks.lease import TOPIC, notice_of
 from bridge.tasks.messages import Due, Error, Message, Unreachable
-from bridge.tasks.ports import Delivered, Delivery, NotHere, NotNow, Rejected, Reply, Watcher
+from bridge.tasks.ports import Delivered, Delivery, NotInThisProcess, Rejected, Reply, RetryLater, Watcher
 from bridge.tasks.request import TaskKey
 from bridge.tasks.retry import DEFAULT_RETRY_POLICY, RetryPolicy
 from bridge.tasks.store import TaskStore
@@ -28,32 +28,34 @@ if TYPE_CHECKING:
     from bridge.tasks.steps import TaskSteps
 
 
-TIMEOUT: Final = 60.0
-"""Seconds that a connector has for one thing."""
-AT_ONCE: Final = 100
-"""Of each kind of thing: people who cannot be shown what happens keep no agent and no requester waiting."""
-MOST_WAITING: Final[Mapping[Due, int]] = {
+PERFORM_TIMEOUT: Final = 60.0
+"""Timeout of a connector for one effect, in seconds."""
+MAX_CONCURRENT: Final = 100
+"""Effects of each kind that run at the same time. Kinds are limited separately, so that slow updates of what
+people see delay neither deliveries nor answers."""
+MAX_PENDING: Final[Mapping[Due, int]] = {
     Due.DELIVER: 20_000,
     Due.CANCEL: 20_000,
     Due.ANSWER: 20_000,
     Due.SHOW: 1_000,
 }
-"""Tasks that wait in memory for each kind of thing. What is more stays due, and the next sweep finds it."""
-PAUSE: Final = 0.05
-"""Seconds for which is gathered what has been done, after those that people wait to be shown it."""
-MOST_PROGRESS: Final = 100
-"""Messages of one task that wait to be passed on. The oldest is left out: the newest tells most."""
+"""Tasks of which an effect of each kind may be pending in memory. The others stay due, and the next sweep
+finds them."""
+BATCH_DELAY: Final = 0.05
+"""Seconds for which acknowledgements are collected, in addition to `shown_after`."""
+MAX_PENDING_PROGRESS: Final = 100
+"""Progress messages of one task that may be pending. The oldest is dropped: the newest says most."""
 
 
 @dataclass(slots=True)
-class _Lane:
+class _EffectRun:
     task: Task
     work: "asyncio.Task[None] | None" = None
 
 
 @dataclass(slots=True)
-class _Talk:
-    """What an agent has said of its work and was not passed on yet."""
+class _ProgressQueue:
+    """Progress messages of one task that have not been forwarded yet."""
 
     waiting: deque[Mapping[str, Any]]
     work: "asyncio.Task[None] | None" = None
@@ -61,8 +63,8 @@ class _Talk:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The connectors, by their names, and the protocols that ask for tasks, by theirs. `shown_after`: seconds
-    until people are shown a step, most often with those that follow it."""
+    """The connectors by name, and the replies by the protocol of the request. `shown_after`: seconds to wait
+    before people are shown a step, because another step often follows at once."""
 
     deliveries: Mapping[str, Delivery]
     replies: Mapping[str, Reply]
@@ -74,7 +76,7 @@ class Ports:
 
 
 class TaskEffects:
-    """A task that cannot be delivered takes a step."""
+    """Starts and retries the effects of tasks. A task that cannot be delivered gets a message about it."""
 
     def __init__(
         self,
@@ -87,70 +89,77 @@ class TaskEffects:
         self._ports = ports
         self._steps: TaskSteps | None = None
         self._background = background
-        self._lanes: dict[Due, dict[TaskKey, _Lane]] = {due: {} for due in Due}
-        self._talking: dict[TaskKey, _Talk] = {}
-        self._turns = {due: asyncio.Semaphore(AT_ONCE) for due in Due}
-        self._ticks = TaskTicks(database, store, background, PAUSE + ports.shown_after)
+        self._running: dict[Due, dict[TaskKey, _EffectRun]] = {due: {} for due in Due}
+        self._progress: dict[TaskKey, _ProgressQueue] = {}
+        self._semaphores = {due: asyncio.Semaphore(MAX_CONCURRENT) for due in Due}
+        self._acks = EffectAcks(database, store, background, BATCH_DELAY + ports.shown_after)
 
     def start(self, steps: "TaskSteps") -> None:
         self._steps = steps
-        self._ticks.start()
+        self._acks.start()
 
     async def close(self) -> None:
-        """What was not done stays due. The background tasks have been closed."""
+        """Store the acknowledgements. Call it after the background tasks were closed. Unfinished effects stay
+        due."""
         try:
-            await self._ticks.flush()
+            await self._acks.flush()
         except ConnectionLost:
-            self._ports.observer.problem("What was done of tasks may be done again: Postgres is away.", None)
+            self._ports.observer.problem(
+                "Effects of tasks may be repeated after the next start: the connection to Postgres is lost.",
+                None,
+            )
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is under way, and all that was done is stored."""
-        return not any(self._lanes.values()) and not self._talking and self._ticks.is_idle
+        """Whether no effect runs and all acknowledgements are stored."""
+        return not any(self._running.values()) and not self._progress and self._acks.is_idle
 
-    def do(self, task: Task, only: Collection[Due] = tuple(Due), *, announce: bool = True) -> None:
-        """What is due of it. `announce`: other processes are told of what cannot be done in this one."""
-        self._ticks.leave_out_older(task)
+    def start_due(self, task: Task, only: Collection[Due] = tuple(Due), *, announce: bool = True) -> None:
+        """Start the effects that are due. With `announce`, other processes are notified of an effect that
+        this process cannot perform."""
+        self._acks.discard_outdated(task)
         key = task.key
         for due in only:
-            lanes = self._lanes[due]
-            lane = lanes.get(key)
-            if lane is not None:
-                if task.version > lane.task.version:
-                    lane.task = task  # perhaps it is no longer due
-            elif due in task.due and not self._ticks.was_done(task, due) and len(lanes) < MOST_WAITING[due]:
-                lane = lanes[key] = _Lane(task)
-                lane.work = self._background.spawn(f"{due} a task", self._run(due, lane, announce=announce))
+            runs = self._running[due]
+            run = runs.get(key)
+            if run is not None:
+                if task.version > run.task.version:
+                    run.task = task  # the effect may no longer be due
+            elif due in task.due and not self._acks.is_done(task, due) and len(runs) < MAX_PENDING[due]:
+                run = runs[key] = _EffectRun(task)
+                run.work = self._background.spawn(f"{due} a task", self._run(due, run, announce=announce))
 
-    def say(self, task: Task, content: Mapping[str, Any]) -> None:
-        """Pass on what an agent says of its work, in its order."""
+    def send_progress(self, task: Task, content: Mapping[str, Any]) -> None:
+        """Forward a progress message to the requester and to people, in the order of the calls."""
         if self._ports.watcher is not None:
             self._ports.watcher.progress(task, content)
         reply = self._ports.replies.get(task.request.origin.protocol)
         if reply is None:
             return
-        talk = self._talking.get(task.key)
-        if talk is not None:
-            talk.waiting.append(content)
+        queue = self._progress.get(task.key)
+        if queue is not None:
+            queue.waiting.append(content)
             return
-        talk = self._talking[task.key] = _Talk(deque([content], MOST_PROGRESS))
-        talk.work = self._background.spawn("report progress", self._pass_on(reply, task, talk.waiting))
+        queue = self._progress[task.key] = _ProgressQueue(deque([content], MAX_PENDING_PROGRESS))
+        queue.work = self._background.spawn(
+            "report progress", self._send_queued_progress(reply, task, queue.waiting)
+        )
 
-    # -- one thing of one task --
+    # -- one effect of one task --
 
-    async def _run(self, due: Due, lane: _Lane, *, announce: bool) -> None:
-        key = lane.task.key
+    async def _run(self, due: Due, run: _EffectRun, *, announce: bool) -> None:
+        key = run.task.key
         failures = 0
         try:
             while True:
                 if due is Due.SHOW and not failures:
-                    # Most steps are followed by another one within a moment.
+                    # Most steps are followed by another one at once.
                     await asyncio.sleep(self._ports.shown_after)
-                task = lane.task
+                task = run.task
                 if due not in task.due:
                     return
                 outcome = await self._try(due, task)
-                if isinstance(outcome, NotNow):
+                if isinstance(outcome, RetryLater):
                     failures += 1
                     delay_ms = self._ports.retry.delay_ms(failures)
                     if delay_ms is None:
@@ -159,54 +168,60 @@ class TaskEffects:
                     await asyncio.sleep(delay_ms / 1000)
                     continue
                 failures = 0
-                if isinstance(outcome, NotHere):
+                if isinstance(outcome, NotInThisProcess):
                     if announce:
                         self._database.session.notify(TOPIC, notice_of(key))
                     return
                 if isinstance(outcome, Rejected):
                     await self._step(key, Error(outcome.error))
                     return
-                if due in ONCE or lane.task is task:
-                    self._ticks.done(lane.task, due)
+                if due in ONCE_PER_TASK or run.task is task:
+                    self._acks.record(run.task, due)
                     return
-                self._ticks.done(task, due)
+                self._acks.record(task, due)
         except ConnectionLost as error:
-            self._ports.observer.problem(f"Something waits to be done of the task {key}.", error)
+            self._ports.observer.problem(
+                f"An effect of the task {key} stays due: the connection to Postgres is lost.", error
+            )
         finally:
-            del self._lanes[due][key]
+            del self._running[due][key]
 
     async def _step(self, key: TaskKey, message: Message) -> None:
         assert self._steps is not None, "it was started"
-        await self._steps.take(key, message)
+        await self._steps.apply(key, message)
 
-    async def _try(self, due: Due, task: Task) -> Delivered | Rejected | NotNow | NotHere:
+    async def _try(self, due: Due, task: Task) -> Delivered | Rejected | RetryLater | NotInThisProcess:
         try:
             if due is Due.CANCEL:
                 await self._after_delivery(task.key)
             elif due is Due.ANSWER:
-                await self._after_talk(task.key)
-            async with self._turns[due], asyncio.timeout(TIMEOUT):
+                await self._after_progress(task.key)
+            async with self._semaphores[due], asyncio.timeout(PERFORM_TIMEOUT):
                 return await self._perform(due, task)
         except ConnectionLost:
-            return NotNow("The database is away.")
+            return RetryLater("The connection to Postgres is lost.")
         except TimeoutError:
-            return NotNow("It took too long.")
+            return RetryLater("It timed out.")
         except Exception as error:
-            self._ports.observer.problem(f"The task {task.key} could not be worked on: {due}.", error)
-            return NotNow("It failed.")
+            self._ports.observer.problem(f"The effect {due} of the task {task.key} failed.", error)
+            return RetryLater("It failed.")
 
-    async def _perform(self, due: Due, task: Task) -> Delivered | Rejected | NotNow | NotHere:
+    async def _perform(self, due: Due, task: Task) -> Delivered | Rejected | RetryLater | NotInThisProcess:
         match due:
             case Due.DELIVER:
                 delivery = self._delivery(task)
-                return NotHere() if delivery is None else await delivery.deliver(task)
+                return NotInThisProcess() if delivery is None else await delivery.deliver(task)
             case Due.CANCEL:
                 delivery = self._delivery(task)
-                return Delivered() if delivery is not None and await delivery.cancel(task) else NotHere()
+                return (
+                    Delivered()
+                    if delivery is not None and await delivery.cancel(task)
+                    else NotInThisProcess()
+                )
             case Due.ANSWER:
                 reply = self._ports.replies.get(task.request.origin.protocol)
                 if reply is None:
-                    return NotHere()
+                    return NotInThisProcess()
                 await reply.answer(task)
             case Due.SHOW:
                 if self._ports.watcher is not None:
@@ -218,33 +233,37 @@ class TaskEffects:
         return None if agent is None else self._ports.deliveries.get(agent.connector)
 
     async def _after_delivery(self, key: TaskKey) -> None:
-        """An agent is told to stop after it was told to begin."""
-        lane = self._lanes[Due.DELIVER].get(key)
-        if lane is not None and lane.work is not None:
-            await asyncio.wait({lane.work}, timeout=TIMEOUT)
+        """Wait for a running delivery: the agent must be told to stop after it was told to start."""
+        run = self._running[Due.DELIVER].get(key)
+        if run is not None and run.work is not None:
+            await asyncio.wait({run.work}, timeout=PERFORM_TIMEOUT)
 
-    async def _after_talk(self, key: TaskKey) -> None:
-        """Nothing is said of a task any more once it is answered: what came before is told before."""
-        talk = self._talking.get(key)
-        if talk is not None and talk.work is not None:
-            await asyncio.wait({talk.work}, timeout=TIMEOUT)
+    async def _after_progress(self, key: TaskKey) -> None:
+        """Wait until the pending progress messages are sent: none may follow the answer."""
+        queue = self._progress.get(key)
+        if queue is not None and queue.work is not None:
+            await asyncio.wait({queue.work}, timeout=PERFORM_TIMEOUT)
 
-    async def _give_up(self, due: Due, task: Task, outcome: NotNow) -> None:
+    async def _give_up(self, due: Due, task: Task, outcome: RetryLater) -> None:
         if due is Due.DELIVER:
             await self._step(task.key, Unreachable(outcome.reason))
         else:
             self._ports.observer.problem(
-                f"The task {task.key} waits: {due} has failed, and will be tried again.", None
+                f"The effect {due} of the task {task.key} failed and will be retried later.", None
             )
 
-    async def _pass_on(self, reply: Reply, task: Task, waiting: deque[Mapping[str, Any]]) -> None:
+    async def _send_queued_progress(
+        self, reply: Reply, task: Task, waiting: deque[Mapping[str, Any]]
+    ) -> None:
         try:
             while waiting:
                 content = waiting.popleft()
                 try:
-                    async with self._turns[Due.ANSWER], asyncio.timeout(TIMEOUT):
+                    async with self._semaphores[Due.ANSWER], asyncio.timeout(PERFORM_TIMEOUT):
                         await reply.progress(task, content)
                 except Exception as error:
-                    self._ports.observer.problem(f"A report on the task {task.key} is lost.", error)
+                    self._ports.observer.problem(
+                        f"A progress message of the task {task.key} could not be sent.", error
+                    )
         finally:
-            del self._talking[task.key]
+            del self._progress[task.key]

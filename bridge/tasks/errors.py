@@ -1,4 +1,4 @@
-"""Why a task was not done: the five codes of agent federation 1.0.0, "Error types", and what to do then."""
+"""The five error codes of agent federation 1.0.0, "Error types", with advice for the requester."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 EXIT_CODE: Final = -1
-"""Of a task that failed with a code: the tool was not what failed. "`success:false, exit_code:-1`"."""
+"""The exit code of a task that failed with an error code: no tool has ended. "`success:false,
+exit_code:-1`"."""
 
 
 class ErrorCode(StrEnum):
@@ -22,18 +23,18 @@ class ErrorCode(StrEnum):
 
 
 _ADVICE: Final[Mapping[ErrorCode, str]] = {
-    ErrorCode.AGENT_NOT_FOUND: "Check the address, or wait until the agent is there.",
-    ErrorCode.AGENT_BUSY: "Try again later, or ask another agent.",
-    ErrorCode.TIMEOUT: "Ask for less at once, or allow more time.",
+    ErrorCode.AGENT_NOT_FOUND: "Check the address, or wait until the agent is online.",
+    ErrorCode.AGENT_BUSY: "Try again later, or choose another agent.",
+    ErrorCode.TIMEOUT: "Request less work at once, or allow more time.",
     ErrorCode.NODE_UNREACHABLE: "Check the connection to the agent's node.",
-    ErrorCode.INVALID_PAYLOAD: "Check what was sent against the protocol's version.",
+    ErrorCode.INVALID_PAYLOAD: "Check the request against the protocol's version.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class TaskError:
-    """`reason` is a sentence for whoever asked: without a secret, a path of this machine or a library's
-    words. `metadata` is for programs."""
+    """`reason` is a sentence for the requester. It contains no secret, no path of this machine and no text of
+    a library. `metadata` is for programs."""
 
     code: ErrorCode
     reason: str

@@ -1,4 +1,4 @@
-"""Accepts tasks: what is new is decided upon, what is asked for again is found."""
+"""Accepts task requests: decides on new ones, and finds the task of repeated ones."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from bridge.agents.routing_table import RoutingTable
 from bridge.tasks.errors import TaskError
 from bridge.tasks.lease import TaskLease
 from bridge.tasks.limits import TaskLimiter
-from bridge.tasks.messages import Accept, AskAgain, Error, Message
+from bridge.tasks.messages import Accept, Error, Message, Resubmit
 from bridge.tasks.queue_settings import Load
 from bridge.tasks.queues import AgentQueues
 from bridge.tasks.request import TaskRequest, invalid
@@ -22,8 +22,9 @@ from storage.rooms.stream import ReaderPosition
 
 
 @dataclass(frozen=True, slots=True)
-class Submitted:
-    """A task, or why there is none. A refusal is not kept: the request may be made again under its id."""
+class Submission:
+    """A task, or the reason for which the request was refused. A refusal is not stored: the requester may
+    send the request again under the same id."""
 
     task: Task | None
     refusal: TaskError | None = None
@@ -57,32 +58,36 @@ class TaskIntake:
         self._monotonic = monotonic
 
     async def accept(
-        self, connection: Connection, request: TaskRequest, place: ReaderPosition | None = None
-    ) -> Submitted | None:
-        """One statement, unless the agent turns out to have another load than was assumed. With the place of
-        a reader that is advanced, if there is no refusal. None: it was asked for before."""
+        self, connection: Connection, request: TaskRequest, position: ReaderPosition | None = None
+    ) -> Submission | None:
+        """Accept a new request; None if its request id is known, so that `resubmit` is to be called.
+
+        This takes one statement, unless the agent's load differs from the one that was assumed. `position` is
+        the stream position of a reader; it is stored in the same transaction unless the request is refused.
+        """
         refusal = self._refusal(request)
         if refusal is not None:
-            return Submitted(None, refusal)
+            return Submission(None, refusal)
         load = Load()
         while True:
             task, message, room = self._decide(request, load)
             step = receive(task, message, task.received_at)
-            new, found = await self._store.accept(connection, step.task, self._lease.number, room, place)
+            new, found = await self._store.accept(connection, step.task, self._lease.number, room, position)
             if new is not None:
-                return Submitted(new, is_new=True, step=step._replace(task=new))
+                return Submission(new, is_new=True, step=step._replace(task=new))
             if found is None or self._decide(request, found)[1] == message:
                 return None
             load = found
 
     def _refusal(self, request: TaskRequest) -> TaskError | None:
         node_id = request.key.node_id
-        return self._limiter.ask(request, self._monotonic()) or self._limiter.too_many(
-            node_id, self._timers.live(node_id), self._timers.live_of_all()
+        return self._limiter.check(request, self._monotonic()) or self._limiter.check_live_tasks(
+            node_id, self._timers.live(node_id), self._timers.live_total()
         )
 
     def _decide(self, request: TaskRequest, load: Load) -> tuple[Task, Message, AgentCapacity | None]:
-        """What becomes of it if its agent has this load; and for what there has to be room."""
+        """The new task, the message that decides its first step if its agent has this load, and the room that
+        the agent must have for it."""
         now_ms = self._now_ms()
         deadline = now_ms + self._limiter.limits.timeout_ms(request.timeout_ms)
         route = self._routes.route(request.to_address)
@@ -95,15 +100,15 @@ class TaskIntake:
             case Local(address):
                 return task, *self._queues.admit(address, load)
 
-    async def ask_again(self, connection: Connection, request: TaskRequest) -> Submitted:
-        """What was asked for before, in the transaction of the caller."""
+    async def resubmit(self, connection: Connection, request: TaskRequest) -> Submission:
+        """Handle a request whose id is known, in the caller's transaction."""
         while True:
             task = await self._store.fetch(connection, request.key)
             if task is None:
-                # It was forgotten at this very moment, being very old.
-                return Submitted(None, invalid("request_id", "The request id was used before."))
+                # The old task was pruned between the two statements.
+                return Submission(None, invalid("request_id", "The request id was used before."))
             if not same_work(task.request, request):
-                return Submitted(None, invalid("request_id", "The request id is that of another task."))
-            step = receive(task, AskAgain(request.origin), self._now_ms())
+                return Submission(None, invalid("request_id", "The request id belongs to another task."))
+            step = receive(task, Resubmit(request.origin), self._now_ms())
             if await self._steps.store(connection, task, step):
-                return Submitted(step.task, before=task, step=step)
+                return Submission(step.task, before=task, step=step)

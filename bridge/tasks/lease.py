@@ -1,9 +1,10 @@
-"""By what other processes know that this one is alive and works on its tasks: a number, and a lease on it.
+"""The lease by which other processes know that this process still works on its tasks.
 
-The lease ends with the process's session, however that ends. Then the tasks under the number are anybody's.
+Each process has a number, and a lease on it that ends with the process's Postgres session. After that another
+process may take over the tasks under that number.
 
-What processes notify each other of: tasks of which something is due that only another process can do, and
-agents for which tasks have come to wait.
+Processes also notify each other: of tasks with an effect that only another process can perform, and of agents
+for which a task was queued.
 """
 
 import json
@@ -30,8 +31,8 @@ class TaskLease:
 
     @property
     def number(self) -> int:
-        """Under which this process takes its steps. If the session was lost a moment ago another process may
-        take them over: nothing is run twice by that."""
+        """The number that is stored with the steps of this process. If the session has just been lost,
+        another process may take over the tasks. No task runs twice because of that."""
         assert self._number is not None, "it was started"
         return self._number
 
@@ -40,12 +41,12 @@ class TaskLease:
         self._background.supervise("lease of tasks", self._keep)
 
     async def close(self) -> None:
-        """Whatever is left is anybody's now."""
+        """Release the lease: other processes may take over the remaining tasks."""
         if self._lease is not None:
             await self._lease.release()
 
-    async def each_orphan(self, take_over: TakeOver) -> None:
-        """Take over the tasks of every desk that is no more. Nobody else does meanwhile."""
+    async def take_over_orphans(self, take_over: TakeOver) -> None:
+        """Call `take_over` for the number of every process that has ended, while holding its lease."""
         for number in await self._database.read(tasks.list_processes):
             lease = None if number == self._number else await self._database.session.try_lease(_name(number))
             if lease is not None:
@@ -58,7 +59,8 @@ class TaskLease:
         await self._take()
 
     async def _take(self) -> None:
-        """The same number again, if nobody has taken over meanwhile: what runs here goes on under it."""
+        """Take the lease of the same number if no process has taken over meanwhile, otherwise of a new
+        one."""
         session = self._database.session
         lease = None if self._number is None else await session.try_lease(_name(self._number))
         if lease is None:
@@ -80,12 +82,12 @@ def notice_of(about: TaskKey | AgentAddress) -> str:
 
 
 def read_notice(text: str) -> TaskKey | AgentAddress | None:
-    """None for what is none."""
+    """Parse a notification; None if it is invalid."""
     try:
-        said: Any = decode(text.encode())
+        content: Any = decode(text.encode())
     except (NotJson, UnicodeEncodeError):
         return None
-    match said:
+    match content:
         case [str(node_id), str(request_id)]:
             return TaskKey(node_id, request_id)
         case [str(address)]:

@@ -1,42 +1,45 @@
-"""How much work one agent, and one node, may ask for.
+"""Limits on the tasks that one agent and one node may request.
 
-Agent federation 1.0.0, "Best practices": "limit rates: keep a single agent from using too much". Crossing a
-limit gets a clear error; it is not kept with the request's id, so that the same request may be made again.
+Agent federation 1.0.0, "Best practices": "limit rates: keep a single agent from using too much". A request
+beyond a limit is refused with an error. The refusal is not stored, so that the request may be sent again
+under the same id.
 """
 
 from dataclasses import dataclass, field
 from typing import Final
 
 from bridge.tasks.errors import ErrorCode, TaskError
-from bridge.tasks.request import DEFAULT_TIMEOUT_MS, TaskRequest, check
+from bridge.tasks.request import DEFAULT_TIMEOUT_MS, TaskRequest, check_request
 from federation.peers.limits import Buckets, Rate
 
-SHORTEST_TIMEOUT_MS: Final = 1
-OF_AGENT: Final = Rate(200, 2_000)
-OF_NODE: Final = Rate(1_000, 10_000)
-MOST_TOLD_APART: Final = 20_000
-"""Agents and nodes whose rates are told apart. Beyond that the one longest unheard of begins anew."""
+MIN_TIMEOUT_MS: Final = 1
+AGENT_RATE: Final = Rate(200, 2_000)
+NODE_RATE: Final = Rate(1_000, 10_000)
+MAX_RATE_BUCKETS: Final = 20_000
+"""Agents and nodes whose rates are tracked. Beyond that the least recently used entry is dropped and starts
+anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskLimits:
-    """The defaults are no hindrance to whoever is honest and very busy; they end what would never end."""
+    """The defaults do not limit a busy agent that behaves well; they stop one that requests tasks without
+    end."""
 
     default_timeout_ms: int = DEFAULT_TIMEOUT_MS
-    longest_timeout_ms: int = 3_600_000
+    max_timeout_ms: int = 3_600_000
     # Of a request: prompt, context, system prompt and metadata together.
-    most_bytes: int = 262_144
-    most_output_bytes: int = 1_048_576
-    of_agent: Rate = OF_AGENT
-    of_node: Rate = OF_NODE
-    # Tasks that have not ended: of one requesting node, and of all.
-    live_of_node: int = 20_000
-    live: int = 50_000
+    max_request_bytes: int = 262_144
+    max_output_bytes: int = 1_048_576
+    agent_rate: Rate = AGENT_RATE
+    node_rate: Rate = NODE_RATE
+    # Tasks that have not ended: of one requesting node, and of all nodes.
+    max_live_per_node: int = 20_000
+    max_live: int = 50_000
 
     def timeout_ms(self, asked: int | None) -> int:
         """ "`timeout_secs` counted from receipt, capped by configuration"."""
         wanted = self.default_timeout_ms if asked is None else asked
-        return max(SHORTEST_TIMEOUT_MS, min(wanted, self.longest_timeout_ms))
+        return max(MIN_TIMEOUT_MS, min(wanted, self.max_timeout_ms))
 
 
 @dataclass(slots=True)
@@ -46,32 +49,33 @@ class TaskLimiter:
     _nodes: Buckets[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._agents = Buckets(MOST_TOLD_APART)
-        self._nodes = Buckets(MOST_TOLD_APART)
+        self._agents = Buckets(MAX_RATE_BUCKETS)
+        self._nodes = Buckets(MAX_RATE_BUCKETS)
 
-    def ask(self, request: TaskRequest, now: float) -> TaskError | None:
-        """One more request; None if it may be worked on. `now` is seconds of a clock that never runs
-        backwards."""
+    def check(self, request: TaskRequest, now: float) -> TaskError | None:
+        """Count one more request, and return why it is refused, or None. `now` is in seconds of a monotonic
+        clock."""
         agent = str(request.from_address)
-        excess = self._agents.take(agent, self.limits.of_agent, now)
+        excess = self._agents.take(agent, self.limits.agent_rate, now)
         if excess is not None:
             return _too_fast(f"The agent {agent}", excess.retry_after_ms)
-        excess = self._nodes.take(request.key.node_id, self.limits.of_node, now)
+        excess = self._nodes.take(request.key.node_id, self.limits.node_rate, now)
         if excess is not None:
             return _too_fast(f"The node {request.key.node_id}", excess.retry_after_ms)
-        return check(request, self.limits.most_bytes)
+        return check_request(request, self.limits.max_request_bytes)
 
-    def too_many(self, node_id: str, of_node: int, of_all: int) -> TaskError | None:
-        """Whether too many tasks have not ended, of those that the node has asked for or of all."""
-        if of_node >= self.limits.live_of_node:
-            reason = f"The node {node_id} waits for {of_node} tasks already."
-        elif of_all >= self.limits.live:
-            reason = "Too many tasks have not ended yet."
+    def check_live_tasks(self, node_id: str, of_node: int, total: int) -> TaskError | None:
+        """Return an error if too many tasks have not ended: `of_node` of the requesting node, or `total`
+        together."""
+        if of_node >= self.limits.max_live_per_node:
+            reason = f"{of_node} tasks of the node {node_id} have not ended yet, which is the limit."
+        elif total >= self.limits.max_live:
+            reason = "This node has too many tasks that have not ended yet."
         else:
             return None
         return TaskError(ErrorCode.AGENT_BUSY, reason)
 
 
-def _too_fast(who: str, retry_after_ms: int) -> TaskError:
-    reason = f"{who} asks for too much at once."
+def _too_fast(requester: str, retry_after_ms: int) -> TaskError:
+    reason = f"{requester} requests tasks too fast."
     return TaskError(ErrorCode.AGENT_BUSY, reason, {"retry_after_ms": retry_after_ms})

@@ -1,4 +1,4 @@
-"""What happens to a task, and what is to be done about it."""
+"""The messages that a task's state machine receives, and the effects that it returns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,22 +9,22 @@ from bridge.tasks.answer import Answer
 from bridge.tasks.errors import TaskError
 from bridge.tasks.request import Origin
 
-# ---- what happens ------------------------------------------------------------------------------------
+# ---- messages ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """The agent may have it now."""
+    """The agent has room for the task: deliver it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Enqueue:
-    """The agent is busy, and lets tasks wait."""
+    """The agent is busy and has a queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """It is about to be run. `lease_until` is None for a runner that lives and dies with its desk."""
+    """A runner is about to start the task. `lease_until` is None for a runner that ends with its process."""
 
     runner: str
     lease_until: int | None = None
@@ -32,7 +32,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """The runner is still at it."""
+    """The runner still works on the task."""
 
     runner: str
     lease_until: int
@@ -45,14 +45,14 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What the agent, or its node, answers."""
+    """The answer of the agent or its node."""
 
     answer: Answer
 
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """It cannot be done."""
+    """The task cannot be done."""
 
     error: TaskError
 
@@ -65,31 +65,31 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed."""
+    """A deadline may have passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """The node to which it has to go cannot be reached, for good."""
+    """The target's node cannot be reached, and no further attempt is made."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class AgentGone:
-    """The agent is no longer there; the error says why."""
+class AgentUnavailable:
+    """The agent is offline or was removed; the error says why."""
 
     error: TaskError
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerLost:
-    """The process in which it ran, or from which it was brought to the agent, is no more."""
+    """The process that ran the task, or that delivered it, has ended."""
 
 
 @dataclass(frozen=True, slots=True)
-class AskAgain:
-    """It was asked for a second time under the same id."""
+class Resubmit:
+    """The requester sent the request again with the same id."""
 
     origin: Origin
 
@@ -105,46 +105,46 @@ Message: TypeAlias = (
     | Cancel
     | Tick
     | Unreachable
-    | AgentGone
+    | AgentUnavailable
     | RunnerLost
-    | AskAgain
+    | Resubmit
 )
 
-# ---- what to do --------------------------------------------------------------------------------------
+# ---- effects -----------------------------------------------------------------------------------------
 
 
 class Due(StrEnum):
-    """What is remembered with the task until it is done: a kill between the two changes nothing. So each may
-    be done more than once."""
+    """Effects that are stored with the task until they are done, so that they survive a kill. Each may be
+    performed more than once."""
 
     DELIVER = "deliver"
-    """Bring it to the agent, or to its node."""
+    """Deliver the task to the agent or to its node."""
     CANCEL = "cancel"
     """Tell the agent to stop."""
     ANSWER = "answer"
-    """Tell whoever asked what it came to."""
+    """Send the answer to the requester."""
     SHOW = "show"
-    """Let people see what has become of it."""
+    """Update what people see of the task."""
 
 
 @dataclass(frozen=True, slots=True)
 class SendProgress:
-    """To whoever asked."""
+    """Forward a progress message to the requester."""
 
     content: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Freed:
-    """The agent has room for the next one."""
+class AdvanceQueue:
+    """The agent has room: start its next queued task."""
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
-    """What came is not taken, and is written into the audit."""
+class DroppedMessage:
+    """The message has no effect and is written to the audit log."""
 
-    what: str
-    why: str
+    message: str
+    reason: str
 
 
-Effect: TypeAlias = SendProgress | Freed | Dropped
+Effect: TypeAlias = SendProgress | AdvanceQueue | DroppedMessage

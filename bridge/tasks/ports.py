@@ -1,7 +1,7 @@
-"""What the desk needs of connectors: to bring tasks to agents, and answers to whoever asked.
+"""What the task service needs of connectors: they deliver tasks to agents, and answers to requesters.
 
-Everything here may be called more than once for the same task, because a process may be killed between doing
-it and remembering that it did.
+Every method may be called more than once for the same task, because a process may be killed after the call
+and before it is recorded.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -14,63 +14,65 @@ from bridge.tasks.task import Task
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The agent has it, or will have it whatever happens to this process: it lies in a durable queue, or
-    where the agent fetches it. An agent of this node has still to begin it at the desk."""
+    """The agent has the task, or will get it even if this process ends: the task is in a durable queue, or
+    where the agent fetches it. An agent of this node still has to call `TaskService.begin`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """It will not be taken; tried again it would be the same."""
+    """The agent refuses the task, and would refuse it again."""
 
     error: TaskError
 
 
 @dataclass(frozen=True, slots=True)
-class NotNow:
-    """To be tried again by the retry policy; after that the task fails with `NODE_UNREACHABLE`."""
+class RetryLater:
+    """The delivery is retried by the retry policy. After the last retry the task fails with
+    `NODE_UNREACHABLE`."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class NotHere:
-    """The agent is attached to another process of this node, which is told."""
+class NotInThisProcess:
+    """The agent is attached to another process of this node. The other processes are notified."""
 
 
-DeliveryOutcome: TypeAlias = Delivered | Rejected | NotNow | NotHere
+DeliveryOutcome: TypeAlias = Delivered | Rejected | RetryLater | NotInThisProcess
 
 
 class Delivery(Protocol):
-    """Of one connector: it brings tasks to its agents. What it raises counts as `NotNow`."""
+    """The part of a connector that delivers tasks to its agents. An exception counts as `RetryLater`."""
 
     def deliver(self, task: Task) -> Awaitable[DeliveryOutcome]: ...
 
     def cancel(self, task: Task) -> Awaitable[bool]:
-        """Have an agent stop, whether it has begun or not; the task has ended already. False: the agent is
-        attached to another process, which is told."""
+        """Tell the agent to stop; the task has ended already. False if the agent is attached to another
+        process, which is then notified."""
         ...
 
 
 class Reply(Protocol):
-    """Of one protocol: it brings back what became of a task that was asked for in it. What it raises makes it
-    be tried again."""
+    """The part of a protocol that reports on a task to its requester. After an exception the call is
+    retried."""
 
     def progress(self, task: Task, content: Mapping[str, Any]) -> Awaitable[None]:
-        """Some of this may be lost by a kill."""
+        """Send a progress message. Some may be lost when a process is killed."""
         ...
 
     def answer(self, task: Task) -> Awaitable[None]:
-        """`task.answer` is there. `task.asked` is another number whenever it was asked for again."""
+        """Send the answer, which is `task.answer`. `task.asked` differs for each time that the request was
+        repeated."""
         ...
 
 
 class Watcher(Protocol):
-    """Shows people what becomes of tasks."""
+    """Shows people the state of tasks."""
 
     def show(self, task: Task) -> Awaitable[None]:
-        """It has got into a state. States may be left out, and the same one may come twice."""
+        """Show the state of a task. States may be skipped, and a state may be shown twice."""
         ...
 
     def progress(self, task: Task, content: Mapping[str, Any]) -> None:
-        """What the agent says of its work. Some of this may be lost by a kill."""
+        """Show a progress message of the agent. Some may be lost when a process is killed."""
         ...

@@ -1,7 +1,7 @@
-"""Whether an agent of this node takes a task now, lets it wait, or is busy.
+"""Decides whether an agent of this node gets a task now, gets it queued, or is busy.
 
-Agent federation 1.0.0: `AGENT_BUSY`, "try again later or use another agent", with `current_task`. An agent
-may also keep a queue, by its setting.
+Agent federation 1.0.0: `AGENT_BUSY`, "try again later or use another agent", with `current_task`. By
+configuration an agent may also have a queue.
 """
 
 from collections.abc import Callable
@@ -12,27 +12,28 @@ from bridge.agents.agent import Agent, AgentStatus
 from bridge.tasks.errors import ErrorCode, TaskError
 from bridge.tasks.messages import Accept, Enqueue, Error
 
-MOST_WAITING: Final = 10_000
+MAX_QUEUE_LENGTH: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    at_once: int | None = 1
-    """How many tasks it works on at the same time; None: as many as come."""
-    waiting: int = 0
-    """How many more may wait for it. With none it answers `AGENT_BUSY`."""
+    parallel: int | None = 1
+    """Tasks that the agent works on at the same time; None: any number."""
+    queue_length: int = 0
+    """Tasks that may be queued for the agent. With 0 it refuses tasks with `AGENT_BUSY` while it is busy."""
 
     @property
-    def most_waiting(self) -> int:
-        return min(self.waiting, MOST_WAITING)
+    def max_queue_length(self) -> int:
+        return min(self.queue_length, MAX_QUEUE_LENGTH)
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What an agent has: tasks that were given to it, tasks that wait, and one of the former."""
+    """The tasks of an agent: how many were delivered or are running, how many are queued, and the id of one
+    of the former."""
 
     active: int = 0
-    waiting: int = 0
+    queued: int = 0
     current_task: str | None = None
 
 
@@ -40,27 +41,27 @@ Admission: TypeAlias = Accept | Enqueue | Error
 
 
 def admit(load: Load, settings: AgentSettings, status: AgentStatus) -> Admission:
-    """What becomes of the next task. Those that wait have come before it."""
+    """Decide on a new task. Queued tasks go first."""
     if status is AgentStatus.ERROR:
         return Error(TaskError(ErrorCode.AGENT_BUSY, "The agent has failed and has not recovered yet."))
-    if settings.at_once is None:
+    if settings.parallel is None:
         return Accept()
-    if has_room(load, settings) and not load.waiting:
+    if has_room(load, settings) and not load.queued:
         return Accept()
-    if load.waiting < settings.most_waiting:
+    if load.queued < settings.max_queue_length:
         return Enqueue()
     metadata = {} if load.current_task is None else {"current_task": load.current_task}
-    if load.waiting:
-        reason = f"The agent is busy, and {load.waiting} tasks wait for it already."
+    if load.queued:
+        reason = f"The agent is busy, and its queue is full with {load.queued} tasks."
     else:
         reason = "The agent is busy with another task."
     return Error(TaskError(ErrorCode.AGENT_BUSY, reason, metadata))
 
 
 def has_room(load: Load, settings: AgentSettings) -> bool:
-    """Whether the first that waits may go."""
-    return settings.at_once is None or load.active < settings.at_once
+    """Whether the agent may get its first queued task."""
+    return settings.parallel is None or load.active < settings.parallel
 
 
 SettingsOf: TypeAlias = Callable[[Agent], AgentSettings]
-"""What an agent of this node has been set to."""
+"""Returns the settings of an agent of this node."""

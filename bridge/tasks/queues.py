@@ -1,10 +1,10 @@
-"""The queues of this node's agents: who comes next when one has room again.
+"""The queues of this node's agents: starts the next task when an agent has room again.
 
-A queue lies in the database. Whoever gives an agent a task, or lets one wait, holds its lock meanwhile, so
-that two processes do not give it more than it takes. Once a task that waits is committed, every process is
-told that somebody waits for the agent. It looks at once, for the last one may have ended meanwhile, and from
-then on whenever a task of the agent has ended, until it has seen nobody wait. Who looks takes the lock only
-if somebody does. A process that was not told finds it with its next sweep.
+The queues are stored in the database. A process that gives an agent a task or queues one holds the lock of
+that agent's queue, so that two processes together do not exceed its limits. After a queued task is committed,
+all processes are notified. Each checks the queue at once, because the agent's last task may have ended in
+between, and then after every task of the agent that ends, until it finds the queue empty. A check takes the
+lock only if a task is queued. A process that missed the notification finds the task with its next sweep.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bridge.tasks.steps import TaskSteps
 
 
-AT_ONCE: Final = 20
+MAX_CONCURRENT: Final = 20
 
 
 class AgentQueues:
@@ -56,13 +56,13 @@ class AgentQueues:
         self._now_ms = now_ms
         self._statuses = statuses
         self._background = background
-        self._waiting: dict[AgentAddress, None] = {}
-        # For whom somebody may wait, and how often that was said of all agents until then.
-        self._crowded: dict[AgentAddress, int] = {}
-        self._told = 0
-        # Who was said to be at work, and has not been said to have nothing left.
+        self._to_check: dict[AgentAddress, None] = {}
+        # Agents for which a task may be queued, each with the value of the counter at its last notification.
+        self._queued: dict[AgentAddress, int] = {}
+        self._marks = 0
+        # Agents that were reported busy, and not yet reported idle.
         self._working: set[AgentAddress] = set()
-        self._wanted = asyncio.Event()
+        self._wake = asyncio.Event()
         self._steps: TaskSteps | None = None
 
     def start(self, steps: "TaskSteps") -> None:
@@ -70,58 +70,61 @@ class AgentQueues:
         self._background.supervise("queues of agents", self._run)
 
     def admit(self, address: AgentAddress, load: Load) -> tuple[Admission, AgentCapacity | None]:
-        """What becomes of the next task for an agent of this node that has this load; and what room there has
-        to be for it."""
+        """Decide on a new task for an agent of this node that has this load. Also return the room that the
+        agent must still have when the task is stored."""
         agent = self._routes.agent(address)
-        if agent is None or not agent.is_here:
-            return Error(TaskError(ErrorCode.AGENT_NOT_FOUND, f"The agent {address} has just gone.")), None
+        if agent is None or not agent.is_online:
+            return Error(
+                TaskError(ErrorCode.AGENT_NOT_FOUND, f"The agent {address} has just gone offline.")
+            ), None
         settings = self._settings_of(agent)
         admission = admit(load, settings, agent.status)
-        if settings.at_once is None or isinstance(admission, Error):
+        if settings.parallel is None or isinstance(admission, Error):
             return admission, None
-        return admission, (settings.at_once, settings.most_waiting)
+        return admission, (settings.parallel, settings.max_queue_length)
 
-    def freed(self, address: AgentAddress) -> None:
-        """It may have room for another one."""
-        self._waiting[address] = None
-        self._wanted.set()
+    def slot_freed(self, address: AgentAddress) -> None:
+        """Check the agent's queue: the agent may have room for a task."""
+        self._to_check[address] = None
+        self._wake.set()
 
-    def ended(self, address: AgentAddress, was_begun: bool) -> None:
-        """A task that it had has ended. Most often nobody waits, and nobody was told that it works."""
+    def task_ended(self, address: AgentAddress, was_begun: bool) -> None:
+        """A task of the agent has ended in this process. The queue is checked only if a task may be queued,
+        or the agent was reported busy."""
         if was_begun:
             self._working.add(address)
-        if address in self._crowded or address in self._working:
-            self.freed(address)
+        if address in self._queued or address in self._working:
+            self.slot_freed(address)
 
-    def added(self, address: AgentAddress) -> None:
-        """A task has come to wait for it in this process. The process that ends a task of the agent calls the
-        next one, so all of them are notified."""
-        self.waits(address)
+    def task_queued(self, address: AgentAddress) -> None:
+        """A task was queued in this process. All processes are notified, because the one that ends a task of
+        the agent starts the next one."""
+        self.mark_queued(address)
         self._database.session.notify(TOPIC, notice_of(address))
 
-    def waits(self, address: AgentAddress) -> None:
-        """A task has come to wait for it, in this process or in another one."""
-        self._told += 1
-        self._crowded[address] = self._told
-        self.freed(address)
+    def mark_queued(self, address: AgentAddress) -> None:
+        """A task was queued for the agent, in this or in another process."""
+        self._marks += 1
+        self._queued[address] = self._marks
+        self.slot_freed(address)
 
     async def sweep(self) -> None:
-        """Look after every queue: whoever was to do so may have been killed."""
+        """Check every queue that is not empty: the process that should have done it may have been killed."""
         async with self._database.transaction(readonly=True) as connection:
             for text in await tasks.list_agents_with_queues(connection):
                 address = AgentAddress.parse(text)
                 if isinstance(address, AgentAddress):
-                    self.waits(address)
-        # A task that was begun here may have been followed by one that another process has ended.
-        for address in (*self._crowded, *self._working):
-            self.freed(address)
+                    self.mark_queued(address)
+        # A task that started here may have been followed by one that ended in another process.
+        for address in (*self._queued, *self._working):
+            self.slot_freed(address)
 
     async def _run(self) -> None:
-        await self._wanted.wait()
-        self._wanted.clear()
-        waiting, self._waiting = list(self._waiting), {}
-        for begin in range(0, len(waiting), AT_ONCE):
-            await asyncio.gather(*map(self._try, waiting[begin : begin + AT_ONCE]))
+        await self._wake.wait()
+        self._wake.clear()
+        waiting, self._to_check = list(self._to_check), {}
+        for begin in range(0, len(waiting), MAX_CONCURRENT):
+            await asyncio.gather(*map(self._try, waiting[begin : begin + MAX_CONCURRENT]))
 
     async def _try(self, address: AgentAddress) -> None:
         try:
@@ -129,47 +132,49 @@ class AgentQueues:
         except ConnectionLost:
             return  # the next sweep finds it
         except Exception as error:
-            self._observer.problem(f"The queue of {address} does not move.", error)
+            self._observer.problem(f"The queue of the agent {address} could not be checked.", error)
 
     async def _advance(self, address: AgentAddress) -> None:
         agent = self._routes.agent(address)
         settings = AgentSettings() if agent is None else self._settings_of(agent)
-        if settings.at_once is None and not settings.waiting:
-            self._crowded.pop(address, None)
+        if settings.parallel is None and not settings.queue_length:
+            self._queued.pop(address, None)
             self._working.discard(address)
             return
-        told = self._crowded.get(address)
+        mark = self._queued.get(address)
         load = await self._database.read(lambda connection: tasks.fetch_load(connection, str(address)))
         if load.waiting:
-            self._crowded.setdefault(address, self._told)
-            active = await self._call(address, settings)
+            self._queued.setdefault(address, self._marks)
+            active = await self._start_queued(address, settings)
         else:
             active = load.active
-            if self._crowded.get(address) == told:
-                self._crowded.pop(address, None)  # else somebody has come meanwhile, and is looked for again
+            if self._queued.get(address) == mark:
+                self._queued.pop(
+                    address, None
+                )  # otherwise a task was queued in between, and the queue is checked again
         if not active:
             self._working.discard(address)
             if self._statuses is not None:
-                self._statuses.take(address, StatusInput.COMPLETE)
+                self._statuses.apply(address, StatusInput.COMPLETE)
 
-    async def _call(self, address: AgentAddress, settings: AgentSettings) -> int:
-        """Whoever comes next. How many tasks the agent has then."""
+    async def _start_queued(self, address: AgentAddress, settings: AgentSettings) -> int:
+        """Start queued tasks while the agent has room. Return how many tasks it has then."""
         assert self._steps is not None, "it was started"
-        taken: list[tuple[Task, Step]] = []
+        started: list[tuple[Task, Step]] = []
         async with self._database.transaction() as connection:
             load = await tasks.lock_load(connection, str(address))
             active = load.active
             agent = self._routes.agent(address)
-            moves = agent is not None and agent.is_here and agent.status is not AgentStatus.ERROR
-            while moves and len(taken) < load.waiting:
+            may_start = agent is not None and agent.is_online and agent.status is not AgentStatus.ERROR
+            while may_start and len(started) < load.waiting:
                 row = await tasks.fetch_first_queued(connection, str(address))
                 if row is None or not has_room(Load(active), settings):
                     break
                 task = self._store.read(row)
                 step = receive(task, Accept(), self._now_ms())
                 if await self._steps.store(connection, task, step):
-                    taken.append((task, step))
+                    started.append((task, step))
                     active += 1
-        for task, step in taken:
-            self._steps.went(task, step)
+        for task, step in started:
+            self._steps.committed(task, step)
         return active

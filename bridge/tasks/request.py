@@ -1,8 +1,7 @@
-"""What an agent is asked to do, whatever the protocol it was asked in.
+"""A task request, independent of the protocol by which it arrived.
 
-What a task is called on the command line: the id of its request, and the node that asked behind an @.
-
-The id of a request may hold an @ itself, the id of a node never does: the last one is what counts.
+On the command line a task is named by its request id, an @ and the id of the requesting node. A request id
+may contain an @, a node id never does, so that the last @ separates them.
 """
 
 from collections.abc import Mapping
@@ -11,18 +10,18 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from bridge.agents.address import AT, AgentAddress, is_unicode, wrong_node_id
+from bridge.agents.address import AT, AgentAddress, is_unicode, node_id_problem
 from bridge.tasks.errors import ErrorCode, TaskError
 from federation.matrix.identifiers import MAX_BYTES, has_valid_length
 
 DEFAULT_TIMEOUT_MS: Final = 300_000
 """Agent federation 1.0.0: "`timeout_secs` is optional, 300 seconds by default"."""
-MOST_REFERENCE_BYTES: Final = 8_192
+MAX_REFERENCE_BYTES: Final = 8_192
 
 
 class TaskKey(NamedTuple):
-    """ "a repeated request id gets the stored answer": of the same node, that is, since each node makes its
-    own ids."""
+    """The key of a task: "a repeated request id gets the stored answer". Each node makes its own request ids,
+    so the id of the requesting node is part of the key."""
 
     node_id: str
     request_id: str
@@ -33,8 +32,8 @@ class TaskKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """By which protocol it came, and what that protocol's connector needs to answer it: JSON that nobody else
-    looks into."""
+    """The protocol by which a request arrived, and what the protocol's connector needs to send the answer:
+    JSON that no other code reads."""
 
     protocol: str
     reference: Mapping[str, Any] = field(default_factory=dict)
@@ -55,7 +54,7 @@ class TaskRequest:
     timeout_ms: int | None = None
 
     def content(self) -> dict[str, Any]:
-        """What the agent gets to read."""
+        """The part of the request that the agent reads."""
         return {
             "prompt": self.prompt,
             "context": self.context,
@@ -64,13 +63,13 @@ class TaskRequest:
             "metadata": self.metadata,
         }
 
-    def asked_again(self, origin: Origin) -> "TaskRequest":
-        """The same, to be answered to whoever asked last."""
+    def resubmitted(self, origin: Origin) -> "TaskRequest":
+        """The same request with a new origin: the answer goes to the latest one."""
         return replace(self, origin=origin)
 
 
-def check(request: TaskRequest, most_bytes: int) -> TaskError | None:
-    """What is wrong with it, with the name of the field; None if nothing is."""
+def check_request(request: TaskRequest, max_bytes: int) -> TaskError | None:
+    """Return an error that names the invalid field, or None."""
     names = {
         "request_id": request.key.request_id,
         "task_id": request.task_id,
@@ -81,17 +80,20 @@ def check(request: TaskRequest, most_bytes: int) -> TaskError | None:
         if text.isascii() and 0 < len(text) <= MAX_BYTES and "\0" not in text:
             continue
         if not text or not has_valid_length(text) or "\0" in text or not is_unicode(text):
-            return invalid(name, f"{name} is not empty, has at most {MAX_BYTES} bytes, and no NUL.")
+            return invalid(
+                name,
+                f"{name} must not be empty, must have at most {MAX_BYTES} bytes, and must not contain NUL.",
+            )
     if request.timeout_ms is not None and request.timeout_ms <= 0:
-        return invalid("timeout_secs", "timeout_secs is more than 0.")
+        return invalid("timeout_secs", "timeout_secs must be more than 0.")
     content = encoded(request.content())
     if content is None:
-        return invalid("task", "The task is no JSON that can be kept.")
-    if len(content) > most_bytes:
-        return invalid("task", f"The task has {len(content)} bytes, and {most_bytes} are allowed.")
+        return invalid("task", "The task cannot be stored as JSON.")
+    if len(content) > max_bytes:
+        return invalid("task", f"The task has {len(content)} bytes, but at most {max_bytes} are allowed.")
     reference = encoded(request.origin.reference)
-    if reference is None or len(reference) > MOST_REFERENCE_BYTES:
-        return invalid("reference", "Where to answer the task takes too much to be kept.")
+    if reference is None or len(reference) > MAX_REFERENCE_BYTES:
+        return invalid("reference", "The reference for the answer is too long to be stored.")
     return None
 
 
@@ -101,8 +103,8 @@ def invalid(field_name: str, reason: str) -> TaskError:
 
 
 def encoded(value: Any) -> bytes | None:
-    """JSON with its keys sorted, so that equal values are equal bytes. None for what has none: too deep,
-    numbers beyond 64 bits, halves of surrogates."""
+    """JSON with sorted keys, so that equal values have equal bytes. None for a value that cannot be encoded:
+    nested too deeply, numbers beyond 64 bits, unpaired surrogates."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:  # orjson.JSONEncodeError is a TypeError
@@ -114,8 +116,8 @@ def key_text(key: TaskKey) -> str:
 
 
 def read_key(text: str) -> TaskKey | None:
-    """None for what can only be the id of a request, or of a task, without its node."""
+    """Parse a task's name; None if it can only be a request id or a task id without a node."""
     request_id, at, node_id = text.rpartition(AT)
-    if not at or not request_id or wrong_node_id(node_id) is not None:
+    if not at or not request_id or node_id_problem(node_id) is not None:
         return None
     return TaskKey(node_id, request_id)

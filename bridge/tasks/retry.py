@@ -1,6 +1,6 @@
-"""How often a task is brought to an agent, and how long to wait in between.
+"""The retry policy for the delivery of a task.
 
-Agent federation 1.0.0, "Retry policy". The names are the specification's.
+Agent federation 1.0.0, "Retry policy". The field names are the specification's.
 """
 
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ class RetryPolicy:
     backoff_multiplier: float = 2.0
 
     def delay_ms(self, failures: int) -> int | None:
-        """How long to wait after so many attempts have failed; None when that was the last one."""
+        """The delay after this many failures; None after the last retry."""
         assert failures > 0, "nothing has failed"
         if failures > self.max_retries:
             return None
         try:
             delay = self.base_delay_ms * self.backoff_multiplier ** (failures - 1)
-        except OverflowError:  # many retries that were configured
+        except OverflowError:  # possible if many retries are configured
             return self.max_delay_ms
         return int(min(delay, self.max_delay_ms))
 

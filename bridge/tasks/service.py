@@ -1,7 +1,9 @@
-"""The desk: tasks come in, go to their agents, and are answered, whatever is killed when.
+"""The task service: accepts tasks, delivers them to their agents and returns the answers. A process may be
+killed at any point.
 
-For everything that happens the task is loaded, its machine decides, the step is stored, and only then is done
-what follows from it. A step that another process was quicker with is decided again.
+For each message about a task the service loads the task, lets the state machine decide, stores the step, and
+only then starts the effects of the step. If another process has stored a step first, the decision is
+repeated.
 """
 
 import time
@@ -13,15 +15,15 @@ from bridge.agents.agent import Agent, AgentStatus
 from bridge.agents.routing import Local
 from bridge.agents.routing_table import Change
 from bridge.agents.statuses import AgentStatuses
-from bridge.tasks.answer import Answer, kept
+from bridge.tasks.answer import Answer, truncated
 from bridge.tasks.effects import Ports, TaskEffects
 from bridge.tasks.errors import TaskError
-from bridge.tasks.intake import Submitted, TaskIntake
+from bridge.tasks.intake import Submission, TaskIntake
 from bridge.tasks.lease import TOPIC, TaskLease, read_notice
 from bridge.tasks.limits import TaskLimiter, TaskLimits
 from bridge.tasks.messages import (
     Cancel,
-    Dropped,
+    DroppedMessage,
     Due,
     Error,
     Progress,
@@ -35,7 +37,7 @@ from bridge.tasks.queues import AgentQueues
 from bridge.tasks.request import TaskKey, TaskRequest, encoded
 from bridge.tasks.steps import TaskSteps
 from bridge.tasks.store import TaskStore, storable
-from bridge.tasks.sweep import KEPT_MS, SWEEP, TaskSweep, runner_name
+from bridge.tasks.sweep import RETENTION_MS, SWEEP_INTERVAL, TaskSweep, runner_name
 from bridge.tasks.task import State, Task
 from bridge.tasks.timers import TaskTimers
 from storage.agents import tasks
@@ -45,9 +47,9 @@ from storage.database import Connection, Database
 from storage.rooms import stream as consumers
 from storage.rooms.stream import ReaderPosition
 
-IN_THIS_PROCESS: Final = frozenset({Due.DELIVER, Due.CANCEL})
-"""What needs the process to which the agent is attached."""
-MOST_PROGRESS_BYTES: Final = 16_384
+ATTACHMENT_BOUND: Final = frozenset({Due.DELIVER, Due.CANCEL})
+"""Effects that only the process to which the agent is attached can perform."""
+MAX_PROGRESS_BYTES: Final = 16_384
 
 
 class TaskService:
@@ -61,8 +63,8 @@ class TaskService:
         limits: TaskLimits | None = None,
         settings_of: SettingsOf,
         statuses: AgentStatuses | None = None,
-        sweep: float = SWEEP,
-        kept_ms: int = KEPT_MS,
+        sweep_interval: float = SWEEP_INTERVAL,
+        retention_ms: int = RETENTION_MS,
     ) -> None:
         self._database = database
         self._ports = ports
@@ -71,7 +73,7 @@ class TaskService:
         observer = ports.observer
         self._background = background = BackgroundTasks()
         self._store = TaskStore(database)
-        self._end_subscriptions: list[Callable[[], None]] = []
+        self._unsubscribe: list[Callable[[], None]] = []
         self._lease = TaskLease(database, background)
         self._effects = TaskEffects(database, self._store, ports, background)
         self._timers = TaskTimers(now_ms=now_ms, background=background, report=observer.problem)
@@ -106,8 +108,8 @@ class TaskService:
             routes=ports.routes,
             background=background,
             now_ms=now_ms,
-            every=sweep,
-            kept_ms=kept_ms,
+            interval=sweep_interval,
+            retention_ms=retention_ms,
         )
         self._intake = TaskIntake(
             store=self._store,
@@ -122,52 +124,58 @@ class TaskService:
         )
 
     async def start(self) -> None:
-        """Go on with everything that was left. The connectors must be there."""
+        """Continue with all tasks that earlier processes left. The connectors must have been started."""
         await self._lease.start()
         self._effects.start(self._steps)
         self._timers.start(self._steps)
         self._queues.start(self._steps)
         self._sweep.start()
-        self._end_subscriptions = [
+        self._unsubscribe = [
             self._ports.routes.subscribe(self._agents_changed),
             self._database.session.subscribe(TOPIC, self._notified),
         ]
 
     async def close(self) -> None:
-        """Stop in the middle of things; nothing is lost by it."""
-        for end in self._end_subscriptions:
+        """Stop at once. Everything that is stored continues after the next start."""
+        for end in self._unsubscribe:
             end()
         await self._background.close()
         await self._effects.close()
         await self._lease.close()
 
-    # -- tasks come in --
+    # -- accepting tasks --
 
-    async def submit(self, request: TaskRequest, place: ReaderPosition | None = None) -> Submitted:
-        """Accept it in a transaction of its own. On return the task is stored, and on its way. With the place
-        of a reader that one is stored too, unless there is a refusal; raises `TakenOver`."""
+    async def submit(self, request: TaskRequest, position: ReaderPosition | None = None) -> Submission:
+        """Accept a task in a transaction of its own.
+
+        On return the task is stored and its delivery has been started. `position` is the stream position of
+        the reader that found the request; it is stored in the same transaction, unless the request is
+        refused. Raises `TakenOver` if another process reads that stream now.
+        """
         async with self._database.autocommit() as connection:
-            submitted = await self._intake.accept(connection, request, place)
+            submitted = await self._intake.accept(connection, request, position)
         if submitted is None:
             async with self._database.transaction() as connection:
-                submitted = await self._intake.ask_again(connection, request)
-                if place is not None and submitted.refusal is None:
-                    await consumers.advance(connection, *place)
-        self.go_on(submitted)
+                submitted = await self._intake.resubmit(connection, request)
+                if position is not None and submitted.refusal is None:
+                    await consumers.advance(connection, *position)
+        self.committed(submitted)
         return submitted
 
-    async def accept(self, connection: Connection, request: TaskRequest) -> Submitted:
-        """Accept it in the transaction of the caller, who calls `go_on` after its end. "a repeated request id
-        gets the stored answer"."""
+    async def accept(self, connection: Connection, request: TaskRequest) -> Submission:
+        """Accept a task in the caller's transaction. Call `committed` after the commit. "a repeated request
+        id gets the stored answer"."""
         submitted = await self._intake.accept(connection, request)
-        return submitted or await self._intake.ask_again(connection, request)
+        return submitted or await self._intake.resubmit(connection, request)
 
-    def go_on(self, submitted: Submitted) -> None:
-        """The transaction in which it was accepted has been committed."""
+    def committed(self, submitted: Submission) -> None:
+        """Start the effects of a submission. Call it after the commit of the transaction in which the task
+        was accepted."""
         if submitted.step is not None:
-            self._steps.went(submitted.before, submitted.step)
+            self._steps.committed(submitted.before, submitted.step)
 
-    # -- what agents and their nodes say; `by` is who says so, if that is to be looked at --
+    # -- messages from agents and their nodes --
+    # With `by`, a message is dropped unless the task is addressed to that agent.
 
     async def begin(
         self,
@@ -177,80 +185,86 @@ class TaskService:
         lease_until: int | None = None,
         by: AgentAddress | None = None,
     ) -> Task | None:
-        """The step without which nothing may be run. None: another runner has it, or it is over.
+        """Move the task to `running`. An agent may work on it only if this returns the task; None means that
+        another runner has it or that it has ended.
 
-        Without a runner it is run by this process, and lost with it. One that may outlive this process has a
-        name of its own, and a lease that it renews.
+        Without `runner` the task runs in this process and is lost with it. A runner that may outlive this
+        process has a name of its own, and a lease that it renews.
         """
         name = runner_name(self._lease.number) if runner is None else runner
-        task = await self._steps.take(key, Start(name, lease_until), by=by)
+        task = await self._steps.apply(key, Start(name, lease_until), by=by)
         is_ours = task is not None and task.state is State.RUNNING and task.runner == name
         return task if is_ours else None
 
     async def renew(self, key: TaskKey, runner: str, lease_until: int) -> Task | None:
-        return await self._steps.take(key, Renew(runner, lease_until))
+        return await self._steps.apply(key, Renew(runner, lease_until))
 
     async def progress(
         self, key: TaskKey, content: Mapping[str, Any], *, by: AgentAddress | None = None
     ) -> Task | None:
-        """What is too long, or no JSON, is not taken."""
+        """Store and forward a progress message. A message that is too long or is not JSON is dropped."""
         size = len(encoded(content) or b"")
-        if not 0 < size <= MOST_PROGRESS_BYTES:
-            self._ports.observer.dropped(self._store.remembered(key), Dropped("progress", "it is too long"))
+        if not 0 < size <= MAX_PROGRESS_BYTES:
+            self._ports.observer.dropped(
+                self._store.cached(key), DroppedMessage("progress", "it is too long")
+            )
             return None
-        return await self._steps.take(key, Progress(content), by=by)
+        return await self._steps.apply(key, Progress(content), by=by)
 
     async def finish(self, key: TaskKey, answer: Answer, *, by: AgentAddress | None = None) -> Task | None:
-        """What is too long is cut. A second answer, or a late one, changes nothing."""
-        return await self._steps.take(key, Result(kept(answer, self._limits.most_output_bytes)), by=by)
+        """Store the agent's answer. Output that is too long is truncated. A second or late answer is
+        dropped."""
+        return await self._steps.apply(key, Result(truncated(answer, self._limits.max_output_bytes)), by=by)
 
     async def fail(self, key: TaskKey, error: TaskError, *, by: AgentAddress | None = None) -> Task | None:
-        """With one of the five codes."""
-        return await self._steps.take(key, Error(error), by=by)
+        """End the task with one of the five error codes."""
+        return await self._steps.apply(key, Error(error), by=by)
 
-    async def unreachable(self, key: TaskKey, reason: str) -> Task | None:
-        """The node to which it has to go will not take it."""
-        return await self._steps.take(key, Unreachable(reason))
+    async def fail_unreachable(self, key: TaskKey, reason: str) -> Task | None:
+        """End the task with `NODE_UNREACHABLE`: its node refuses it or cannot be reached."""
+        return await self._steps.apply(key, Unreachable(reason))
 
     async def cancel(self, key: TaskKey, by: str, reason: str | None = None) -> Task | None:
-        """Whoever asked is answered at once; the agent is told to stop."""
-        return await self._steps.take(key, Cancel(by, reason))
+        """End the task as cancelled. The requester gets the answer at once, and the agent is told to stop."""
+        return await self._steps.apply(key, Cancel(by, reason))
 
-    # -- agents come and go --
+    # -- agents connect and disconnect --
 
     def _agents_changed(self, changes: Sequence[Change]) -> None:
-        gone = [change.after for change in changes if change.after is not None and not change.after.is_here]
-        self._sweep.agents_gone([agent.address for agent in gone])
+        offline = [
+            change.after for change in changes if change.after is not None and not change.after.is_online
+        ]
+        self._sweep.agents_offline([agent.address for agent in offline])
         for change in changes:
             before, after = change.before, change.after
             if before is None or after is None:
                 continue
-            if before.status is AgentStatus.ERROR or self._has_come_back(before, after):
-                self._queues.freed(after.address)
+            if before.status is AgentStatus.ERROR or self._is_online_again(before, after):
+                self._queues.slot_freed(after.address)
 
-    def _has_come_back(self, before: Agent, after: Agent) -> bool:
-        """An agent of this node, for which tasks may have waited."""
-        if before.is_here or not after.is_here:
+    def _is_online_again(self, before: Agent, after: Agent) -> bool:
+        """Whether an agent of this node is online again, so that queued tasks may start."""
+        if before.is_online or not after.is_online:
             return False
         return isinstance(self._ports.routes.route(after.address), Local)
 
-    async def attached(self, address: AgentAddress) -> list[Task]:
-        """An agent has come, or come back, to this process: what was meant for it is brought. Gives the tasks
-        that it has, those that wait for it not among them."""
+    async def agent_attached(self, address: AgentAddress) -> list[Task]:
+        """Deliver to an agent that has attached itself to this process what is due. Return its tasks, without
+        the queued ones."""
         has = []
-        async for task in self._store.live_of([address]):
+        async for task in self._store.live_tasks_of([address]):
             if task.state is not State.QUEUED:
-                self._effects.do(task, IN_THIS_PROCESS, announce=False)
+                self._effects.start_due(task, ATTACHMENT_BOUND, announce=False)
                 has.append(task)
         return has
 
-    # -- looking --
+    # -- queries --
 
     async def task(self, key: TaskKey) -> Task | None:
         return await self._store.load(key)
 
     async def find(self, name: str, limit: int = 10) -> list[Task]:
-        """By the id of its request or its own, the newest first."""
+        """Find tasks by request id or task id, the newest first."""
         if not storable(name):
             return []
         async with self._database.transaction(readonly=True) as connection:
@@ -265,7 +279,8 @@ class TaskService:
         before: int | None = None,
         limit: int = 100,
     ) -> Sequence[Task]:
-        """The newest first; `agent` gave or got them, `before` is the database's own number of a task."""
+        """List tasks, the newest first. `agent` is the requester or the target, `before` a task's id in the
+        database."""
         async with self._database.transaction(readonly=True) as connection:
             rows = await tasks.list_tasks(
                 connection,
@@ -280,20 +295,21 @@ class TaskService:
         async with self._database.transaction(readonly=True) as connection:
             return await tasks.list_progress(connection, task.id, after)
 
-    # -- what happens by itself --
+    # -- notifications --
 
     def _notified(self, notice: str | None) -> None:
-        """Another process has a task of which this one may do what is due, or lets one wait for an agent."""
+        """Handle a notification of another process: a task has an effect that only this process may be able
+        to perform, or a task is queued for an agent. None means that notifications may have been lost."""
         if notice is None:
-            self._sweep.soon()
+            self._sweep.wake()
             return
         about = read_notice(notice)
         if isinstance(about, TaskKey):
-            self._background.spawn("look at a task", self._look_at(about))
+            self._background.spawn("start the due effects of a task", self._start_due_effects(about))
         elif about is not None:
-            self._queues.waits(about)
+            self._queues.mark_queued(about)
 
-    async def _look_at(self, key: TaskKey) -> None:
+    async def _start_due_effects(self, key: TaskKey) -> None:
         task = await self._store.load(key)
         if task is not None:
-            self._effects.do(task, IN_THIS_PROCESS, announce=False)
+            self._effects.start_due(task, ATTACHMENT_BOUND, announce=False)

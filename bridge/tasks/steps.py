@@ -1,4 +1,4 @@
-"""Takes steps of tasks: load, decide, store, and then see to what follows."""
+"""Applies messages to tasks: load the task, decide the step, store it, start its effects."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -8,7 +8,7 @@ from bridge.agents.agent import StatusInput
 from bridge.agents.statuses import AgentStatuses
 from bridge.tasks.effects import TaskEffects
 from bridge.tasks.lease import TaskLease
-from bridge.tasks.messages import Dropped, Freed, Message, Progress, SendProgress
+from bridge.tasks.messages import AdvanceQueue, DroppedMessage, Message, Progress, SendProgress
 from bridge.tasks.queues import AgentQueues
 from bridge.tasks.request import TaskKey, encoded
 from bridge.tasks.store import TaskStore
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from bridge.observability.agent_observer import AgentObserver
 
 
-MOST_PROGRESS: Final = 100
-"""What is kept of the reports on one task: the newest."""
+MAX_STORED_PROGRESS: Final = 100
+"""Progress messages that are stored for one task. The oldest are deleted."""
 
 
 class TaskSteps:
-    """Every change of a task is one of its steps."""
+    """Every change of a task goes through this class."""
 
     def __init__(
         self,
@@ -51,83 +51,92 @@ class TaskSteps:
         self._queues = queues
         self._statuses = statuses
 
-    async def take(self, key: TaskKey, message: Message, *, by: AgentAddress | None = None) -> Task | None:
-        """What the task is after this; None if there is none, or if it is another agent's than who says so.
-        When it returns, the step is stored, and what follows is under way."""
+    async def apply(self, key: TaskKey, message: Message, *, by: AgentAddress | None = None) -> Task | None:
+        """Apply a message and return the task after it. None if there is no such task, or if `by` is given
+        and is not the agent of the task.
+
+        On return the step is stored, and its effects have been started.
+        """
         while True:
-            remembered = self._store.remembered(key)
+            remembered = self._store.cached(key)
             task = await self._store.load(key) if remembered is None else remembered
             if task is None or (by is not None and by != task.request.to_address):
-                why = "no such task is known" if task is None else f"it is not the task of {by}"
-                self._observer.dropped(task, Dropped(_name(message), why))
+                why = "the task does not exist" if task is None else f"the task is not addressed to {by}"
+                self._observer.dropped(task, DroppedMessage(_name(message), why))
                 return None
             step = receive(task, message, self._now_ms())
-            if remembered is not None and step.task is task and not _talks(step):
-                # Nothing happens, by what is remembered. That may be out of date.
-                self._store.forget(key)
+            if remembered is not None and step.task is task and not _has_progress(step):
+                # By the cached task, the message has no effect. The cache may be out of date.
+                self._store.evict(key)
                 continue
-            # Most steps are one statement.
+            # Most steps are a single statement and need no transaction of their own.
             database = self._database
-            async with database.transaction() if _talks(step) else database.autocommit() as connection:
+            async with database.transaction() if _has_progress(step) else database.autocommit() as connection:
                 taken = await self.store(connection, task, step)
             if taken:
-                self.went(task, step)
+                self.committed(task, step)
                 return step.task
 
     async def store(self, connection: Connection, before: Task, step: Step) -> bool:
-        """In a transaction of the caller, who calls `went` after its end. Whether it is the next step."""
-        if step.task is not before and not await self._store.step(connection, step.task, self._lease.number):
+        """Store a step in the caller's transaction; call `committed` after the commit. False if the task has
+        changed since it was loaded."""
+        if step.task is not before and not await self._store.store_step(
+            connection, step.task, self._lease.number
+        ):
             return False
         for effect in step.effects:
             if isinstance(effect, SendProgress):
                 content = encoded(effect.content)
-                assert content is not None, "it was looked at before it came here"
+                assert content is not None, "`progress` checks it"
                 now_ms = self._now_ms()
-                number = await tasks.insert_progress(connection, step.task.id, now_ms, content, MOST_PROGRESS)
+                number = await tasks.insert_progress(
+                    connection, step.task.id, now_ms, content, MAX_STORED_PROGRESS
+                )
                 if number is None:
-                    self._store.forget(before.key)  # it has ended since
+                    self._store.evict(before.key)  # the task has ended meanwhile
                     return False
         return True
 
-    def went(self, before: Task | None, step: Step) -> None:
-        """The transaction with the step has ended well. `before` is None for a new task."""
+    def committed(self, before: Task | None, step: Step) -> None:
+        """Start the effects of a step, after its transaction was committed. `before` is None for a new
+        task."""
         task = step.task
         if task is not before:
-            self._store.committed(task)
+            self._store.cache(task)
             self._timers.watch(task)
-            self._effects.do(task)
+            self._effects.start_due(task)
         if before is None or before.state is not task.state:
             self._observer.changed(task)
             address = task.request.to_address
             if task.state is State.RUNNING and not task.elsewhere and self._statuses is not None:
-                self._statuses.take(address, StatusInput.START, task.request.task_id)
+                self._statuses.apply(address, StatusInput.START, task.request.task_id)
             elif task.state is State.QUEUED:
-                self._queues.added(address)
+                self._queues.task_queued(address)
         for effect in step.effects:
             match effect:
                 case SendProgress(content):
-                    self._effects.say(task, content)
+                    self._effects.send_progress(task, content)
                     self._observer.heard(task, content)
-                case Freed():
+                case AdvanceQueue():
                     was_begun = before is not None and before.state is State.RUNNING
-                    self._queues.ended(task.request.to_address, was_begun)
-                case Dropped():
+                    self._queues.task_ended(task.request.to_address, was_begun)
+                case DroppedMessage():
                     self._observer.dropped(task, effect)
 
     def watch(self, task: Task) -> None:
-        """It is this process that looks after its deadline."""
+        """Watch the deadline of the task in this process."""
         self._timers.watch(task)
 
-    async def own(self, connection: Connection, task: Task, message: Message | None) -> Step | None:
-        """Take a task over from a desk that is no more, in a transaction of the caller. None if somebody else
+    async def take_over(self, connection: Connection, task: Task, message: Message | None) -> Step | None:
+        """Take over a task of a process that has ended, in the caller's transaction. None if another process
         has taken a step meanwhile."""
         step = Step(task) if message is None else receive(task, message, self._now_ms())
         if step.task is task:
-            step = Step(task.changed(version=task.version + 1))
+            step = Step(task.replace(version=task.version + 1))
         return step if await self.store(connection, task, step) else None
 
 
-def _talks(step: Step) -> bool:
+def _has_progress(step: Step) -> bool:
     return bool(step.effects) and any(isinstance(effect, SendProgress) for effect in step.effects)
 
 

@@ -1,7 +1,6 @@
-"""Tasks as the database has them, and as this process remembers them.
+"""Tasks in the database, and a cache of them.
 
-What is remembered may be out of date; a step that was decided upon it is then not taken, and is decided
-again.
+A cached task may be out of date. A step that was decided on it is then not stored, and is decided again.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -23,92 +22,93 @@ from storage.agents.tasks import StepRow, TaskRow
 from storage.database import Connection, Database
 from storage.rooms.stream import ReaderPosition
 
-REMEMBERED: Final = 64 << 20
-"""Bytes, of what the tasks hold."""
+CACHE_BYTES: Final = 64 << 20
+"""Size of the cache in bytes."""
 OVERHEAD: Final = 2_000
-LOADED_AT_ONCE: Final = 100
-"""Tasks that are loaded together: each may hold a quarter of a megabyte."""
+PAGE_SIZE: Final = 100
+"""Tasks that are loaded together. Each may have a quarter of a megabyte."""
 
-_WORDS: Final[Mapping[frozenset[Due], Sequence[str]]] = {
+_SORTED_DUE: Final[Mapping[frozenset[Due], Sequence[str]]] = {
     frozenset(due): sorted(one.value for one in due)
     for number in range(len(Due) + 1)
     for due in combinations(Due, number)
 }
-"""What may be due, as it is written."""
+"""The database value for each set of due effects."""
 
 
 class TaskStore:
-    def __init__(self, database: Database, remembered: int = REMEMBERED) -> None:
+    def __init__(self, database: Database, cache_bytes: int = CACHE_BYTES) -> None:
         self._database = database
-        self._cache: WeightedCache[TaskKey, Task] = WeightedCache(remembered, _weight)
+        self._cache: WeightedCache[TaskKey, Task] = WeightedCache(cache_bytes, _weight)
 
-    async def live_of(self, addresses: Sequence[AgentAddress]) -> AsyncIterator[Task]:
-        """Tasks of these agents that have not ended."""
+    async def live_tasks_of(self, addresses: Sequence[AgentAddress]) -> AsyncIterator[Task]:
+        """All tasks of these agents that have not ended."""
         after = 0
         while True:
             async with self._database.transaction(readonly=True) as connection:
-                rows = await tasks.list_live_of_agents(connection, map(str, addresses), after, LOADED_AT_ONCE)
+                rows = await tasks.list_live_of_agents(connection, map(str, addresses), after, PAGE_SIZE)
             if not rows:
                 return
             for row in rows:
                 yield self.read(row)
             after = rows[-1].id
 
-    def remembered(self, key: TaskKey) -> Task | None:
-        """As it was when this process saw it last."""
+    def cached(self, key: TaskKey) -> Task | None:
+        """The task as this process stored or loaded it last. It may be out of date."""
         return self._cache.get(key)
 
     async def load(self, key: TaskKey) -> Task | None:
-        """As it is now."""
+        """Load the current task."""
         if not (storable(key.node_id) and storable(key.request_id)):
-            return None  # whoever names it has it from elsewhere
+            return None  # no such text can be in the database
         async with self._database.transaction(readonly=True) as connection:
             return await self.fetch(connection, key)
 
     async def fetch(self, connection: Connection, key: TaskKey) -> Task | None:
-        """The same, in a transaction of the caller."""
+        """Load the current task in the caller's transaction."""
         row = await tasks.fetch_task(connection, *key)
         return None if row is None else self.read(row)
 
     def read(self, row: TaskRow) -> Task:
         task = task_of(row)
-        self._remember(task)
+        self._cache_newer(task)
         return task
 
     async def accept(
         self,
         connection: Connection,
         task: Task,
-        desk: int,
+        process: int,
         room: tasks.AgentCapacity | None = None,
-        place: ReaderPosition | None = None,
+        position: ReaderPosition | None = None,
     ) -> tuple[Task | None, Load | None]:
-        """The task with its id, and the load of its agent, as `tasks.accept_task` says."""
-        number, load = await tasks.accept_task(connection, row_of(task, desk), room, place)
-        stored = None if number is None else task.changed(id=number)
+        """Store a new task. Return it with its id, and the load of its agent, as `tasks.accept_task` does."""
+        number, load = await tasks.accept_task(connection, row_of(task, process), room, position)
+        stored = None if number is None else task.replace(id=number)
         return stored, None if load is None else Load(*load)
 
-    async def step(self, connection: Connection, after: Task, desk: int) -> bool:
-        """Whether this is the next step of the task. If not, what was remembered was out of date."""
+    async def store_step(self, connection: Connection, after: Task, process: int) -> bool:
+        """Store a step. False if the task has changed since it was loaded."""
         self._cache.pop(after.key, None)
-        return await tasks.step_task(connection, step_of(after, desk))
+        return await tasks.step_task(connection, step_of(after, process))
 
-    def committed(self, task: Task) -> None:
-        """The transaction of the step has ended well."""
-        self._remember(task)
+    def cache(self, task: Task) -> None:
+        """Cache a task after its step was committed."""
+        self._cache_newer(task)
 
-    def done(self, task: Task, due: Due) -> None:
-        """Steps that follow need not have it done again, if any do. The database is told a moment later."""
+    def mark_done(self, task: Task, due: Due) -> None:
+        """Remove a finished effect from the cached task, so that later steps do not repeat it. The database
+        is updated with the next batch."""
         if task.finished_at is None:
             known = self._cache.get(task.request.key)
             if known is not None and known.version == task.version:
-                self.committed(known.changed(due=known.due - {due}))
+                self.cache(known.replace(due=known.due - {due}))
 
-    def forget(self, key: TaskKey) -> None:
-        """Another process has taken a step, or may have."""
+    def evict(self, key: TaskKey) -> None:
+        """Remove a task that another process may have changed."""
         self._cache.pop(key, None)
 
-    def _remember(self, task: Task) -> None:
+    def _cache_newer(self, task: Task) -> None:
         key = task.request.key
         known = self._cache.get(key)
         if known is None or known.version <= task.version:
@@ -122,8 +122,9 @@ def _weight(task: Task) -> int:
     return OVERHEAD + sum(map(len, texts)) + (0 if task.answer is None else len(task.answer.output))
 
 
-def row_of(task: Task, desk: int | None) -> TaskRow:
-    """`desk` is who works on what is left to do, if anything is."""
+def row_of(task: Task, process: int | None) -> TaskRow:
+    """`process` is the number of the process that performs what is due; it is not stored with a task that has
+    nothing left to do."""
     request, answer = task.request, task.answer
     return TaskRow(
         task.id,
@@ -147,13 +148,13 @@ def row_of(task: Task, desk: int | None) -> TaskRow:
         task.lease_until,
         None if answer is None else answer.error_code,
         None if answer is None else _answer_bytes(answer),
-        _WORDS[task.due],
-        desk if task.due or task.finished_at is None else None,
+        _SORTED_DUE[task.due],
+        process if task.due or task.finished_at is None else None,
     )
 
 
-def step_of(task: Task, desk: int | None) -> StepRow:
-    """What of it may be another than before its newest step."""
+def step_of(task: Task, process: int | None) -> StepRow:
+    """The columns that a step can change."""
     origin, answer = task.request.origin, task.answer
     return StepRow(
         task.id,
@@ -168,8 +169,8 @@ def step_of(task: Task, desk: int | None) -> StepRow:
         task.lease_until,
         None if answer is None else answer.error_code,
         None if answer is None else _answer_bytes(answer),
-        _WORDS[task.due],
-        desk if task.due or task.finished_at is None else None,
+        _SORTED_DUE[task.due],
+        process if task.due or task.finished_at is None else None,
     )
 
 
@@ -205,12 +206,12 @@ def task_of(row: TaskRow) -> Task:
 
 
 def storable(text: str) -> bool:
-    """Whether a column of text can hold it."""
+    """Whether a text column of the database can contain the text."""
     return "\0" not in text and is_unicode(text)
 
 
 def same_work(one: TaskRequest, other: TaskRequest) -> bool:
-    """Whether a repeated request asks for the same; where it is to be answered may differ."""
+    """Whether a repeated request is for the same work. Its origin may differ."""
     return (one.from_address, one.to_address, one.task_id) == (
         other.from_address,
         other.to_address,
@@ -220,13 +221,13 @@ def same_work(one: TaskRequest, other: TaskRequest) -> bool:
 
 def _address(text: str) -> AgentAddress:
     address = AgentAddress.parse(text)
-    assert isinstance(address, AgentAddress), "it was one when it was written"
+    assert isinstance(address, AgentAddress), "only addresses are stored"
     return address
 
 
 def _bytes(value: Any) -> bytes:
     as_json = encoded(value)
-    assert as_json is not None, "it was looked at before it came here"
+    assert as_json is not None, "`check_request` has checked it"
     return as_json
 
 

@@ -1,8 +1,9 @@
-"""A task: the one model of work. Every protocol's request is translated into it, and answered out of it.
+"""The state machine of a task. Connectors translate every protocol's requests into tasks, and tasks into that
+protocol's answers.
 
-It is answered once. It is given to its agent as often as that takes, but begun once: the one step out of
-`accepted` is what a runner needs before anything that it does counts. What was begun and lost is answered
-with an error, what was not begun is given again.
+A task is answered exactly once. It may be delivered several times, but it is started at most once: a runner
+must take the step from `accepted` to `running` before its work counts. If a started task is lost, it is
+answered with an error; if a task that was not started is lost, it is delivered again.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,18 +16,18 @@ from bridge.tasks.answer import Answer, cancelled, failure
 from bridge.tasks.errors import ErrorCode, TaskError
 from bridge.tasks.messages import (
     Accept,
-    AgentGone,
-    AskAgain,
+    AdvanceQueue,
+    AgentUnavailable,
     Cancel,
-    Dropped,
+    DroppedMessage,
     Due,
     Effect,
     Enqueue,
     Error,
-    Freed,
     Message,
     Progress,
     Renew,
+    Resubmit,
     Result,
     RunnerLost,
     SendProgress,
@@ -39,15 +40,15 @@ from bridge.tasks.request import TaskKey, TaskRequest
 
 class State(StrEnum):
     RECEIVED = "received"
-    """Where it goes is not decided yet."""
+    """The route is not decided yet."""
     QUEUED = "queued"
-    """Its agent is busy, and it waits."""
+    """The agent is busy, and the task is in its queue."""
     ACCEPTED = "accepted"
-    """It is on its way to the agent, or there and not begun."""
+    """The task is being delivered, or was delivered and is not started yet."""
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
-    """By the agent's own word, or with one of the codes."""
+    """The agent reported a failure, or the task ended with one of the error codes."""
     CANCELLED = "cancelled"
     TIMED_OUT = "timed_out"
 
@@ -58,12 +59,13 @@ class State(StrEnum):
 
 FINAL: Final = frozenset({State.DONE, State.FAILED, State.CANCELLED, State.TIMED_OUT})
 LIVE: Final = frozenset(State) - FINAL
-LOST: Final = "The process that ran the task has ended. Whether the work was done is not known."
+RUNNER_LOST_REASON: Final = "The process that ran the task has ended. Whether the work was done is not known."
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """`elsewhere`: another node runs it. `version` grows with every step."""
+    """`elsewhere`: the task runs on another node. `version` grows with every step; `asked` counts how often
+    the task was requested."""
 
     request: TaskRequest
     received_at: int
@@ -79,20 +81,20 @@ class Task:
     answer: Answer | None = None
     due: frozenset[Due] = frozenset()
     id: int = 0
-    """The database's own."""
+    """The id in the database."""
 
     @property
     def key(self) -> TaskKey:
         return self.request.key
 
-    def changed(self, **changes: Any) -> "Task":
-        """With other values of some of its fields. `dataclasses.replace` looks at each field by itself."""
+    def replace(self, **changes: Any) -> "Task":
+        """A copy with some fields changed. Faster than `dataclasses.replace`, which inspects every field."""
         values = dict(zip(_FIELDS, _values_of(self), strict=True))
         values.update(changes)
         return Task(**values)
 
     def next_deadline(self) -> int | None:
-        """When `Tick` is wanted."""
+        """When the task needs the next `Tick`; None if it has ended."""
         if self.finished_at is not None:
             return None
         return self.deadline if self.lease_until is None else min(self.deadline, self.lease_until)
@@ -103,7 +105,8 @@ _values_of: Final = attrgetter(*_FIELDS)
 
 
 class Step(NamedTuple):
-    """What the task is now, and what has to be done once that is stored, besides what is `due`."""
+    """The task after a message, and the effects to start once it is stored. Effects in `task.due` are not
+    repeated here."""
 
     task: Task
     effects: tuple[Effect, ...] = ()
@@ -111,14 +114,14 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """What is done, and where it may lead."""
+    """The action for a message in a state, and the states to which it may lead."""
 
     action: Callable[[Task, Any, int], Step]
     to: frozenset[State]
 
 
 def receive(task: Task, message: Message, now_ms: int) -> Step:
-    """The task after what happened. `now_ms` is milliseconds since 1970."""
+    """Apply a message to a task. `now_ms` is milliseconds since 1970."""
     transition = TRANSITIONS[task.state, type(message)]
     step = transition.action(task, message, now_ms)
     assert step.task.state in transition.to, f"{type(message).__name__} led to {step.task.state}"
@@ -126,11 +129,11 @@ def receive(task: Task, message: Message, now_ms: int) -> Step:
 
 
 def _next(task: Task, **changes: Any) -> Task:
-    """The task after a step that changes something of it."""
-    return task.changed(version=task.version + 1, **changes)
+    """The task after a step that changes it."""
+    return task.replace(version=task.version + 1, **changes)
 
 
-# ---- on its way --------------------------------------------------------------------------------------
+# ---- delivery and work -------------------------------------------------------------------------------
 
 _SHOW: Final = frozenset({Due.SHOW})
 _DELIVER_AND_SHOW: Final = frozenset({Due.DELIVER, Due.SHOW})
@@ -158,16 +161,17 @@ def _start(task: Task, message: Start, now_ms: int) -> Step:
     )
 
 
-def _start_again(task: Task, message: Start, now_ms: int) -> Step:
-    """The runner that has it may ask twice, for it may have missed the answer."""
+def _restart(task: Task, message: Start, now_ms: int) -> Step:
+    """The runner that has the task may repeat its request: the response to the first one may have been
+    lost."""
     if message.runner == task.runner:
         return Step(task)
-    return Step(task, (Dropped("start", "another runner has it"),))
+    return Step(task, (DroppedMessage("start", "another runner has it"),))
 
 
 def _renew(task: Task, message: Renew, now_ms: int) -> Step:
     if message.runner != task.runner or task.lease_until is None:
-        return Step(task, (Dropped("renewal", "this runner does not have it"),))
+        return Step(task, (DroppedMessage("renewal", "this runner does not have it"),))
     if message.lease_until <= task.lease_until:
         return Step(task)
     return Step(_next(task, lease_until=message.lease_until))
@@ -178,38 +182,38 @@ def _progress(task: Task, message: Progress, now_ms: int) -> Step:
 
 
 def _progress_of_accepted(task: Task, message: Progress, now_ms: int) -> Step:
-    """Another node does not say that it begins; its first words on the work do."""
+    """Nodes do not report the start of a task to each other: the first progress message implies it."""
     if not task.elsewhere:
-        return Step(task, (Dropped("progress", "the task has not been started"),))
+        return Step(task, (DroppedMessage("progress", "the task has not been started"),))
     return Step(
         _start(task, Start(task.request.to_address.node_id), now_ms).task, (SendProgress(message.content),)
     )
 
 
-def _lost_on_its_way(task: Task, message: RunnerLost, now_ms: int) -> Step:
-    """It was not begun, so it is given again."""
+def _redeliver(task: Task, message: RunnerLost, now_ms: int) -> Step:
+    """The task was not started, so it is delivered again."""
     return Step(task if Due.DELIVER in task.due else _next(task, due=task.due | {Due.DELIVER}))
 
 
 def _lost(task: Task, message: RunnerLost | Tick, now_ms: int) -> Step:
-    """It was begun, and is not begun a second time. Another node looks after its own runners."""
+    """The task was started, and is not started a second time. A task on another node has its runner there."""
     if task.elsewhere:
         return Step(task)
-    return _interrupted(task, LOST, now_ms)
+    return _interrupted(task, RUNNER_LOST_REASON, now_ms)
 
 
-def _ask_again(task: Task, message: AskAgain, now_ms: int) -> Step:
-    request = task.request.asked_again(message.origin)
+def _ask_again(task: Task, message: Resubmit, now_ms: int) -> Step:
+    request = task.request.resubmitted(message.origin)
     due = task.due | {Due.ANSWER} if task.state.is_final else task.due
     return Step(_next(task, request=request, asked=task.asked + 1, due=due))
 
 
-# ---- the end -----------------------------------------------------------------------------------------
+# ---- final states ------------------------------------------------------------------------------------
 
 
 def _end(task: Task, state: State, answer: Answer, now_ms: int, *also: Due) -> Step:
-    """`also` is for an agent that may be at it, and does not know."""
-    was_given = task.state in _GIVEN
+    """`also` is due in addition if the task was delivered: the agent may still work on it."""
+    was_given = task.state in _DELIVERED
     ended = _next(
         task,
         state=state,
@@ -218,7 +222,7 @@ def _end(task: Task, state: State, answer: Answer, now_ms: int, *also: Due) -> S
         answer=answer,
         due=_ANSWER_AND_SHOW.union(also) if also and was_given else _ANSWER_AND_SHOW,
     )
-    return Step(ended, (Freed(),) if was_given and not task.elsewhere else ())
+    return Step(ended, (AdvanceQueue(),) if was_given and not task.elsewhere else ())
 
 
 def _result(task: Task, message: Result, now_ms: int) -> Step:
@@ -226,9 +230,9 @@ def _result(task: Task, message: Result, now_ms: int) -> Step:
 
 
 def _result_of_accepted(task: Task, message: Result, now_ms: int) -> Step:
-    """Another node does not say that it begins."""
+    """Nodes do not report the start of a task to each other: the answer implies it."""
     if not task.elsewhere:
-        return Step(task, (Dropped("result", "the task has not been started"),))
+        return Step(task, (DroppedMessage("result", "the task has not been started"),))
     return _result(task, message, now_ms)
 
 
@@ -267,40 +271,43 @@ def _unreachable_while_running(task: Task, message: Unreachable, now_ms: int) ->
     return _interrupted(task, message.reason, now_ms)
 
 
-def _agent_gone(task: Task, message: AgentGone, now_ms: int) -> Step:
-    """ "routes end, waiting tasks fail". It may come back and still be at it."""
+def _agent_unavailable(task: Task, message: AgentUnavailable, now_ms: int) -> Step:
+    """ "routes end, waiting tasks fail". The agent may reconnect and still work on the task, so it is told to
+    stop."""
     return _end(task, State.FAILED, failure(message.error), now_ms, Due.CANCEL)
 
 
-def _agent_gone_while_running(task: Task, message: AgentGone, now_ms: int) -> Step:
+def _agent_unavailable_while_running(task: Task, message: AgentUnavailable, now_ms: int) -> Step:
     return _interrupted(task, f"{message.error.reason} Whether the work was done is not known.", now_ms)
 
 
 def _interrupted(task: Task, reason: str, now_ms: int) -> Step:
-    """The one outcome of a task that was begun and whose agent is lost, however that is noticed."""
+    """A started task whose agent or runner was lost ends like this, whatever the cause."""
     error = TaskError(ErrorCode.NODE_UNREACHABLE, reason, {"interrupted": True})
     return _end(task, State.FAILED, failure(error), now_ms, Due.CANCEL)
 
 
-# ---- what is not taken -------------------------------------------------------------------------------
+# ---- messages that are dropped -----------------------------------------------------------------------
 
 
 def _late(task: Task, message: Message, now_ms: int) -> Step:
     """ "A late answer is audited and dropped"."""
-    return Step(task, (Dropped(type(message).__name__.lower(), f"the task is {task.state} already"),))
+    return Step(task, (DroppedMessage(type(message).__name__.lower(), f"the task is {task.state} already"),))
 
 
 def _early(task: Task, message: Message, now_ms: int) -> Step:
-    return Step(task, (Dropped(type(message).__name__.lower(), "the task has not been given to the agent"),))
+    return Step(
+        task, (DroppedMessage(type(message).__name__.lower(), "the task has not been given to the agent"),)
+    )
 
 
 def _stay(task: Task, message: Message, now_ms: int) -> Step:
     return Step(task)
 
 
-# ---- the table ---------------------------------------------------------------------------------------
+# ---- transitions -------------------------------------------------------------------------------------
 
-_GIVEN: Final = frozenset({State.ACCEPTED, State.RUNNING})
+_DELIVERED: Final = frozenset({State.ACCEPTED, State.RUNNING})
 
 
 def _to(action: Callable[[Task, Any, int], Step], *states: State) -> Transition:
@@ -308,7 +315,7 @@ def _to(action: Callable[[Task, Any, int], Step], *states: State) -> Transition:
 
 
 def _ends(state: State) -> dict[tuple[State, type[Message]], Transition]:
-    """From every state that is not final."""
+    """Transitions that every state has that is not final."""
     return {
         (state, Error): _to(_error, State.FAILED, State.TIMED_OUT),
         (state, Cancel): _to(_cancel, State.CANCELLED),
@@ -316,24 +323,24 @@ def _ends(state: State) -> dict[tuple[State, type[Message]], Transition]:
             _tick, state, State.TIMED_OUT, *([State.FAILED] if state is State.RUNNING else [])
         ),
         (state, Unreachable): _to(_unreachable, State.FAILED),
-        (state, AgentGone): _to(_agent_gone, State.FAILED),
-        (state, AskAgain): _to(_ask_again, state),
+        (state, AgentUnavailable): _to(_agent_unavailable, State.FAILED),
+        (state, Resubmit): _to(_ask_again, state),
     }
 
 
 def _final(state: State) -> dict[tuple[State, type[Message]], Transition]:
     late = dict.fromkeys((Start, Renew, Progress, Result, Error), _to(_late, state))
     over = dict.fromkeys(
-        (Accept, Enqueue, Cancel, Tick, Unreachable, AgentGone, RunnerLost), _to(_stay, state)
+        (Accept, Enqueue, Cancel, Tick, Unreachable, AgentUnavailable, RunnerLost), _to(_stay, state)
     )
     return {
         (state, kind): transition
-        for kind, transition in {**late, **over, AskAgain: _to(_ask_again, state)}.items()
+        for kind, transition in {**late, **over, Resubmit: _to(_ask_again, state)}.items()
     }
 
 
-def _waiting(state: State) -> dict[tuple[State, type[Message]], Transition]:
-    """Nobody has it yet."""
+def _undelivered(state: State) -> dict[tuple[State, type[Message]], Transition]:
+    """Transitions of a task that was not delivered."""
     early = dict.fromkeys((Start, Renew, Progress, Result), _to(_early, state))
     return {
         **{(state, kind): transition for kind, transition in early.items()},
@@ -342,12 +349,12 @@ def _waiting(state: State) -> dict[tuple[State, type[Message]], Transition]:
     }
 
 
-# It is total: whatever a peer or an agent says at whatever time, there is a place for it.
+# The table is total: every message has a transition in every state.
 TRANSITIONS: Final[Mapping[tuple[State, type[Message]], Transition]] = {
-    **_waiting(State.RECEIVED),
+    **_undelivered(State.RECEIVED),
     **_ends(State.RECEIVED),
     (State.RECEIVED, Enqueue): _to(_enqueue, State.QUEUED),
-    **_waiting(State.QUEUED),
+    **_undelivered(State.QUEUED),
     **_ends(State.QUEUED),
     (State.QUEUED, Enqueue): _to(_stay, State.QUEUED),
     **_ends(State.ACCEPTED),
@@ -357,13 +364,13 @@ TRANSITIONS: Final[Mapping[tuple[State, type[Message]], Transition]] = {
     (State.ACCEPTED, Renew): _to(_early, State.ACCEPTED),
     (State.ACCEPTED, Progress): _to(_progress_of_accepted, State.ACCEPTED, State.RUNNING),
     (State.ACCEPTED, Result): _to(_result_of_accepted, State.ACCEPTED, *FINAL - {State.CANCELLED}),
-    (State.ACCEPTED, RunnerLost): _to(_lost_on_its_way, State.ACCEPTED),
+    (State.ACCEPTED, RunnerLost): _to(_redeliver, State.ACCEPTED),
     **_ends(State.RUNNING),
     (State.RUNNING, Unreachable): _to(_unreachable_while_running, State.FAILED),
-    (State.RUNNING, AgentGone): _to(_agent_gone_while_running, State.FAILED),
+    (State.RUNNING, AgentUnavailable): _to(_agent_unavailable_while_running, State.FAILED),
     (State.RUNNING, Accept): _to(_stay, State.RUNNING),
     (State.RUNNING, Enqueue): _to(_stay, State.RUNNING),
-    (State.RUNNING, Start): _to(_start_again, State.RUNNING),
+    (State.RUNNING, Start): _to(_restart, State.RUNNING),
     (State.RUNNING, Renew): _to(_renew, State.RUNNING),
     (State.RUNNING, Progress): _to(_progress, State.RUNNING),
     (State.RUNNING, Result): _to(_result, State.RUNNING, *FINAL - {State.CANCELLED}),

@@ -1,4 +1,4 @@
-"""The deadlines of the tasks that this process looks after: one timer for all of them."""
+"""The deadlines of the tasks that this process watches, with one timer for all of them."""
 
 import asyncio
 import contextlib
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from bridge.tasks.steps import TaskSteps
 
 
-AT_ONCE: Final = 20
-AGAIN_MS: Final = 1_000
-"""After which a task is looked at again that could not be worked on when its time had come."""
+MAX_CONCURRENT: Final = 20
+RETRY_MS: Final = 1_000
+"""Delay before a deadline is handled again after an error."""
 
 
 class TaskTimers:
-    """A task whose time has come takes a step. One that fails is tried again later."""
+    """Sends a task `Tick` when its deadline has passed."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class TaskTimers:
         self._report = report
         self._deadlines: Deadlines[TaskKey] = Deadlines()
         self._live: Counter[str] = Counter()
-        # Until when nothing is looked at; None for ever, if nothing is there to come.
+        # The time until which the timer sleeps; None while there is no deadline.
         self._asleep_until: int | None = None
         self._moved = asyncio.Event()
 
@@ -46,30 +46,31 @@ class TaskTimers:
         self._background.supervise("deadlines of tasks", self._run)
 
     def watch(self, task: Task) -> None:
-        """It is in this state now."""
+        """Watch the task's next deadline, or stop watching if it has ended."""
         at_ms = task.next_deadline()
         if at_ms is None:
-            self._forget(task.request.key)
+            self._remove(task.request.key)
         else:
             self._set(task.request.key, at_ms)
 
     def live(self, node_id: str) -> int:
-        """How many tasks that have not ended a node has asked for, of those that are looked after here."""
+        """How many tasks of a requesting node this process watches that have not ended."""
         return self._live[node_id]
 
-    def live_of_all(self) -> int:
+    def live_total(self) -> int:
         return len(self._deadlines)
 
     def _set(self, key: TaskKey, at_ms: int) -> None:
         self._live[key.node_id] += key not in self._deadlines
         self._deadlines.set(key, at_ms)
-        # For a later time it is woken too early, and goes on sleeping. Most tasks end before theirs.
+        # A deadline that was moved later needs no notification: the timer wakes at the old time and sleeps
+        # again. Most tasks end before their deadline.
         if self._asleep_until is None or at_ms < self._asleep_until:
             self._moved.set()
 
-    def _forget(self, key: TaskKey) -> None:
+    def _remove(self, key: TaskKey) -> None:
         if key in self._deadlines:
-            self._deadlines.forget(key)
+            self._deadlines.remove(key)
             self._ended(key)
 
     def _ended(self, key: TaskKey) -> None:
@@ -87,16 +88,18 @@ class TaskTimers:
         due = self._deadlines.take_due(self._now_ms())
         for key in due:
             self._ended(key)
-        for begin in range(0, len(due), AT_ONCE):
-            await asyncio.gather(*map(self._try, due[begin : begin + AT_ONCE]))
+        for begin in range(0, len(due), MAX_CONCURRENT):
+            await asyncio.gather(*map(self._try, due[begin : begin + MAX_CONCURRENT]))
 
     async def _try(self, key: TaskKey) -> None:
         assert self._steps is not None, "it was started"
         try:
-            task = await self._steps.take(key, Tick())
+            task = await self._steps.apply(key, Tick())
         except Exception as error:
-            self._report(f"The time of the task {key} has come, and nothing could be done.", error)
-            self._set(key, self._now_ms() + AGAIN_MS)
+            self._report(
+                f"The deadline of the task {key} has passed but could not be handled; it is retried.", error
+            )
+            self._set(key, self._now_ms() + RETRY_MS)
             return
         if task is not None:
             self.watch(task)

@@ -1,10 +1,8 @@
-"""A task as the command line and other programs are shown it: JSON.
+"""Tasks as JSON for the command line and other programs, and exit codes for a command that waits for a task.
 
-With which code a command ends that has waited for a task.
-
-0 is success; a tool that failed passes its own code on. What is not the tool's fault has a code of its own,
-below those that shells give (126 and above) and above what tools commonly use; a timeout has that of
-`timeout(1)`. 1 is everything else, 2 wrong usage, 130 Ctrl-C.
+0 is success; if a tool failed, its own code is used. Other causes have their own codes, below those that
+shells give (126 and above) and above what tools commonly use; a timeout has that of `timeout(1)`. 1 is
+everything else, 2 wrong usage, 130 Ctrl-C.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +16,7 @@ from bridge.tasks.task import State, Task
 
 FAILED: Final = 1
 CANCELLED: Final = 125
-CODES: Final[Mapping[ErrorCode, int]] = MappingProxyType(
+EXIT_CODES: Final[Mapping[ErrorCode, int]] = MappingProxyType(
     {
         ErrorCode.INVALID_PAYLOAD: 120,
         ErrorCode.AGENT_NOT_FOUND: 121,
@@ -30,18 +28,18 @@ CODES: Final[Mapping[ErrorCode, int]] = MappingProxyType(
 
 
 def exit_code(state: State, answer: Answer) -> int:
-    """Of a task that has ended."""
+    """The exit code for a task that has ended."""
     if answer.success:
         return 0
     if state is State.CANCELLED:
         return CANCELLED
     if answer.error_code is not None:
-        return CODES[answer.error_code]
+        return EXIT_CODES[answer.error_code]
     return answer.exit_code if 1 <= answer.exit_code <= 255 else FAILED
 
 
-def line_of(task: Task) -> dict[str, Any]:
-    """What a list shows of it."""
+def task_summary(task: Task) -> dict[str, Any]:
+    """One line of a list of tasks."""
     request, answer = task.request, task.answer
     return {
         "task": key_text(request.key),
@@ -59,33 +57,33 @@ def line_of(task: Task) -> dict[str, Any]:
     }
 
 
-def view_of(task: Task, progress: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """All that is known of it."""
+def task_details(task: Task, progress: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """All details of a task."""
     return {
-        **line_of(task),
+        **task_summary(task),
         "request": task.request.content(),
         "asked": task.asked,
-        "states": states_of(task),
+        "states": state_history(task),
         "progress": list(progress),
-        "answer": None if task.answer is None else answer_of(task.state, task.answer),
+        "answer": None if task.answer is None else answer_json(task.state, task.answer),
     }
 
 
-def states_of(task: Task) -> list[dict[str, Any]]:
-    """What it has been, as far as it is known when; the last is what it is."""
+def state_history(task: Task) -> list[dict[str, Any]]:
+    """The states of a task with their known times; the last one is the current state."""
     known = [(State.RECEIVED.value, task.received_at)]
     if task.started_at is not None:
         known.append((State.RUNNING.value, task.started_at))
     if task.finished_at is not None:
         known.append((task.state.value, task.finished_at))
-    said: list[dict[str, Any]] = [{"state": state, "at": at} for state, at in known]
-    if said[-1]["state"] != task.state.value:
-        said.append({"state": task.state.value, "at": None})
-    return said
+    history: list[dict[str, Any]] = [{"state": state, "at": at} for state, at in known]
+    if history[-1]["state"] != task.state.value:
+        history.append({"state": task.state.value, "at": None})
+    return history
 
 
-def answer_of(state: State, answer: Answer) -> dict[str, Any]:
-    """`exit` is the code with which a command ends that has waited for it."""
+def answer_json(state: State, answer: Answer) -> dict[str, Any]:
+    """`exit` is the exit code of a command that waits for the task."""
     return {
         "success": answer.success,
         "output": answer.output,
@@ -97,12 +95,12 @@ def answer_of(state: State, answer: Answer) -> dict[str, Any]:
     }
 
 
-def refusal_of(refusal: TaskError) -> dict[str, Any]:
-    """Of a request that became no task."""
+def refusal_json(refusal: TaskError) -> dict[str, Any]:
+    """The JSON of a refused request."""
     return {
         "error_code": refusal.code.value,
         "reason": refusal.reason,
         "advice": refusal.code.advice,
         "metadata": dict(refusal.metadata),
-        "exit": CODES[refusal.code],
+        "exit": EXIT_CODES[refusal.code],
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bridge.agents.address import AgentAddress
-from bridge.agents.local.local import AgentsOfThisNode
+from bridge.agents.local.local import LocalAgents
 from bridge.agents.routing_table import RoutingTable
 from bridge.agents.statuses import AgentStatuses
 from bridge.clock import monotonic, now_ms
@@ -22,8 +22,8 @@ from bridge.people.settings import PeopleSettings
 from bridge.tasks.request import Origin, TaskKey, TaskRequest
 from tests.connectors.ground import Ground
 from tests.support.agents import address
-from tests.support.desk import Notebook, Requester
 from tests.support.driven_node.walking import Person
+from tests.support.tasks import Notebook, Requester
 
 PROTOCOL = "test"
 # A shell that does what it is told, and one that repeats it.
@@ -83,8 +83,8 @@ class Portal:
             )
             await connection.execute("UPDATE tasks SET due = '{show,answer}', desk = 0")
 
-    def _agents(self, table: RoutingTable, statuses: AgentStatuses) -> AgentsOfThisNode:
-        self._local = AgentsOfThisNode(
+    def _agents(self, table: RoutingTable, statuses: AgentStatuses) -> LocalAgents:
+        self._local = LocalAgents(
             [Configured.model_validate(one) for one in AGENTS],
             table,
             statuses,
@@ -95,7 +95,7 @@ class Portal:
         )
         return self._local
 
-    def _connectors(self, table: RoutingTable, agents: AgentsOfThisNode) -> list[People]:
+    def _connectors(self, table: RoutingTable, agents: LocalAgents) -> list[People]:
         rights = {
             "*": Level.LOOK,
             self.alice.user_id: Level.WORK,
@@ -157,7 +157,7 @@ class Portal:
 
     async def ask(self, request_id: str, to: str, prompt: str, **changed: Any) -> None:
         """As an agent of another node does."""
-        submitted = await self.core.desk.submit(
+        submitted = await self.core.tasks.submit(
             TaskRequest(
                 **{
                     "key": TaskKey("kitchen", request_id),

@@ -138,10 +138,10 @@ async def test_an_agent_answers_in_a_chat_of_two(here: Company) -> None:
     asked = await alice.say(chat, "A cake, please.")
     answer = await alice.wait_for(says("A cake, please.", sender=node.user("baker")), room_id=chat)
     assert answer["content"]["m.relates_to"] == {"m.in_reply_to": {"event_id": asked}}
-    desk = await chat_with(alice, node.user("palaver"))
-    await alice.say(desk, "agents")
+    tasks = await chat_with(alice, node.user("palaver"))
+    await alice.say(tasks, "agents")
     await alice.wait_for(
-        says(f"- {node.address('baker')} · idle · command · task_execution, messaging"), room_id=desk
+        says(f"- {node.address('baker')} · idle · command · task_execution, messaging"), room_id=tasks
     )
 
 

@@ -99,10 +99,10 @@ async def test_an_agent_is_given_work_and_answers(company: Company) -> None:
     task = await company.given()
     assert task.request.prompt == "peel the potatoes"
     await company.until_reaction(alice, asked, "⏳")
-    assert await here.desk.begin(task.key) is not None
-    await here.desk.progress(task.key, {"message": "the first"})
+    assert await here.tasks.begin(task.key) is not None
+    await here.tasks.progress(task.key, {"message": "the first"})
     progress = await alice.wait_for(says("the first"))
-    await here.desk.progress(task.key, {"message": "the last"})
+    await here.tasks.progress(task.key, {"message": "the last"})
     await alice.wait_for(says("* the last"))
     await here.do(task, "All of **them**:\n\n```python\npeel()\n```\n@room")
     answer = await alice.wait_for(says("All of **them**"))
@@ -158,7 +158,7 @@ async def test_work_is_taken_back(company: Company) -> None:
     await alice.edit(here.room_id, asked, "@worker-1: peel the carrots")
     second = await company.given()
     assert second.request.prompt == "peel the carrots"
-    ended = await here.desk.task(first.key)
+    ended = await here.tasks.task(first.key)
     assert ended is not None
     assert ended.state is State.CANCELLED
     await company.carol.react(here.room_id, asked, "❌")
@@ -189,10 +189,10 @@ async def test_chats_of_two(company: Company) -> None:
     assert answer["content"]["m.relates_to"] == {"m.in_reply_to": {"event_id": asked}}
 
     node_user = company.node.user("palaver")
-    desk = await alice.create_room(preset="trusted_private_chat", invite=[node_user], is_direct=True)
-    await alice.wait_for(says('Say "help"'), room_id=desk)
-    await alice.say(desk, "agents")
-    listed = await alice.wait_for(says(f"worker-1@{company.node.name} · idle"), room_id=desk)
+    tasks = await alice.create_room(preset="trusted_private_chat", invite=[node_user], is_direct=True)
+    await alice.wait_for(says('Say "help"'), room_id=tasks)
+    await alice.say(tasks, "agents")
+    listed = await alice.wait_for(says(f"worker-1@{company.node.name} · idle"), room_id=tasks)
     assert listed["content"]["msgtype"] == "m.notice"
 
     secret = await alice.create_room(

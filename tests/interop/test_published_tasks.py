@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bridge.tasks.errors import ErrorCode
-from bridge.tasks.view import CODES
+from bridge.tasks.view import EXIT_CODES
 from tests.process.agent_nodes import AgentNode, agent_nodes
 from tests.support.postgres import Server
 from tests.support.smcp import VERSIONS, Peers
@@ -74,5 +74,5 @@ async def test_an_agent_that_has_not_is_left_alone(hosted: Hosted, peers: Peers)
     """Whoever asks is told why, at once."""
     agent, address = await hosted.agent(peers, "0.4.2", reads_tasks=False)
     code, _ = await hosted.node.palaver("task", "send", address, "peel")
-    assert code == CODES[ErrorCode.INVALID_PAYLOAD]
+    assert code == EXIT_CODES[ErrorCode.INVALID_PAYLOAD]
     assert agent.heard("palaver:task") == []

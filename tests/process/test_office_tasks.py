@@ -13,7 +13,7 @@ import pytest
 from bridge.connectors.offices.calls.tasks import TASK
 from bridge.connectors.offices.protocol.events import TOOL_CALL
 from bridge.tasks.errors import ErrorCode
-from bridge.tasks.view import CODES
+from bridge.tasks.view import EXIT_CODES
 from tests.bridge.connectors.offices.clients import Client, Clients
 from tests.process.agent_nodes import AgentNode, agent_nodes
 from tests.support.postgres import Server
@@ -76,7 +76,7 @@ async def test_an_operator_calls_a_tool(hosted: Hosted, clients: Clients) -> Non
         f"operator@{HERE}", "add", "done", True,
     )  # fmt: skip
     code, _ = await hosted.node.palaver("offices", "call", "a", "eyes", "add")
-    assert code == CODES[ErrorCode.AGENT_NOT_FOUND]
+    assert code == EXIT_CODES[ErrorCode.AGENT_NOT_FOUND]
     assert (await hosted.node.palaver("offices", "call", "a", "hands", "add", "[1]"))[0] == 2
 
 
@@ -105,7 +105,7 @@ async def test_a_task_reaches_an_agent(hosted: Hosted, clients: Clients) -> None
     assert await hosted.node.palaver(*words) == (0, "3")
     assert (await computer.until(TOOL_CALL))["params"] == {"a": 1}
     code, _ = await hosted.node.palaver("task", "send", HANDS, "add")
-    assert code == CODES[ErrorCode.INVALID_PAYLOAD]
+    assert code == EXIT_CODES[ErrorCode.INVALID_PAYLOAD]
 
 
 async def test_other_nodes_give_tasks_too(hosted: Hosted, clients: Clients) -> None:

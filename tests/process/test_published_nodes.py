@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from bridge.tasks.errors import ErrorCode
-from bridge.tasks.view import CODES
+from bridge.tasks.view import EXIT_CODES
 from tests.process.agent_nodes import AgentNode, agent_nodes, until
 from tests.support.postgres import Server
 
@@ -83,7 +83,7 @@ async def test_an_agent_that_is_not_there(pair: Pair) -> None:
     """Is refused at once, with the code for it."""
     asking, _, agent = pair
     code, said = await asking.palaver("task", "send", f"nobody@{agent.partition('@')[2]}", "hello")
-    assert (code, said) == (CODES[ErrorCode.AGENT_NOT_FOUND], "")
+    assert (code, said) == (EXIT_CODES[ErrorCode.AGENT_NOT_FOUND], "")
 
 
 async def test_the_agents_node_is_killed_in_the_middle(pair: Pair) -> None:

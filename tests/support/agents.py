@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from bridge.agents.address import AgentAddress
-from bridge.agents.news import Registered
 from bridge.agents.routing_table import RoutingTable
+from bridge.agents.updates import Registration
 from storage.database import Database
 from tests.support.postgres import pool_on
 
@@ -32,9 +32,13 @@ def address(text: str) -> AgentAddress:
     return parsed
 
 
-def registered(text: str, sent_at: int = NOW, *, by_itself: bool = False, **changed: Any) -> Registered:
+def registered(
+    text: str, sent_at: int = NOW, *, sends_heartbeats: bool = False, **changed: Any
+) -> Registration:
     known = {"connector": "cis", "runtime": "claude", "capabilities": ("coding",)}
-    return Registered(address(text), sent_at=sent_at, by_itself=by_itself, **{**known, **changed})
+    return Registration(
+        address(text), sent_at=sent_at, sends_heartbeats=sends_heartbeats, **{**known, **changed}
+    )
 
 
 @contextlib.asynccontextmanager

@@ -13,7 +13,7 @@ from bridge.control.agents.commands import PROTOCOL, OperatorReply, Parts, comma
 from bridge.control.stream import Items
 from bridge.node.core import AgentCore, AgentCoreParts
 from bridge.observability.live_feed import LiveFeed
-from bridge.tasks.messages import Dropped
+from bridge.tasks.messages import DroppedMessage
 from bridge.tasks.request import TaskKey
 from bridge.tasks.task import Task
 from storage.database import Database
@@ -34,7 +34,7 @@ class Eyes:
 
     def heard(self, task: Task, content: Mapping[str, Any]) -> None: ...
 
-    def dropped(self, task: Task | None, dropped: Dropped) -> None:
+    def dropped(self, task: Task | None, dropped: DroppedMessage) -> None:
         self._feed.dropped(task, dropped)
 
     def problem(self, sentence: str, error: BaseException | None) -> None:
@@ -72,7 +72,7 @@ class Operated:
             return [json.loads(json.dumps(dict(one))) async for one in items]
 
     async def task(self, text: str) -> Task:
-        found = await self.core.desk.task(TaskKey(HERE, text))
+        found = await self.core.tasks.task(TaskKey(HERE, text))
         assert found is not None
         return found
 
@@ -120,7 +120,7 @@ async def operated(database: Database, **changed: Any) -> AsyncIterator[Operated
         node_id=HERE,
         database=database,
         routes=core.table,
-        tasks=core.desk,
+        tasks=core.tasks,
         local=core.local,
         replies=reply,
         feed=feed,

@@ -1,8 +1,6 @@
-"""From what a program has sent to a message, or to a refusal that names the field.
+"""Parses the messages of programs, and encodes the node's WebSocket messages.
 
-What the node says through a WebSocket, as text.
-
-It is made without the models: what the node says itself needs no looking through. A test holds both together.
+Encoding does not use the models, because the node's own messages need no validation. A test compares both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,16 +10,16 @@ import orjson
 from pydantic import ValidationError
 
 from bridge.agents.attached.messages import Message
-from bridge.agents.work import TaskToDo
+from bridge.agents.work import TaskAssignment
 from bridge.text.terminal import harmless
 from federation.matrix.errors import MatrixError
 
 M = TypeVar("M", bound=Message)
 
-_LONGEST = 200
+_MAX_ERROR_LENGTH = 200
 
 
-def read_json(body: bytes | str) -> dict[str, Any]:
+def parse_json_object(body: bytes | str) -> dict[str, Any]:
     """Raises `MatrixError`."""
     try:
         value = orjson.loads(body)
@@ -32,29 +30,30 @@ def read_json(body: bytes | str) -> dict[str, Any]:
     return value
 
 
-def read(model: type[M], value: Mapping[str, Any], *, is_text: bool = False) -> M:
-    """Nothing is converted, but for text where everything is text: in an address. Raises `MatrixError`."""
+def parse_message(model: type[M], value: Mapping[str, Any], *, is_text: bool = False) -> M:
+    """Validate a message without converting values, except in a query string, where all values are text
+    (`is_text`). Raises `MatrixError` with the name of the wrong field."""
     try:
         return model.model_validate(value, strict=not is_text)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        where = harmless(".".join(map(str, first["loc"])), _LONGEST)
-        what = harmless(first["msg"].removeprefix("Value error, "), _LONGEST)
+        where = harmless(".".join(map(str, first["loc"])), _MAX_ERROR_LENGTH)
+        what = harmless(first["msg"].removeprefix("Value error, "), _MAX_ERROR_LENGTH)
         raise MatrixError(
             "M_BAD_JSON", f"{where or 'The message'}: {what}.", 400, fields={"field": where} if where else {}
         ) from None
 
 
-def call_answer(number: int, answer: Message) -> str:
-    """As a `CallAnswer` without a problem."""
+def call_answer_json(number: int, answer: Message) -> str:
+    """A `CallAnswer` without a problem."""
     return f'{{"id":{number},"answer":{answer.model_dump_json()},"problem":null,"status":200}}'
 
 
-def push(task: TaskToDo | None, cancelled: Sequence[str], now_ms: int) -> str:
-    """As a `Push`, with what there is in it."""
-    said: dict[str, Any] = {}
+def push_json(task: TaskAssignment | None, cancelled: Sequence[str], now_ms: int) -> str:
+    """A `Push` with a task, cancellations, or both."""
+    push: dict[str, Any] = {}
     if task is not None:
-        said["task"] = {
+        push["task"] = {
             "work_id": task.work_id,
             "attempt": task.attempt,
             "task_id": task.task_id,
@@ -70,5 +69,5 @@ def push(task: TaskToDo | None, cancelled: Sequence[str], now_ms: int) -> str:
             "seconds_left": max(0, task.deadline_ms - now_ms) / 1000,
         }
     if cancelled:
-        said["cancelled"] = cancelled
-    return orjson.dumps(said, default=dict).decode()
+        push["cancelled"] = cancelled
+    return orjson.dumps(push, default=dict).decode()

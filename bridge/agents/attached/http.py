@@ -1,18 +1,18 @@
-"""The interface over HTTP, and how it comes into the application behind the node's port."""
+"""The HTTP routes of the API for attached agents."""
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from bridge.agents.attached import websocket
-from bridge.agents.attached.codec import read_json
-from bridge.agents.attached.handlers import do
-from bridge.agents.attached.messages import DOCUMENT, MOST_BODY, OPERATIONS, Operation, Taken
+from bridge.agents.attached.codec import parse_json_object
+from bridge.agents.attached.handlers import call_operation
+from bridge.agents.attached.messages import DOCUMENT, MAX_BODY, OPERATIONS, Operation, TakeResponse
 from bridge.agents.attached.openapi import document
 from bridge.agents.attached.services import SERVICES, AgentServices
 from bridge.agents.attached.websocket import SOCKETS, Sockets
 from federation.http.responses import body_too_large, json_answer
 
-_DOCUMENT = document()
+_OPENAPI_DOCUMENT = document()
 
 
 def _handler(operation: Operation) -> Handler:
@@ -22,17 +22,17 @@ def _handler(operation: Operation) -> Handler:
         work_id = request.match_info.get("work_id", "")
         if operation.in_query:
             body = {name: request.query[name] for name in request.query}
-        elif operation.takes is None:
+        elif operation.request_type is None:
             body = {}
         else:
             raw = await request.read()
-            if len(raw) > MOST_BODY:
+            if len(raw) > MAX_BODY:
                 raise body_too_large()
-            body = read_json(raw)
-        answer = await do(services, holder, operation, body, work_id)
-        if isinstance(answer, Taken) and answer.task is not None and _has_left(request):
+            body = parse_json_object(raw)
+        answer = await call_operation(services, holder, operation, body, work_id)
+        if isinstance(answer, TakeResponse) and answer.task is not None and _has_left(request):
             session = services.agents.session(holder.agent_id, body["session"])
-            session.give_back(answer.task.work_id)
+            session.withdraw_offer(answer.task.work_id)
         return json_answer(answer.model_dump_json().encode())
 
     return handle
@@ -43,11 +43,11 @@ def _has_left(request: web.Request) -> bool:
 
 
 async def _openapi(request: web.Request) -> web.Response:
-    return json_answer(_DOCUMENT)
+    return json_answer(_OPENAPI_DOCUMENT)
 
 
 def _path(operation: Operation) -> str:
-    # aiohttp's plain `{name}` matches no segment that holds a brace.
+    # The plain `{name}` of aiohttp does not match a segment that contains a brace.
     return operation.path.replace("{agent_id}", "{agent_id:[^/]+}").replace(
         "{work_id}", "{work_id:[0-9]{1,32}}"
     )
@@ -58,8 +58,9 @@ def _route(operation: Operation) -> web.RouteDef:
     return web.route(operation.method, _path(operation), _handler(operation), **only)
 
 
-def serve(app: web.Application, services: AgentServices) -> None:
-    """When the listener closes nobody is given a task any more, and sockets are told to leave."""
+def add_routes(app: web.Application, services: AgentServices) -> None:
+    """Add the routes. When the application shuts down, no more tasks are offered and the WebSockets are
+    closed."""
     sockets = Sockets()
     app[SERVICES] = services
     app[SOCKETS] = sockets

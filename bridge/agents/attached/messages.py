@@ -9,19 +9,19 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from bridge.agents.agent import NoCapabilities, read_capabilities
+from bridge.agents.agent import InvalidCapabilities, parse_capabilities
 from bridge.agents.local.command import runtime_type
-from bridge.agents.work import TaskToDo, WorkOutcome
-from bridge.tasks.answer import MOST_EXIT_CODE, Answer
+from bridge.agents.work import TaskAssignment, WorkOutcome
+from bridge.tasks.answer import MAX_EXIT_CODE, Answer
 from bridge.tasks.errors import ErrorCode, TaskError
 
-LONGEST_WAIT: Final = 60.0
+MAX_WAIT: Final = 60.0
 """Seconds."""
-MOST_PARALLEL: Final = 64
-MOST_QUEUED: Final = 10_000
-MOST_OUTPUT: Final = 4 * 1024 * 1024
+MAX_PARALLEL: Final = 64
+MAX_QUEUED: Final = 10_000
+MAX_OUTPUT: Final = 4 * 1024 * 1024
 """Characters of an answer. What is kept of it the node decides."""
-MOST_BODY: Final = 8 * 1024 * 1024
+MAX_BODY: Final = 8 * 1024 * 1024
 """Bytes of one message."""
 
 
@@ -32,8 +32,8 @@ def _printable(value: str) -> str:
 
 
 def _capabilities(value: list[str]) -> list[str]:
-    read = read_capabilities(value)
-    if isinstance(read, NoCapabilities):
+    read = parse_capabilities(value)
+    if isinstance(read, InvalidCapabilities):
         raise ValueError(read.reason)
     return list(read)
 
@@ -89,20 +89,20 @@ class Register(Message):
         default=["task_execution", "messaging"], max_length=64, description="What it says it can do."
     )
     parallel: int = Field(
-        default=1, ge=1, le=MOST_PARALLEL, description="How many tasks it works on at the same time."
+        default=1, ge=1, le=MAX_PARALLEL, description="How many tasks it works on at the same time."
     )
     queue: int = Field(
         default=100,
         ge=0,
-        le=MOST_QUEUED,
+        le=MAX_QUEUED,
         description="How many more may wait for it. With none it refuses tasks while it is busy.",
     )
     working: list[WorkRef] = Field(
-        default=[], max_length=MOST_PARALLEL, description="What it had begun before the break and still does."
+        default=[], max_length=MAX_PARALLEL, description="What it had begun before the break and still does."
     )
 
 
-class Registered(Message):
+class RegisterResponse(Message):
     address: str = Field(
         description="By which every other agent knows it.", examples=["worker-1@kitchen.local"]
     )
@@ -127,13 +127,13 @@ class Heartbeat(Message):
     session: SessionName
     working: list[WorkId] | None = Field(
         default=None,
-        max_length=MOST_PARALLEL,
+        max_length=MAX_PARALLEL,
         description="What it works on. A task that is missing here too long is lost. Left out: all that it"
         " has begun.",
     )
 
 
-class Alive(Message):
+class HeartbeatResponse(Message):
     cancelled: list[WorkId] = Field(
         default=[], description="Of what it said that it works on: what nobody wants any more."
     )
@@ -157,7 +157,7 @@ class AgentView(Message):
     is_attached: bool = Field(description="Whether a program is attached as this agent, to this process.")
 
 
-class Done(Message):
+class EmptyResponse(Message):
     """There is nothing more to say."""
 
 
@@ -171,12 +171,12 @@ class Take(Message):
     wait_seconds: float = Field(
         default=30.0,
         ge=0,
-        le=LONGEST_WAIT,
+        le=MAX_WAIT,
         description="The node waits for `heartbeat_seconds` at most.",
     )
     working: list[WorkId] = Field(
         default=[],
-        max_length=MOST_PARALLEL,
+        max_length=MAX_PARALLEL,
         description="What it works on; the answer comes early when some of it is cancelled.",
     )
 
@@ -197,7 +197,7 @@ class Task(Message):
     seconds_left: float = Field(description="The same, for a program whose clock is another one.")
 
     @classmethod
-    def of(cls, task: TaskToDo, now_ms: int) -> Self:
+    def of(cls, task: TaskAssignment, now_ms: int) -> Self:
         return cls(
             work_id=task.work_id,
             attempt=task.attempt,
@@ -214,13 +214,15 @@ class Task(Message):
             seconds_left=max(0, task.deadline_ms - now_ms) / 1000,
         )
 
-    def to_do(self, now_ms: int) -> TaskToDo:
+    def to_do(self, now_ms: int) -> TaskAssignment:
         """As the program sees it, by its own clock."""
         deadline_ms = now_ms + round(self.seconds_left * 1000)
-        return TaskToDo(**self.model_dump(exclude={"seconds_left", "deadline_ms"}), deadline_ms=deadline_ms)
+        return TaskAssignment(
+            **self.model_dump(exclude={"seconds_left", "deadline_ms"}), deadline_ms=deadline_ms
+        )
 
 
-class Taken(Message):
+class TakeResponse(Message):
     task: Task | None = Field(description="Null when none came in time.")
     cancelled: list[WorkId] = Field(default=[], description="As in the answer to a heartbeat.")
 
@@ -246,8 +248,8 @@ class Result(Message):
     session: SessionName
     attempt: Attempt
     success: bool = True
-    output: str = Field(default="", max_length=MOST_OUTPUT)
-    exit_code: int = Field(default=0, ge=-MOST_EXIT_CODE, le=MOST_EXIT_CODE)
+    output: str = Field(default="", max_length=MAX_OUTPUT)
+    exit_code: int = Field(default=0, ge=-MAX_EXIT_CODE, le=MAX_EXIT_CODE)
     metadata: dict[str, Any] = {}
 
     def outcome(self) -> WorkOutcome:
@@ -267,7 +269,7 @@ class Failure(Message):
         return TaskError(ErrorCode(self.code), self.reason, self.metadata)
 
 
-class Said(Message):
+class TaskCallResponse(Message):
     wanted: bool = Field(
         description="False: the task is over, was given to somebody else, or was never given. Stop working on"
         " it; nothing that is said of it counts."
@@ -321,7 +323,7 @@ BASE: Final = "/_palaver/v1"
 AGENT: Final = f"{BASE}/agents/{{agent_id}}"
 SOCKET: Final = f"{AGENT}/socket"
 DOCUMENT: Final = f"{BASE}/openapi.json"
-MOST_AGENT_ID: Final = 255
+MAX_AGENT_ID: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,8 +333,8 @@ class Operation:
     name: str
     method: str
     path: str
-    takes: type[Message] | None
-    gives: type[Message]
+    request_type: type[Message] | None
+    response_type: type[Message]
     summary: str
     in_query: bool = False
 
@@ -343,41 +345,41 @@ class Operation:
 
 OPERATIONS: Final = (
     Operation(
-        "register", "PUT", AGENT, Register, Registered,
+        "register", "PUT", AGENT, Register, RegisterResponse,
         "Attach a program as this agent. A new session takes the place of the one before.",
     ),
     Operation(
-        "unregister", "DELETE", AGENT, Unregister, Done,
+        "unregister", "DELETE", AGENT, Unregister, EmptyResponse,
         "Take the agent away. Tasks that wait for it, and those that it has begun, fail.",
         in_query=True,
     ),
     Operation("show", "GET", AGENT, None, AgentView, "The agent as the node knows it."),
     Operation(
-        "heartbeat", "POST", f"{AGENT}/heartbeat", Heartbeat, Alive, "Give a sign of life."
+        "heartbeat", "POST", f"{AGENT}/heartbeat", Heartbeat, HeartbeatResponse, "Give a sign of life."
     ),
     Operation(
-        "set_status", "PUT", f"{AGENT}/status", SetStatus, Done,
+        "set_status", "PUT", f"{AGENT}/status", SetStatus, EmptyResponse,
         "Say that the agent has failed, or that it has recovered.",
     ),
     Operation(
-        "take", "POST", f"{AGENT}/tasks/take", Take, Taken,
+        "take", "POST", f"{AGENT}/tasks/take", Take, TakeResponse,
         "Wait for the next task. One that is taken and not begun in time is given again.",
     ),
     Operation(
-        "begin", "POST", f"{AGENT}/tasks/{{work_id}}/begin", Begin, Said,
+        "begin", "POST", f"{AGENT}/tasks/{{work_id}}/begin", Begin, TaskCallResponse,
         "Begin a task: from now on nobody else gets it. If it is lost it fails.",
     ),
     Operation(
-        "progress", "POST", f"{AGENT}/tasks/{{work_id}}/progress", Progress, Said,
+        "progress", "POST", f"{AGENT}/tasks/{{work_id}}/progress", Progress, TaskCallResponse,
         "Report on a task.",
     ),
     Operation(
-        "finish", "POST", f"{AGENT}/tasks/{{work_id}}/result", Result, Said,
-        "Answer a task. Said again it changes nothing.",
+        "finish", "POST", f"{AGENT}/tasks/{{work_id}}/result", Result, TaskCallResponse,
+        "Answer a task. TaskCallResponse again it changes nothing.",
     ),
     Operation(
-        "fail", "POST", f"{AGENT}/tasks/{{work_id}}/failure", Failure, Said,
-        "Say why a task has no answer. Said again it changes nothing.",
+        "fail", "POST", f"{AGENT}/tasks/{{work_id}}/failure", Failure, TaskCallResponse,
+        "Say why a task has no answer. TaskCallResponse again it changes nothing.",
     ),
 )  # fmt: skip
-BY_NAME: Final = {operation.name: operation for operation in OPERATIONS}
+OPERATIONS_BY_NAME: Final = {operation.name: operation for operation in OPERATIONS}

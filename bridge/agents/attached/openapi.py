@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from bridge.agents.attached import messages
-from bridge.agents.attached.messages import DOCUMENT, MOST_AGENT_ID, OPERATIONS, SOCKET, Operation
+from bridge.agents.attached.messages import DOCUMENT, MAX_AGENT_ID, OPERATIONS, SOCKET, Operation
 
 VERSION: Final = "1.0.0"
 PROBLEMS: Final[Mapping[int, str]] = {
@@ -46,9 +46,9 @@ def document() -> dict[str, Any]:
         (messages.Push, "serialization"),
     ]
     for operation in OPERATIONS:
-        if operation.takes is not None and not operation.in_query:
-            models.append((operation.takes, "validation"))
-        models.append((operation.gives, "serialization"))
+        if operation.request_type is not None and not operation.in_query:
+            models.append((operation.request_type, "validation"))
+        models.append((operation.response_type, "serialization"))
     _, found = models_json_schema(models, ref_template="#/components/schemas/{model}")
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
@@ -80,12 +80,12 @@ def document() -> dict[str, Any]:
 def _operation(operation: Operation) -> dict[str, Any]:
     described: dict[str, Any] = {"operationId": operation.name, "summary": operation.summary}
     described["parameters"] = [_agent_id(), *([_work_id()] if operation.of_task else [])]
-    if operation.takes is not None and operation.in_query:
-        described["parameters"] += list(_query(operation.takes))
-    elif operation.takes is not None:
-        described["requestBody"] = {"required": True, "content": _json(operation.takes.__name__)}
+    if operation.request_type is not None and operation.in_query:
+        described["parameters"] += list(_query(operation.request_type))
+    elif operation.request_type is not None:
+        described["requestBody"] = {"required": True, "content": _json(operation.request_type.__name__)}
     described["responses"] = {
-        "200": {"description": "Done.", "content": _json(operation.gives.__name__)},
+        "200": {"description": "Done.", "content": _json(operation.response_type.__name__)},
         **_problems(),
     }
     return described
@@ -129,7 +129,7 @@ def _agent_id() -> dict[str, Any]:
         "in": "path",
         "required": True,
         "description": "The agent's id, without its node.",
-        "schema": {"type": "string", "minLength": 1, "maxLength": MOST_AGENT_ID},
+        "schema": {"type": "string", "minLength": 1, "maxLength": MAX_AGENT_ID},
     }
 
 

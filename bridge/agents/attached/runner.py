@@ -10,33 +10,40 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bridge.agents.attached.messages import Alive, Done, Push, Registered, Said, Task
+from bridge.agents.attached.messages import (
+    EmptyResponse,
+    HeartbeatResponse,
+    Push,
+    RegisterResponse,
+    Task,
+    TaskCallResponse,
+)
 from bridge.agents.attached.runner_connection import (
     AgentConnection,
+    AgentEndpoint,
+    CallRefused,
     ConnectionClosed,
-    Place,
-    Refused,
     connect,
 )
-from bridge.agents.local.health import Fitness
-from bridge.agents.local.process import Recipe, carry_out
-from bridge.agents.work import TaskToDo, WorkOutcome
+from bridge.agents.local.health import HealthMonitor
+from bridge.agents.local.process import CommandSettings, run_task
+from bridge.agents.work import TaskAssignment, WorkOutcome
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode, TaskError
 from storage.concurrency import BackgroundTasks
 from storage.errors import LocalError
 
-STOPPED_WITHIN: Final = 30.0
+STOP_TIMEOUT: Final = 30.0
 """Seconds for which stopping waits for commands to end."""
-FIRST_PAUSE: Final = 0.5
-LONGEST_PAUSE: Final = 30.0
+MIN_RETRY_DELAY: Final = 0.5
+MAX_RETRY_DELAY: Final = 30.0
 SESSION_BYTES: Final = 12
 
-Say = Callable[[str], None]
+ReportLine = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class AgentDescription:
     """What the program says of itself."""
 
     runtime: str
@@ -46,8 +53,8 @@ class Offer:
 
 
 @dataclass(slots=True)
-class _Work:
-    task: TaskToDo
+class _ActiveTask:
+    task: TaskAssignment
     work: "asyncio.Task[None] | None" = None
     is_begun: bool = False
     outcome: WorkOutcome | None = None
@@ -59,12 +66,12 @@ class AgentRunner:
 
     def __init__(
         self,
-        place: Place,
-        offer: Offer,
-        recipe: Recipe,
+        place: AgentEndpoint,
+        offer: AgentDescription,
+        recipe: CommandSettings,
         *,
         now_ms: Callable[[], int],
-        say: Say = lambda sentence: None,
+        say: ReportLine = lambda sentence: None,
     ) -> None:
         self._place = place
         self._offer = offer
@@ -72,8 +79,8 @@ class AgentRunner:
         self._now_ms = now_ms
         self._say = say
         self._session = secrets.token_hex(SESSION_BYTES)
-        self._fitness = Fitness(recipe, failed=self._failed, recovered=self._recovered)
-        self._works: dict[str, _Work] = {}
+        self._fitness = HealthMonitor(recipe, failed=self._failed, recovered=self._recovered)
+        self._works: dict[str, _ActiveTask] = {}
         self._connection: AgentConnection | None = None
         self._connected = asyncio.Event()
         self._is_replaced = False
@@ -98,7 +105,7 @@ class AgentRunner:
             works = list(self._works.values())
             for work in works:
                 work.is_begun = False  # there is nobody left to answer to
-            await self._background.close(STOPPED_WITHIN)
+            await self._background.close(STOP_TIMEOUT)
             await self._fitness.close()
 
     def leave(self) -> None:
@@ -126,14 +133,14 @@ class AgentRunner:
     async def _unregister(self) -> None:
         if self._connection is not None:
             try:
-                await self._connection.call("unregister", {"session": self._session}, Done)
-            except (ConnectionClosed, Refused) as error:
+                await self._connection.call("unregister", {"session": self._session}, EmptyResponse)
+            except (ConnectionClosed, CallRefused) as error:
                 self._say(f"The node was not told: {error}")
 
     # -- the node --
 
     async def _stay_attached(self) -> None:
-        pause = FIRST_PAUSE
+        pause = MIN_RETRY_DELAY
         while True:
             try:
                 async with connect(self._place, self._pushed) as connection:
@@ -145,9 +152,9 @@ class AgentRunner:
                         "An agent is one program at a time: give this one an id of its own.",
                     ) from None
                 if self._connected.is_set():
-                    pause = FIRST_PAUSE
+                    pause = MIN_RETRY_DELAY
                 self._say(f"{closed.why} Trying again in {pause:g} s.")
-            except Refused as refused:
+            except CallRefused as refused:
                 if not refused.is_passing and refused.errcode != "PALAVER_NOT_ATTACHED":
                     raise LocalError(
                         f"{self._place.url} refuses: {refused.sentence}", _advice(refused)
@@ -157,10 +164,10 @@ class AgentRunner:
                 self._connection = None
                 self._connected.clear()
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, MAX_RETRY_DELAY)
 
     async def _attached(self, connection: AgentConnection) -> None:
-        """Raises `ConnectionClosed`, or `Refused`, in the end."""
+        """Raises `ConnectionClosed`, or `CallRefused`, in the end."""
         tasks = BackgroundTasks()
         listening = tasks.spawn("listen to the node", connection.listen(), reports=False)
         try:
@@ -176,7 +183,7 @@ class AgentRunner:
         finally:
             await tasks.close()
 
-    async def _register(self, connection: AgentConnection) -> Registered:
+    async def _register(self, connection: AgentConnection) -> RegisterResponse:
         begun = [work for work in self._works.values() if work.is_begun]
         registered = await connection.call(
             "register",
@@ -188,7 +195,7 @@ class AgentRunner:
                 "queue": self._offer.queue,
                 "working": [{"work_id": work.task.work_id, "attempt": work.task.attempt} for work in begun],
             },
-            Registered,
+            RegisterResponse,
         )
         kept = {one.work_id for one in registered.working}
         self._drop([work.task.work_id for work in begun if work.task.work_id not in kept])
@@ -198,7 +205,9 @@ class AgentRunner:
         while True:
             await asyncio.sleep(every)
             working = [work_id for work_id, work in self._works.items() if work.is_begun]
-            alive = await connection.call("heartbeat", {"session": self._session, "working": working}, Alive)
+            alive = await connection.call(
+                "heartbeat", {"session": self._session, "working": working}, HeartbeatResponse
+            )
             self._drop(alive.cancelled)
 
     # -- tasks --
@@ -217,7 +226,7 @@ class AgentRunner:
         elif self._is_leaving:
             self._errand(self._refuse(push.task))
         else:
-            work = self._works[task.work_id] = _Work(task)
+            work = self._works[task.work_id] = _ActiveTask(task)
             work.work = self._background.spawn("task of the node", self._do(work))
 
     def _drop(self, work_ids: list[str]) -> None:
@@ -234,14 +243,14 @@ class AgentRunner:
         error = TaskError(ErrorCode.AGENT_BUSY, "The agent is leaving.")
         await self._tell(task.work_id, task.attempt, error)
 
-    async def _do(self, work: _Work) -> None:
+    async def _do(self, work: _ActiveTask) -> None:
         try:
             await self._fitness.wait()
             if not await self._begin(work):
                 return
             self._say(f"Working on the task {work.task.task_id} of {work.task.from_agent}.")
             try:
-                carried_out = await carry_out(
+                carried_out = await run_task(
                     self._recipe, work.task, lambda text: self._progress(work, text), now_ms=self._now_ms
                 )
                 self._fitness.judge(carried_out)
@@ -257,39 +266,41 @@ class AgentRunner:
             del self._works[work.task.work_id]
             self._look_whether_idle()
 
-    async def _begin(self, work: _Work) -> bool:
+    async def _begin(self, work: _ActiveTask) -> bool:
         """Only a clear yes is one: without it the node gives the task to somebody else."""
         connection = self._connection
         if connection is None or self._is_leaving:
             return False
         try:
-            said = await connection.call("begin", self._of(work.task.attempt), Said, work.task.work_id)
-        except (ConnectionClosed, Refused) as error:
+            said = await connection.call(
+                "begin", self._of(work.task.attempt), TaskCallResponse, work.task.work_id
+            )
+        except (ConnectionClosed, CallRefused) as error:
             self._say(f"The task {work.task.task_id} could not be begun: {error}")
             return False
         work.is_begun = said.wanted
         return said.wanted
 
-    async def _progress(self, work: _Work, text: str) -> None:
+    async def _progress(self, work: _ActiveTask, text: str) -> None:
         if self._connection is not None:
             try:
                 said = {**self._of(work.task.attempt), "text": text}
-                await self._connection.call("progress", said, Said, work.task.work_id)
-            except (ConnectionClosed, Refused):
+                await self._connection.call("progress", said, TaskCallResponse, work.task.work_id)
+            except (ConnectionClosed, CallRefused):
                 pass  # the next one tells more
 
-    async def _deliver(self, work: _Work, outcome: WorkOutcome) -> None:
+    async def _deliver(self, work: _ActiveTask, outcome: WorkOutcome) -> None:
         """Until the node has it, or does not want it."""
         while True:
             await self._connected.wait()
             try:
                 wanted = await self._tell(work.task.work_id, work.task.attempt, outcome)
             except ConnectionClosed:
-                await asyncio.sleep(FIRST_PAUSE)
+                await asyncio.sleep(MIN_RETRY_DELAY)
                 continue
-            except Refused as refused:
+            except CallRefused as refused:
                 if refused.is_passing or refused.status == 409:
-                    await asyncio.sleep(FIRST_PAUSE)
+                    await asyncio.sleep(MIN_RETRY_DELAY)
                     continue
                 self._say(f"The answer to the task {work.task.task_id} is refused: {refused.sentence}")
                 # It is of a form that the node does not take. Nobody is to wait until the deadline for that.
@@ -309,9 +320,9 @@ class AgentRunner:
         said: dict[str, Any] = {**self._of(attempt), "metadata": dict(outcome.metadata)}
         if isinstance(outcome, TaskError):
             said |= {"code": outcome.code.value, "reason": outcome.reason}
-            return (await connection.call("fail", said, Said, work_id)).wanted
+            return (await connection.call("fail", said, TaskCallResponse, work_id)).wanted
         said |= {"success": outcome.success, "output": outcome.output, "exit_code": outcome.exit_code}
-        return (await connection.call("finish", said, Said, work_id)).wanted
+        return (await connection.call("finish", said, TaskCallResponse, work_id)).wanted
 
     def _of(self, attempt: int) -> dict[str, Any]:
         return {"session": self._session, "attempt": attempt}
@@ -327,19 +338,21 @@ class AgentRunner:
 
     async def _set_status(self, status: str) -> None:
         if self._connection is not None:
-            await self._connection.call("set_status", {"session": self._session, "status": status}, Done)
+            await self._connection.call(
+                "set_status", {"session": self._session, "status": status}, EmptyResponse
+            )
 
     def _errand(self, work: Coroutine[Any, Any, Any]) -> None:
         async def run() -> None:
             try:
                 await work
-            except (ConnectionClosed, Refused) as error:
+            except (ConnectionClosed, CallRefused) as error:
                 self._say(f"The node was not told: {error}")
 
         self._background.spawn("message to the node", run())
 
 
-def _advice(refused: Refused) -> str:
+def _advice(refused: CallRefused) -> str:
     if refused.status in {401, 403}:
         return "`palaver agents token create ID` makes a token, and `palaver agents token list` shows all."
     return "Look at the node's address, and at its version."

@@ -14,12 +14,12 @@ import orjson
 from pydantic import ValidationError
 from yarl import URL
 
-from bridge.agents.attached.messages import BY_NAME, MOST_BODY, SOCKET, CallAnswer, Message, Push
+from bridge.agents.attached.messages import MAX_BODY, OPERATIONS_BY_NAME, SOCKET, CallAnswer, Message, Push
 from federation.client.errors import PeerTlsFailure, peer_error
 
-TIMEOUT: Final = 30.0
+CALL_TIMEOUT: Final = 30.0
 """Seconds for an answer."""
-PING: Final = 20.0
+PING_INTERVAL: Final = 20.0
 
 M = TypeVar("M", bound=Message)
 
@@ -32,7 +32,7 @@ class ConnectionClosed(Exception):
         self.why = why
 
 
-class Refused(Exception):
+class CallRefused(Exception):
     """The node does not do what it was asked to do."""
 
     def __init__(self, status: int, errcode: str, sentence: str) -> None:
@@ -47,7 +47,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AgentEndpoint:
     """Where the node is, and as whom to go there. Without `tls` the system's authorities are believed."""
 
     url: str
@@ -74,8 +74,8 @@ class AgentConnection:
     async def call(
         self, name: str, body: Mapping[str, Any], answer: type[M], work_id: str | None = None
     ) -> M:
-        """Raises `Refused`, or `ConnectionClosed`; then it may have been done or not."""
-        assert name in BY_NAME, "there is such an operation"
+        """Raises `CallRefused`, or `ConnectionClosed`; then it may have been done or not."""
+        assert name in OPERATIONS_BY_NAME, "there is such an operation"
         self._number += 1
         number = self._number
         call: dict[str, Any] = {"id": number, "do": name, "body": body}
@@ -83,7 +83,7 @@ class AgentConnection:
             call["work_id"] = work_id
         loop = asyncio.get_running_loop()
         waiting = self._waiting[number] = loop.create_future()
-        late = loop.call_later(TIMEOUT, _give_up, waiting)
+        late = loop.call_later(CALL_TIMEOUT, _give_up, waiting)
         try:
             # A connection that takes nothing any more is closed for its pings, which ends this too.
             await self._socket.send_str(json.dumps(call))
@@ -95,7 +95,7 @@ class AgentConnection:
             del self._waiting[number]
         if answered.problem is not None:
             problem = answered.problem
-            raise Refused(answered.status, problem.errcode, problem.error)
+            raise CallRefused(answered.status, problem.errcode, problem.error)
         return answer.model_validate(answered.answer)
 
     async def listen(self) -> None:
@@ -138,8 +138,8 @@ def _give_up(waiting: "asyncio.Future[CallAnswer]") -> None:
 
 
 @contextlib.asynccontextmanager
-async def connect(place: Place, pushed: Callable[[Push], None]) -> AsyncIterator[AgentConnection]:
-    """Raises `Refused`, or `ConnectionClosed` when nobody is there."""
+async def connect(place: AgentEndpoint, pushed: Callable[[Push], None]) -> AsyncIterator[AgentConnection]:
+    """Raises `CallRefused`, or `ConnectionClosed` when nobody is there."""
     try:
         async with aiohttp.ClientSession() as session:
             web_socket = await _open(session, place)
@@ -149,23 +149,23 @@ async def connect(place: Place, pushed: Callable[[Push], None]) -> AsyncIterator
         raise _unreachable(place, error) from error
 
 
-async def _open(session: aiohttp.ClientSession, place: Place) -> aiohttp.ClientWebSocketResponse:
+async def _open(session: aiohttp.ClientSession, place: AgentEndpoint) -> aiohttp.ClientWebSocketResponse:
     try:
-        async with asyncio.timeout(TIMEOUT):
+        async with asyncio.timeout(CALL_TIMEOUT):
             return await session.ws_connect(
                 place.socket_url,
                 headers={"Authorization": f"Bearer {place.token}"},
                 ssl=True if place.tls is None else place.tls,
-                heartbeat=PING,
-                max_msg_size=MOST_BODY,
+                heartbeat=PING_INTERVAL,
+                max_msg_size=MAX_BODY,
             )
     except aiohttp.WSServerHandshakeError as error:
-        raise Refused(error.status, "", _SENTENCES.get(error.status, error.message)) from None
+        raise CallRefused(error.status, "", _SENTENCES.get(error.status, error.message)) from None
     except (TimeoutError, OSError) as error:
         raise _unreachable(place, error) from error
 
 
-def _unreachable(place: Place, error: Exception) -> ConnectionClosed:
+def _unreachable(place: AgentEndpoint, error: Exception) -> ConnectionClosed:
     problem = peer_error(place.url, error)
     advice = ""
     if isinstance(problem, PeerTlsFailure) and place.tls is None:

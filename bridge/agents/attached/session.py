@@ -1,4 +1,4 @@
-"""One session of a program that is attached as an agent, and those who wait for news of it."""
+"""One session of an attached program: its tasks, and the calls that wait for them."""
 
 import asyncio
 from collections.abc import Iterable
@@ -7,17 +7,18 @@ from typing import Final
 
 from bridge.agents.address import AgentAddress
 from bridge.agents.attached.attachment import Attachment
-from bridge.agents.work import TaskToDo, to_do
+from bridge.agents.work import TaskAssignment, assignment_of
 from bridge.tasks.queue_settings import AgentSettings
 from bridge.tasks.task import Task
 
 RUNNER_PREFIX: Final = "session "
-"""What the desk calls it. It may outlive this process, so it does not bear its name."""
+"""The prefix of the runner names of sessions. A session may outlive the process, whose number is therefore
+not part of the name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a program says of itself."""
+    """The data with which a program registers."""
 
     session: str
     token_id: str
@@ -28,18 +29,18 @@ class Program:
 
 
 class AttachedSession:
-    """`said_at` and `renewed_at` are when it was last said of it that it lives, and when its tasks were last
-    kept for it; seconds of a clock that never runs backwards."""
+    """`announced_at` is when the agent's registration was last refreshed, `renewed_at` when the leases of its
+    tasks were; both in seconds of a monotonic clock."""
 
-    def __init__(self, address: AgentAddress, program: Program, offer_lasts: float) -> None:
+    def __init__(self, address: AgentAddress, program: Program, offer_timeout: float) -> None:
         self.address = address
         self.program = program
-        self.attachment = Attachment(program.parallel, offer_lasts)
-        self.said_at = 0.0
+        self.attachment = Attachment(program.parallel, offer_timeout)
+        self.announced_at = 0.0
         self.renewed_at = 0.0
         self.has_ended = False
         self._tasks: dict[str, Task] = {}
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiters: set[asyncio.Future[None]] = set()
 
     @property
     def runner(self) -> str:
@@ -49,27 +50,27 @@ class AttachedSession:
     def settings(self) -> AgentSettings:
         return AgentSettings(self.program.parallel, self.program.queue)
 
-    # -- news --
+    # -- waiting --
 
-    async def news(self, patience: float) -> None:
-        """Returns when there is some, or after so many seconds. Whoever waits has looked right before: what
-        has come until then is no news."""
+    async def wait_for_change(self, seconds: float) -> None:
+        """Return when something changes, or after so many `seconds`. Call `next` right before: earlier
+        changes do not count."""
         loop = asyncio.get_running_loop()
-        waiting = loop.create_future()
-        self._waiting.add(waiting)
-        late = loop.call_later(patience, _end, waiting)
+        waiter = loop.create_future()
+        self._waiters.add(waiter)
+        timer = loop.call_later(seconds, _release, waiter)
         try:
-            await waiting
+            await waiter
         finally:
-            late.cancel()
-            self._waiting.discard(waiting)
+            timer.cancel()
+            self._waiters.discard(waiter)
 
     def wake(self) -> None:
-        for waiting in self._waiting:
-            _end(waiting)
+        for waiter in self._waiters:
+            _release(waiter)
 
     def end(self) -> None:
-        """Another session has taken its place, or the agent is gone."""
+        """End the session: another one has replaced it, or the agent is offline."""
         self.has_ended = True
         self.wake()
 
@@ -82,13 +83,13 @@ class AttachedSession:
         return [self._tasks[work_id] for work_id in work_ids if work_id in self._tasks]
 
     def deliver(self, task: Task) -> None:
-        if self.attachment.deliver(to_do(task)):
+        if self.attachment.deliver(assignment_of(task)):
             self._tasks[str(task.id)] = task
             self.wake()
 
     def resume(self, task: Task, attempt: int) -> None:
         self._tasks[str(task.id)] = task
-        self.attachment.resume(to_do(task, attempt))
+        self.attachment.resume(assignment_of(task, attempt))
 
     def withdraw(self, work_id: str) -> bool:
         self._tasks.pop(work_id, None)
@@ -97,16 +98,16 @@ class AttachedSession:
             self.wake()
         return was_here
 
-    def give_back(self, work_id: str) -> None:
-        """What was offered has not arrived."""
-        self.attachment.give_back(work_id)
+    def withdraw_offer(self, work_id: str) -> None:
+        """Return a task whose offer did not reach the program."""
+        self.attachment.withdraw_offer(work_id)
         self.wake()
 
     def finish(self, work_id: str, attempt: int) -> None:
         self._tasks.pop(work_id, None)
         self.attachment.finish(work_id, attempt)
-        if self.attachment.has_waiting():
-            self.wake()  # there is room for the next one
+        if self.attachment.has_pending():
+            self.wake()  # the program has room for the next task
 
     def begun(self) -> list[Task]:
         return self.tasks(self.attachment.begun())
@@ -114,18 +115,19 @@ class AttachedSession:
     def not_begun(self) -> list[Task]:
         return self.tasks(task.work_id for task in self.attachment.not_begun())
 
-    def next(self, working: list[str], now: float, until: float) -> TaskToDo | list[str] | float:
-        """A task; or what of `working` is not wanted; or until when to wait for news."""
+    def next(self, working: list[str], now: float, until: float) -> TaskAssignment | list[str] | float:
+        """The next task; or those of `working` that were cancelled; or the time until which to wait for a
+        change."""
         task = self.attachment.take(now)
         if task is not None:
             return task
-        unwanted = self.attachment.unwanted(working)
-        if unwanted:
-            return unwanted
+        cancelled = self.attachment.cancelled_of(working)
+        if cancelled:
+            return cancelled
         deadline = self.attachment.deadline()
         return until if deadline is None else min(until, deadline)
 
 
-def _end(waiting: "asyncio.Future[None]") -> None:
-    if not waiting.done():
-        waiting.set_result(None)
+def _release(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from cachetools import LRUCache
 
-from bridge.agents.address import wrong_agent_id
+from bridge.agents.address import agent_id_problem
 from bridge.control.server.arguments import Arguments
 from bridge.control.socket import Command
 from storage.agents import tokens as agent_tokens
@@ -65,7 +65,7 @@ def make_token(id_bytes: bytes, secret: bytes) -> Token:
     return Token(token_id, body + _checksum(body))
 
 
-def read_token(text: str) -> Token | None:
+def parse_token(text: str) -> Token | None:
     """None for what was never a token."""
     found = _TOKEN.fullmatch(text)
     if found is None or _checksum(text[:-_CHECKSUM]) != found[2]:
@@ -73,13 +73,13 @@ def read_token(text: str) -> Token | None:
     return Token(found[1], text)
 
 
-def read_bearer(headers: list[str]) -> Token | None:
+def parse_bearer(headers: list[str]) -> Token | None:
     """Of the `Authorization` headers of a request. RFC 6750, 2.1: `Bearer`, and the word is the same in
     capitals (RFC 9110, 11.1)."""
     if len(headers) != 1:
         return None
     scheme, _, rest = headers[0].partition(" ")
-    return read_token(rest.strip(" ")) if scheme.lower() == "bearer" else None
+    return parse_token(rest.strip(" ")) if scheme.lower() == "bearer" else None
 
 
 def _checksum(body: str) -> str:
@@ -94,13 +94,13 @@ def _digits(number: int, count: int) -> str:
     return digits
 
 
-NOTED_EVERY_MS: Final = 60_000
-MOST_LISTED: Final = 1_000
-_MOST_NOTED: Final = 10_000
+USE_RECORDED_EVERY_MS: Final = 60_000
+MAX_LISTED: Final = 1_000
+_MAX_CACHED_USES: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class TokenOwner:
     """Whose a token is."""
 
     agent_id: str
@@ -111,14 +111,14 @@ class AgentTokens:
     def __init__(self, database: Database, *, now_ms: Callable[[], int]) -> None:
         self._database = database
         self.now_ms = now_ms
-        self._noted: LRUCache[str, int] = LRUCache(_MOST_NOTED)
+        self._noted: LRUCache[str, int] = LRUCache(_MAX_CACHED_USES)
         self._revoked: list[Callable[[str], None]] = []
 
     def on_revoked(self, listener: Callable[[str], None]) -> None:
         """Be told the ids of tokens that this process revokes: who is connected with one is to leave."""
         self._revoked.append(listener)
 
-    async def holder(self, token: Token) -> Holder | None:
+    async def holder(self, token: Token) -> TokenOwner | None:
         """None for one that is not known, or is not good any more. It is asked every time: a token that was
         revoked is so from that moment on."""
         now_ms = self.now_ms()
@@ -127,11 +127,11 @@ class AgentTokens:
         if row is None or not token.matches(row.hash) or not row.is_valid(now_ms):
             return None
         await self._note_use(token.token_id, now_ms)
-        return Holder(row.agent_id, row.token_id)
+        return TokenOwner(row.agent_id, row.token_id)
 
     async def _note_use(self, token_id: str, now_ms: int) -> None:
         noted = self._noted.get(token_id)
-        if noted is not None and now_ms < noted + NOTED_EVERY_MS:
+        if noted is not None and now_ms < noted + USE_RECORDED_EVERY_MS:
             return
         self._noted[token_id] = now_ms
         async with self._database.transaction() as connection:
@@ -141,7 +141,7 @@ class AgentTokens:
 
     async def create(self, agent_id: str, note: str, lasts_ms: int | None) -> tuple[Token, TokenRow]:
         """The token can be seen now, and never again."""
-        wrong = wrong_agent_id(agent_id)
+        wrong = agent_id_problem(agent_id)
         if wrong is not None:
             raise LocalError(f"There can be no agent {agent_id}: {wrong}", "Give its id without its node.")
         token = make_token(secrets.token_bytes(ID_BYTES), secrets.token_bytes(SECRET_BYTES))
@@ -158,7 +158,7 @@ class AgentTokens:
 
     async def kept(self, agent_id: str | None) -> list[TokenRow]:
         async with self._database.transaction(readonly=True) as connection:
-            return await agent_tokens.list_tokens(connection, agent_id, MOST_LISTED)
+            return await agent_tokens.list_tokens(connection, agent_id, MAX_LISTED)
 
     async def revoke(self, agent_id: str, token_id: str | None) -> list[str]:
         """One of an agent, or all of them."""
@@ -177,8 +177,8 @@ class AgentTokens:
 
 
 DAY_MS: Final = 24 * 3_600_000
-MOST_DAYS: Final = 3_650
-LONGEST_NOTE: Final = 200
+MAX_DAYS: Final = 3_650
+MAX_NOTE_LENGTH: Final = 200
 
 
 def commands(tokens: AgentTokens) -> Mapping[str, Command]:
@@ -194,19 +194,19 @@ async def create(tokens: AgentTokens, given: Mapping[str, Any]) -> Mapping[str, 
     """The one time that the token itself is said."""
     arguments = Arguments(given)
     note = arguments.optional_text("note") or ""
-    if len(note) > LONGEST_NOTE:
-        raise LocalError(f"The note has more than {LONGEST_NOTE} characters.", "Write a shorter one.")
-    days = None if given.get("days") is None else arguments.number("days", 1, MOST_DAYS)
+    if len(note) > MAX_NOTE_LENGTH:
+        raise LocalError(f"The note has more than {MAX_NOTE_LENGTH} characters.", "Write a shorter one.")
+    days = None if given.get("days") is None else arguments.number("days", 1, MAX_DAYS)
     lasts_ms = None if days is None else days * DAY_MS
     token, row = await tokens.create(arguments.text("agent"), note, lasts_ms)
-    return {**_shown(row, tokens.now_ms()), "token": token.text}
+    return {**_token_json(row, tokens.now_ms()), "token": token.text}
 
 
 async def list_tokens(tokens: AgentTokens, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Of one agent, or of all; those that are not good any more among them."""
     rows = await tokens.kept(Arguments(given).optional_text("agent"))
     now_ms = tokens.now_ms()
-    return {"tokens": [_shown(row, now_ms) for row in rows]}
+    return {"tokens": [_token_json(row, now_ms) for row in rows]}
 
 
 async def revoke(tokens: AgentTokens, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -218,7 +218,7 @@ async def revoke(tokens: AgentTokens, given: Mapping[str, Any]) -> Mapping[str, 
     return {"agent_id": agent_id, "revoked": sorted(await tokens.revoke(agent_id, token_id))}
 
 
-def _shown(row: TokenRow, now_ms: int) -> Mapping[str, Any]:
+def _token_json(row: TokenRow, now_ms: int) -> Mapping[str, Any]:
     alive = "good" if row.is_valid(now_ms) else "expired"
     return {
         "token_id": row.token_id,

@@ -10,12 +10,12 @@ from typing import Any, Final
 import structlog
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from bridge.agents.attached.codec import call_answer, push, read, read_json
-from bridge.agents.attached.handlers import do
+from bridge.agents.attached.codec import call_answer_json, parse_json_object, parse_message, push_json
+from bridge.agents.attached.handlers import call_operation
 from bridge.agents.attached.messages import (
-    BY_NAME,
-    LONGEST_WAIT,
-    MOST_BODY,
+    MAX_BODY,
+    MAX_WAIT,
+    OPERATIONS_BY_NAME,
     SOCKET,
     Call,
     CallAnswer,
@@ -23,22 +23,22 @@ from bridge.agents.attached.messages import (
     Operation,
     Problem,
     Push,
-    Registered,
-    Said,
+    RegisterResponse,
+    TaskCallResponse,
 )
 from bridge.agents.attached.services import SERVICES, AgentServices
-from bridge.agents.attached.tokens import Holder, Token
+from bridge.agents.attached.tokens import Token, TokenOwner
 from federation.matrix.errors import MatrixError
 from storage.concurrency import CLOSE_TIMEOUT, BackgroundTasks
 from storage.connect import ConnectionLost
 
-PING: Final = 20.0
+PING_INTERVAL: Final = 20.0
 """Seconds. A connection on which nothing comes back is closed."""
-RETRY: Final = 1.0
-TURNS: Final = 2
+RETRY_DELAY: Final = 1.0
+LOOP_ITERATIONS: Final = 2
 """Of the event loop, before a call is answered: what was done is committed, and what follows from it is sent
 to whoever waits for it at another node first."""
-CALLS: Final = frozenset(BY_NAME) - {"take"}
+WEBSOCKET_OPERATIONS: Final = frozenset(OPERATIONS_BY_NAME) - {"take"}
 
 log = structlog.get_logger("palaver")
 
@@ -85,7 +85,7 @@ class AgentSocket:
         sockets: Sockets,
         web_socket: web.WebSocketResponse,
         token: Token,
-        holder: Holder,
+        holder: TokenOwner,
     ) -> None:
         self._services = services
         self._sockets = sockets
@@ -109,7 +109,7 @@ class AgentSocket:
     async def run(self) -> None:
         """Until one side closes it."""
         self._sockets.add(self)
-        silence = self._services.agents.limits.silence
+        silence = self._services.agents.limits.timeout
         try:
             while True:
                 # Pings keep a connection, but not an agent.
@@ -148,21 +148,23 @@ class AgentSocket:
     async def _answer(self, text: str) -> str:
         number: int | None = None
         try:
-            value = read_json(text)
+            value = parse_json_object(text)
             number = _number(value)
-            call = read(Call, value)
-            operation = BY_NAME[call.do] if call.do in CALLS else None
+            call = parse_message(Call, value)
+            operation = OPERATIONS_BY_NAME[call.do] if call.do in WEBSOCKET_OPERATIONS else None
             if operation is None:
-                raise MatrixError("M_UNRECOGNIZED", f"There are: {', '.join(sorted(CALLS))}.", 404)
+                raise MatrixError(
+                    "M_UNRECOGNIZED", f"There are: {', '.join(sorted(WEBSOCKET_OPERATIONS))}.", 404
+                )
             if operation.of_task and call.work_id is None:
                 raise MatrixError("M_BAD_JSON", "work_id: is missing.", 400, fields={"field": "work_id"})
             answer = await self._do(operation, call)
-            for _ in range(TURNS):
+            for _ in range(LOOP_ITERATIONS):
                 await asyncio.sleep(0)
         except MatrixError as error:
             problem = CallAnswer(id=number, problem=Problem(**error.body()), status=error.status)
             return problem.model_dump_json()
-        return call_answer(call.id, answer)
+        return call_answer_json(call.id, answer)
 
     async def _do(self, operation: Operation, call: Call) -> Message:
         if operation.name == "register" and await self._services.tokens.holder(self._token) is None:
@@ -171,11 +173,13 @@ class AgentSocket:
             # It would take the end of the session for somebody else's doing, and leave before the answer.
             self._bringing.cancel()
             self._session = None
-        answer = await do(self._services, self._holder, operation, call.body, call.work_id or "")
-        if isinstance(answer, Registered):
+        answer = await call_operation(self._services, self._holder, operation, call.body, call.work_id or "")
+        if isinstance(answer, RegisterResponse):
             self._working = dict.fromkeys(one.work_id for one in answer.working)
             self._bring(call.body["session"])
-        elif isinstance(answer, Said) and (not answer.wanted or operation.name in {"finish", "fail"}):
+        elif isinstance(answer, TaskCallResponse) and (
+            not answer.wanted or operation.name in {"finish", "fail"}
+        ):
             self._working.pop(call.work_id or "", None)
         return answer
 
@@ -195,17 +199,17 @@ class AgentSocket:
                 if not await self._bring_next(session):
                     return
             except ConnectionLost:
-                await asyncio.sleep(RETRY)
+                await asyncio.sleep(RETRY_DELAY)
             except Exception:
                 # The agent would stay attached and get nothing.
                 log.exception("An agent could not be brought a task.", agent=self.agent_id)
-                await asyncio.sleep(RETRY)
+                await asyncio.sleep(RETRY_DELAY)
 
     async def _bring_next(self, session: str) -> bool:
         """Whether there is more to bring."""
         try:
             task, cancelled = await self._services.work.take(
-                self.agent_id, session, LONGEST_WAIT, list(self._working)
+                self.agent_id, session, MAX_WAIT, list(self._working)
             )
         except MatrixError as error:
             is_over = error.status == 409
@@ -221,13 +225,13 @@ class AgentSocket:
         if task is not None:
             self._working[task.work_id] = None
         try:
-            await self._socket.send_str(push(task, cancelled, self._services.now_ms()))
+            await self._socket.send_str(push_json(task, cancelled, self._services.now_ms()))
         except Exception as error:
             self._working.update(dict.fromkeys(cancelled))
             if task is not None:
                 self._working.pop(task.work_id, None)
                 with contextlib.suppress(MatrixError):
-                    self._services.agents.session(self.agent_id, session).give_back(task.work_id)
+                    self._services.agents.session(self.agent_id, session).withdraw_offer(task.work_id)
             if isinstance(error, ConnectionError):
                 return False
             raise
@@ -244,7 +248,7 @@ async def _socket(request: web.Request) -> web.StreamResponse:
     services = request.app[SERVICES]
     token, holder = await services.authenticate(request)
     services.admit(holder.agent_id)
-    web_socket = web.WebSocketResponse(heartbeat=PING, max_msg_size=MOST_BODY, compress=False)
+    web_socket = web.WebSocketResponse(heartbeat=PING_INTERVAL, max_msg_size=MAX_BODY, compress=False)
     if not web_socket.can_prepare(request):
         raise MatrixError("M_UNKNOWN", "This place is for WebSockets alone.", 400)
     await web_socket.prepare(request)

@@ -1,4 +1,4 @@
-"""What programs that are attached say of their tasks."""
+"""The calls of attached programs about their tasks."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,13 +6,13 @@ from bridge.agents.attached.attached import AttachedAgents
 from bridge.agents.attached.attachment import Phase
 from bridge.agents.attached.session import AttachedSession
 from bridge.agents.local.reporting import progress_content
-from bridge.agents.work import TaskToDo, WorkOutcome
+from bridge.agents.work import TaskAssignment, WorkOutcome
 from bridge.tasks.errors import TaskError
 
 
 class AttachedWork:
-    """What it refuses is a `MatrixError`. While Postgres is away it raises `ConnectionLost`; whatever was
-    said may be said again."""
+    """Refusals are raised as `MatrixError`. Raises `ConnectionLost` while Postgres is unavailable; every call
+    may be repeated."""
 
     def __init__(
         self,
@@ -24,49 +24,53 @@ class AttachedWork:
         self._monotonic = monotonic
 
     async def alive(self, session: AttachedSession, working: Sequence[str] | None = None) -> None:
-        """A sign of life. Now and then it is passed on."""
+        """Record that the program is alive. The registration and the leases are refreshed a few times per
+        heartbeat interval."""
         now = self._monotonic()
         pause = self._agents.limits.heartbeat / 3
-        if now - session.said_at >= pause:
-            session.said_at = now
+        if now - session.announced_at >= pause:
+            session.announced_at = now
             await self._agents.announce(session.address, session.program)
         if now - session.renewed_at >= pause:
             session.renewed_at = now
-            desk = self._agents.desk()
+            task_service = self._agents.task_service()
             begun = session.begun() if working is None else session.tasks(working)
             for task in begun:
-                await desk.renew(task.key, session.runner, self._agents.lease())
+                await task_service.renew(task.key, session.runner, self._agents.lease())
 
     async def take(
         self, agent_id: str, session_name: str, wait: float, working: list[str]
-    ) -> tuple[TaskToDo | None, list[str]]:
-        """The next task, or what of `working` is not wanted any more, or neither when the time is over.
+    ) -> tuple[TaskAssignment | None, list[str]]:
+        """Wait for the next task. Returns the task and those of `working` that were cancelled; both are empty
+        on timeout.
 
-        To have asked is a sign of life, and to go on waiting is none: who asks again is heard in time."""
+        Only the call counts as a heartbeat, not the time that it waits: a program that calls again does so in
+        time.
+        """
         until = self._monotonic() + min(wait, self._agents.limits.heartbeat)
         while True:
             session = self._agents.session(agent_id, session_name)
             await self.alive(session)
             now = self._monotonic()
-            self._agents.giving_desk()
+            self._agents.task_service_for_delivery()
             found = session.next(working, now, until)
-            if isinstance(found, TaskToDo):
-                return found, session.attachment.unwanted(working)
+            if isinstance(found, TaskAssignment):
+                return found, session.attachment.cancelled_of(working)
             if isinstance(found, list):
                 return None, found
             if now >= until:
                 return None, []
-            await session.news(found - now)
+            await session.wait_for_change(found - now)
 
     async def begin(self, session: AttachedSession, work_id: str, attempt: int) -> bool:
-        """Whether it is wanted. Nothing may be done for it before."""
+        """Begin a task. The program may work on it only if this returns True."""
         phase = self._phase(session, work_id, attempt)
         task = session.task(work_id)
         if phase is Phase.BEGUN:
             return True
         if phase is not Phase.OFFERED or task is None:
             return False
-        begun = await self._agents.desk().begin(
+        begun = await self._agents.task_service().begin(
             task.key, runner=session.runner, lease_until=self._agents.lease(), by=session.address
         )
         if begun is None:
@@ -81,35 +85,35 @@ class AttachedWork:
         task = session.task(work_id)
         if task is None:
             return False
-        await self._agents.desk().progress(task.key, progress_content(text), by=session.address)
+        await self._agents.task_service().progress(task.key, progress_content(text), by=session.address)
         return True
 
     async def finish(
         self, session: AttachedSession, work_id: str, attempt: int, outcome: WorkOutcome
     ) -> bool:
-        """Whether it counts. On return it is stored."""
+        """Store the outcome of a task. False if it is no longer wanted."""
         phase = self._phase(session, work_id, attempt)
-        if phase is Phase.OVER:
+        if phase is Phase.FINISHED:
             return True
         if phase is None:
             return False
-        # One that is refused need not be begun.
+        # A task that the program refuses need not be begun.
         is_refused = isinstance(outcome, TaskError)
         if not is_refused and not await self.begin(session, work_id, attempt):
             return False
         task = session.task(work_id)
         if task is None:
             return False
-        desk = self._agents.desk()
+        task_service = self._agents.task_service()
         if isinstance(outcome, TaskError):
-            await desk.fail(task.key, outcome, by=session.address)
+            await task_service.fail(task.key, outcome, by=session.address)
         else:
-            await desk.finish(task.key, outcome, by=session.address)
+            await task_service.finish(task.key, outcome, by=session.address)
         session.finish(work_id, attempt)
         return True
 
     def _phase(self, session: AttachedSession, work_id: str, attempt: int) -> Phase | None:
-        """A session whose place another one has taken has nothing to say."""
+        """The phase of a task; None if another session has replaced this one."""
         if session.has_ended:
             return None
-        return session.attachment.phase(work_id, attempt, self._monotonic())
+        return session.attachment.phase_of(work_id, attempt, self._monotonic())

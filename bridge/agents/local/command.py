@@ -1,11 +1,10 @@
-"""The command line of an agent: what the operator wrote, with what the task says put in.
+"""The command line, environment and working directory of an agent's process.
 
-It is a list of words and goes through no shell. The operator chooses the options, whoever asks for the task
-chooses values: so a value never becomes a word of its own that begins with a `-`.
+The command line is a list of words that no shell interprets. The operator writes it, with placeholders for
+values of the task. A value never becomes an argument that begins with `-`, so that a requester cannot add
+options.
 
-The environment of an agent's process: little of the node's own, what the operator adds, and the task.
-
-The directory that an agent works in when nothing else is said: its name cannot lead anywhere else.
+The environment contains few variables of the node, those that the operator adds, and those of the task.
 """
 
 import re
@@ -18,20 +17,20 @@ from urllib.parse import quote
 
 import orjson
 
-from bridge.agents.work import TaskToDo
+from bridge.agents.work import TaskAssignment
 from bridge.tasks.errors import ErrorCode, TaskError
 
 Word: TypeAlias = str | list[str]
-"""An argument, or several that are left out together where the task lacks what one of them needs."""
+"""An argument, or a group that is omitted if the task lacks a value for one of its placeholders."""
 
-LONGEST: Final = 100_000
-"""Bytes of one argument, or of one variable: Linux allows 131,071."""
+MAX_ARGUMENT_BYTES: Final = 100_000
+"""Bytes of one argument or variable. Linux allows 131,071."""
 PROMPT: Final = "prompt"
 PLACEHOLDERS: Final = ("model", "system_prompt", PROMPT, "task_id", "from", "to")
 
-# Each runs once, asks nobody and writes its answer as plain text, as its own documentation has it. What it
-# may do without being asked is the operator's to add: `claude` and `opencode` refuse what needs leave, `kimi`
-# and `aider` are made to say yes by these very options.
+# According to its documentation each of these runs once without questions and writes its answer as plain
+# text. Further permissions are for the operator to add: `claude` and `opencode` refuse actions that need
+# permission, while these options make `kimi` and `aider` confirm everything.
 PRESETS: Final[Mapping[str, tuple[Word, ...]]] = MappingProxyType(
     {
         "claude": (
@@ -40,7 +39,7 @@ PRESETS: Final[Mapping[str, tuple[Word, ...]]] = MappingProxyType(
         ),
         "open_code": ("opencode", "run", ["--model={model}"]),
         "kimi": ("kimi", "--quiet", ["--model={model}"]),
-        # It reads no standard input, but a file, and this is one.
+        # aider reads its message from a file, not from standard input; this file is its standard input.
         "aider": (
             "aider", "--message-file=/dev/stdin", "--yes-always", "--no-pretty", "--no-stream",
             "--no-check-update", ["--model={model}"],
@@ -66,12 +65,12 @@ def placeholders(words: Iterable[Word]) -> set[str]:
 
 
 def unknown_placeholder(words: Iterable[Word]) -> str | None:
-    """The first of them for which nothing would be put."""
+    """The first unknown placeholder."""
     return min(placeholders(words) - set(PLACEHOLDERS), default=None)
 
 
-def fill(words: Iterable[Word], task: TaskToDo) -> tuple[str, ...] | TaskError:
-    """The arguments for this task, the program first; or why there cannot be any."""
+def fill(words: Iterable[Word], task: TaskAssignment) -> tuple[str, ...] | TaskError:
+    """The arguments for a task, the program first, or the error if a value cannot be used."""
     values = {
         "model": task.model,
         "system_prompt": task.system_prompt,
@@ -102,45 +101,49 @@ def _wrong(word: str, argument: str) -> str | None:
     if argument == word:
         return None
     first = _PLACEHOLDER.search(word)
-    assert first is not None, "something was put in"
+    assert first is not None, "a placeholder was replaced"
     name = (first[1] or first[2]).replace("_", " ")
     if argument.startswith("-") and not word.startswith("-"):
-        return f"This agent is given the {name} as an argument, where it must not begin with a hyphen."
+        return f"This agent gets the {name} as an argument, which must not begin with a hyphen."
     if "\0" in argument:
-        return f"This agent is given the {name} as an argument, which can hold no NUL."
-    if len(argument.encode("utf-8", "replace")) > LONGEST:
-        return f"This agent is given the {name} as an argument, where it has at most {LONGEST} bytes."
+        return f"This agent gets the {name} as an argument, which must not contain NUL."
+    if len(argument.encode("utf-8", "replace")) > MAX_ARGUMENT_BYTES:
+        return (
+            f"This agent gets the {name} as an argument, which must have at most {MAX_ARGUMENT_BYTES} bytes."
+        )
     return None
 
 
 TASK_PREFIX: Final = "PALAVER_TASK_"
 INHERITED: Final = frozenset({"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"})
-"""Beside these all that begins with `LC_`. Where a program keeps its credentials depends on HOME."""
-PLAIN: Final = {"TERM": "dumb", "NO_COLOR": "1"}
-"""Nobody watches: what it writes is read elsewhere."""
+"""Inherited from the node, besides all variables that begin with `LC_`. HOME determines where programs keep
+their credentials."""
+NON_INTERACTIVE: Final = {"TERM": "dumb", "NO_COLOR": "1"}
+"""The output is not shown in a terminal."""
 DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """`files` are for what no variable can hold. Each is written to a file, and the variable of that name
-    holds its path."""
+    """`files` are values that cannot be variables. Each is written to a file, and the variable of that name
+    is set to its path."""
 
     variables: Mapping[str, str]
     files: Mapping[str, str]
 
 
-def own_environment(
+def agent_environment(
     node: Mapping[str, str], passed: Iterable[str], added: Mapping[str, str]
 ) -> dict[str, str]:
-    """What every task of an agent gets. Nothing of the node's own configuration is in it."""
+    """The variables that are the same for all tasks of an agent. They include nothing of the node's
+    configuration."""
     inherited = {name: value for name, value in node.items() if name in INHERITED or name.startswith("LC_")}
     chosen = {name: node[name] for name in passed if name in node}
-    return {"PATH": DEFAULT_PATH, **PLAIN, **inherited, **chosen, **added}
+    return {"PATH": DEFAULT_PATH, **NON_INTERACTIVE, **inherited, **chosen, **added}
 
 
-def task_environment(task: TaskToDo) -> Environment:
-    """`PALAVER_TASK_…`. What the task does not have is not there; the context and the metadata always are."""
+def task_environment(task: TaskAssignment) -> Environment:
+    """The variables `PALAVER_TASK_…`. Values that the task lacks are omitted, except context and metadata."""
     said: dict[str, str | None] = {
         "ID": task.task_id,
         "REQUEST_ID": task.request_id,
@@ -159,23 +162,24 @@ def task_environment(task: TaskToDo) -> Environment:
     for name, value in said.items():
         if value is None:
             continue
-        if "\0" in value or len(value.encode("utf-8", "replace")) > LONGEST:
+        if "\0" in value or len(value.encode("utf-8", "replace")) > MAX_ARGUMENT_BYTES:
             files[f"{TASK_PREFIX}{name}_FILE"] = value
         else:
             variables[f"{TASK_PREFIX}{name}"] = value
     return Environment(variables, files)
 
 
-_LONGEST: Final = 120
+_MAX_NAME_BYTES: Final = 120
 """Bytes. File systems allow 255."""
-_HASH: Final = 16
+_HASH_LENGTH: Final = 16
 
 
 def directory_name(agent_id: str) -> str:
-    """Readable where the id is; never `.`, never `..`, without a slash, and another one for another agent."""
+    """The name of an agent's default working directory: readable where possible, unique, never `.` or `..`,
+    and without a slash."""
     name = (
         quote(agent_id, safe="").replace(".", "%2E") if agent_id.startswith(".") else quote(agent_id, safe="")
     )
-    if len(name) <= _LONGEST:
+    if len(name) <= _MAX_NAME_BYTES:
         return name
-    return f"{name[:_LONGEST]}-{sha256(agent_id.encode()).hexdigest()[:_HASH]}"
+    return f"{name[:_MAX_NAME_BYTES]}-{sha256(agent_id.encode()).hexdigest()[:_HASH_LENGTH]}"

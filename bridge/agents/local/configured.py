@@ -1,7 +1,7 @@
-"""The agents that the node runs itself: each task becomes a process.
+"""The agents that the node runs itself: it starts a process for each task.
 
-Nothing is run before the desk has stored that it is. So what was lost with the node is never begun a second
-time, and what had not been begun is.
+A command starts only after the task service has stored the step to `running`. So a task that was lost with
+the node is never started twice, and one that had not started is.
 """
 
 import asyncio
@@ -14,18 +14,18 @@ import structlog
 
 from bridge.agents.address import AgentAddress
 from bridge.agents.agent import Agent, AgentStatus, StatusInput
-from bridge.agents.local.command import directory_name, own_environment
-from bridge.agents.local.health import Fitness, problem_of
-from bridge.agents.local.process import GRACE, Recipe, carry_out
+from bridge.agents.local.command import agent_environment, directory_name
+from bridge.agents.local.health import HealthMonitor, problem_of
+from bridge.agents.local.process import GRACE, CommandSettings, run_task
 from bridge.agents.local.reporting import begin, progress_content, report
-from bridge.agents.news import News, Registered, StatusSaid, Unregistered
 from bridge.agents.routing_table import RoutingTable
 from bridge.agents.statuses import AgentStatuses
-from bridge.agents.work import to_do
+from bridge.agents.updates import Registration, StatusUpdate, Unregistration, Update
+from bridge.agents.work import assignment_of
 from bridge.config.agents import Agent as Configured
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode, TaskError
-from bridge.tasks.ports import Delivered, DeliveryOutcome, NotHere, Rejected
+from bridge.tasks.ports import Delivered, DeliveryOutcome, NotInThisProcess, Rejected
 from bridge.tasks.queue_settings import AgentSettings
 from bridge.tasks.service import TaskService
 from bridge.tasks.task import Task
@@ -33,21 +33,22 @@ from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
 
 CONNECTOR: Final = "command"
-"""By which name the desk knows who brings these agents their tasks."""
+"""The connector name of these agents."""
 REMOVED: Final = "removed"
 SHUTDOWN: Final = "shutdown"
-TOLD_FOR_MS: Final = 60_000
-"""After the end of a task nobody is looked for any more who may still run it."""
+CANCEL_FORWARD_MS: Final = 60_000
+"""Time after the end of a task in which its cancellation is forwarded to the process that may still run
+it."""
 
 log = structlog.get_logger("palaver")
 
 
 @dataclass(frozen=True, slots=True)
-class _One:
+class _ConfiguredAgent:
     address: AgentAddress
     said: Configured
-    recipe: Recipe
-    fitness: Fitness
+    recipe: CommandSettings
+    fitness: HealthMonitor
 
 
 @dataclass(slots=True)
@@ -58,8 +59,8 @@ class _Running:
 
 
 class ConfiguredAgents:
-    """A `Delivery`. `statuses` is told when an agent fails and recovers; of what it works on the desk tells
-    it."""
+    """A `Delivery` that runs commands. It reports to `statuses` when an agent fails or recovers; the task
+    service reports when it is busy or idle."""
 
     def __init__(
         self,
@@ -72,49 +73,52 @@ class ConfiguredAgents:
         now_ms: Callable[[], int],
         grace: float = GRACE,
     ) -> None:
-        """`directory` is for agents that have none of their own; `environment` is the node's."""
+        """`directory` contains the working directories of agents without a configured one; `environment` is
+        the node's."""
         self._routes = routes
         self._statuses = statuses
         self._directory = directory
         self._now_ms = now_ms
-        self._desk: TaskService | None = None
+        self._tasks: TaskService | None = None
         self._agents = {
             agent.id: self._one_of(agent, _recipe(agent, directory, environment, grace)) for agent in agents
         }
         self._running: dict[int, _Running] = {}
         self._background = BackgroundTasks()
 
-    def _one_of(self, said: Configured, recipe: Recipe) -> _One:
+    def _one_of(self, said: Configured, recipe: CommandSettings) -> _ConfiguredAgent:
         address = AgentAddress(said.id, self._routes.node_id)
 
         def failed(problem: str) -> None:
-            self._statuses.take(address, StatusInput.ERROR)
+            self._statuses.apply(address, StatusInput.ERROR)
             log.error("An agent has failed.", agent=str(address), problem=problem)
 
         def recovered() -> None:
-            self._statuses.take(address, StatusInput.RECOVER)
-            log.info("An agent is tried again.", agent=str(address))
+            self._statuses.apply(address, StatusInput.RECOVER)
+            log.info("An agent is used again after a failure.", agent=str(address))
 
-        return _One(address, said, recipe, Fitness(recipe, failed=failed, recovered=recovered))
+        return _ConfiguredAgent(
+            address, said, recipe, HealthMonitor(recipe, failed=failed, recovered=recovered)
+        )
 
     # -- the life of the node --
 
     async def start(self) -> None:
-        """The agents are there. Tasks may come once there is a desk."""
+        """Register the agents. Tasks can be delivered after `use_task_service`."""
         for one in self._agents.values():
             if one.said.directory is None:
                 one.recipe.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             problem = problem_of(one.recipe)
             if problem is not None:
-                log.warning("An agent will fail.", agent=str(one.address), problem=problem)
-        await self._routes.take([*self._news_of_removed(), *self._news_of_all()])
+                log.warning("The command of an agent does not work.", agent=str(one.address), problem=problem)
+        await self._routes.update([*self._news_of_removed(), *self._news_of_all()])
 
-    def work_for(self, desk: TaskService) -> None:
-        self._desk = desk
+    def use_task_service(self, tasks: TaskService) -> None:
+        self._tasks = tasks
 
     async def stop(self) -> None:
-        """End what runs, and say so while the desk is still there."""
-        desk, self._desk = self._desk, None
+        """End all commands, and report their tasks as interrupted."""
+        tasks, self._tasks = self._tasks, None
         running = list(self._running.values())
         works = [each.work for each in running if each.work is not None]
         for work in works:
@@ -123,56 +127,56 @@ class ConfiguredAgents:
         await self._background.close()
         for one in self._agents.values():
             await one.fitness.close()
-        # What had not been begun is begun after the next start.
+        # Tasks that had not started are started after the next start of the node.
         begun = [each.task for each in running if each.is_begun]
-        if desk is not None:
-            await asyncio.gather(*(self._interrupt(desk, task) for task in begun))
+        if tasks is not None:
+            await asyncio.gather(*(self._interrupt(tasks, task) for task in begun))
 
-    async def _interrupt(self, desk: TaskService, task: Task) -> None:
-        reason = "The node was stopped while the agent worked on it."
+    async def _interrupt(self, tasks: TaskService, task: Task) -> None:
+        reason = "The node was stopped while the agent worked on the task."
         error = TaskError(ErrorCode.NODE_UNREACHABLE, reason, {"interrupted": True})
         try:
-            await desk.fail(task.key, error, by=task.request.to_address)
+            await tasks.fail(task.key, error, by=task.request.to_address)
         except ConnectionLost:
-            # After the next start the desk finds it, and says much the same.
-            log.warning("It could not be said that a task was interrupted.", task=str(task.key))
+            # After the next start the sweep answers the task in the same way.
+            log.warning("An interrupted task could not be reported.", task=str(task.key))
 
     async def close(self) -> None:
-        """The agents are gone. The desk is, too: what waits for them goes on waiting."""
+        """Unregister the agents. Call it after the task service was closed: queued tasks stay queued."""
         now_ms = self._now_ms()
-        gone = [Unregistered(one.address, SHUTDOWN, now_ms) for one in self._agents.values()]
+        gone = [Unregistration(one.address, SHUTDOWN, now_ms) for one in self._agents.values()]
         if gone:
-            await self._routes.take(gone)
+            await self._routes.update(gone)
 
-    def _news_of_all(self) -> Iterable[News]:
+    def _news_of_all(self) -> Iterable[Update]:
         for one in self._agents.values():
             at_ms = self._newest(one.address)
             capabilities = tuple(one.said.capabilities)
-            yield Registered(one.address, CONNECTOR, one.said.runtime, capabilities, at_ms)
-            # The node may have been killed while it was busy.
-            yield StatusSaid(one.address, AgentStatus.IDLE, None, at_ms)
+            yield Registration(one.address, CONNECTOR, one.said.runtime, capabilities, at_ms)
+            # The node may have been killed while the agent was busy.
+            yield StatusUpdate(one.address, AgentStatus.IDLE, None, at_ms)
 
-    def _news_of_removed(self) -> Iterable[News]:
+    def _news_of_removed(self) -> Iterable[Update]:
         for agent in self._routes.table.agents_of(self._routes.node_id).values():
-            if agent.is_here and agent.connector == CONNECTOR and agent.agent_id not in self._agents:
-                yield Unregistered(agent.address, REMOVED, self._newest(agent.address))
+            if agent.is_online and agent.connector == CONNECTOR and agent.agent_id not in self._agents:
+                yield Unregistration(agent.address, REMOVED, self._newest(agent.address))
 
     def _newest(self, address: AgentAddress) -> int:
-        """A clock that was put back must not make it be taken for old news."""
+        """A timestamp that is newer than the agent's last update, even if the clock was set back."""
         known = self._routes.agent(address)
         return self._now_ms() if known is None else max(self._now_ms(), known.sent_at + 1)
 
-    # -- what is asked --
+    # -- queries --
 
     def settings(self, agent: Agent) -> AgentSettings | None:
-        """None for an agent that is none of these."""
+        """The agent's settings; None if it is not a configured agent."""
         one = self._one(agent.address)
         if one is None:
             return None
         return AgentSettings(one.said.parallel, one.said.queue if one.said.busy == "queue" else 0)
 
     def namespaces(self, address: AgentAddress) -> Collection[str] | None:
-        """None for an agent that is none of these."""
+        """The agent's namespaces; None if it is not a configured agent."""
         one = self._one(address)
         return None if one is None else one.said.namespaces
 
@@ -181,11 +185,11 @@ class ConfiguredAgents:
         return None if one is None else one.said.display_name
 
     def problem(self, address: AgentAddress) -> str | None:
-        """Why the agent does not work, in a sentence for the operator."""
+        """Why the agent's command does not work, as a sentence for the operator."""
         one = self._one(address)
         return None if one is None else one.fitness.problem
 
-    def _one(self, address: AgentAddress) -> _One | None:
+    def _one(self, address: AgentAddress) -> _ConfiguredAgent | None:
         return self._agents.get(address.agent_id) if address.node_id == self._routes.node_id else None
 
     # -- tasks --
@@ -195,11 +199,11 @@ class ConfiguredAgents:
         if one is None:
             reason = f"The node has no agent {task.request.to_address}."
             return Rejected(TaskError(ErrorCode.AGENT_NOT_FOUND, reason))
-        if self._desk is None:
-            return NotHere()
+        if self._tasks is None:
+            return NotInThisProcess()
         if task.id not in self._running:
             running = self._running[task.id] = _Running(task)
-            running.work = self._background.spawn("run a command", self._work(one, running, self._desk))
+            running.work = self._background.spawn("run a command", self._work(one, running, self._tasks))
             running.work.add_done_callback(lambda _: self._running.pop(task.id, None))
         return Delivered()
 
@@ -209,39 +213,41 @@ class ConfiguredAgents:
             running.work.cancel()
             await asyncio.wait({running.work})
             return True
-        # It may run in another process of the node, which is told then; for a while.
+        # The task may run in another process of the node. That process is notified, for a limited time.
         ended_ago = self._now_ms() - (task.finished_at or 0)
-        return task.runner is None or self._desk is None or ended_ago > TOLD_FOR_MS
+        return task.runner is None or self._tasks is None or ended_ago > CANCEL_FORWARD_MS
 
-    async def _work(self, one: _One, running: _Running, desk: TaskService) -> None:
+    async def _work(self, one: _ConfiguredAgent, running: _Running, tasks: TaskService) -> None:
         task = running.task
 
         async def tell(message: str) -> None:
             try:
-                await desk.progress(task.key, progress_content(message), by=one.address)
+                await tasks.progress(task.key, progress_content(message), by=one.address)
             except ConnectionLost:
-                log.debug("A report on a task is lost.", task=str(task.key))
+                log.debug("A progress message of a task was lost.", task=str(task.key))
 
         try:
-            # If its command does not work at all, it waits here, up to its own deadline.
+            # While the command does not work at all, the task waits here, until its deadline at most.
             await one.fitness.wait()
-            if not await begin(desk, task):
+            if not await begin(tasks, task):
                 return
             running.is_begun = True
-            carried_out = await carry_out(one.recipe, to_do(task), tell, now_ms=self._now_ms)
-            # Before the desk knows of the end: an agent fails while it is busy, and not afterwards.
+            carried_out = await run_task(one.recipe, assignment_of(task), tell, now_ms=self._now_ms)
+            # Report a failure before the task ends, because only a busy agent can fail.
             one.fitness.judge(carried_out)
             outcome = carried_out.outcome
         except Exception as error:
-            log.exception("A task failed in a way that nobody foresaw.", task=str(task.key))
+            log.exception("An unexpected error ended a task.", task=str(task.key))
             outcome = Answer(False, f"The agent could not be run: {type(error).__name__}.", 1)
-        await report(desk, task, outcome)
+        await report(tasks, task, outcome)
 
 
-def _recipe(agent: Configured, directory: Path, environment: Mapping[str, str], grace: float) -> Recipe:
-    return Recipe(
+def _recipe(
+    agent: Configured, directory: Path, environment: Mapping[str, str], grace: float
+) -> CommandSettings:
+    return CommandSettings(
         words=agent.words,
-        environment=own_environment(environment, agent.pass_environment, agent.environment),
+        environment=agent_environment(environment, agent.pass_environment, agent.environment),
         directory=agent.directory or directory / directory_name(agent.id),
         time_limit=agent.time_limit,
         max_output=int(agent.max_output),

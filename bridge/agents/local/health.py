@@ -1,10 +1,8 @@
-"""Whether an agent's command works at all, as against a task that it could not do.
+"""Detects that an agent's command does not work at all, as opposed to failing at a task, and when to try it
+again.
 
-One that cannot be started has failed at once. One that ends within a moment, with an error and without a word
-of an answer, has failed when it does so again and again. Then it is left alone for a while, and for longer
-each time that this does not help.
-
-Whether the command of an agent works, and when it is tried again.
+A command that cannot be started does not work. Neither does one that repeatedly ends within a moment, with an
+error and without output. The agent then gets no tasks for a while, and for longer after each further failure.
 """
 
 import asyncio
@@ -14,34 +12,34 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridge.agents.local.output import Ending, Exited, NotStarted, Signalled
-from bridge.agents.local.process import CarriedOut, Recipe
+from bridge.agents.local.process import CommandSettings, TaskRun
 from storage.concurrency import BackgroundTasks
 
-MOMENT: Final = 2.0
+IMMEDIATE_SECONDS: Final = 2.0
 """Seconds."""
 FAILURES: Final = 3
-"""In a row, each within a moment."""
-FIRST_PAUSE: Final = 1.0
-LONGEST_PAUSE: Final = 60.0
+"""Consecutive failures, each within a moment."""
+MIN_RETRY_DELAY: Final = 1.0
+MAX_RETRY_DELAY: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """`problem` is a sentence for the operator; after `pause` seconds it is tried again."""
+    """`problem` is a sentence for the operator. The next try is after `pause` seconds."""
 
     problem: str
     pause: float
 
 
 class Health:
-    """Of one agent."""
+    """The health of one agent's command."""
 
     def __init__(self) -> None:
         self._failures = 0
         self._pauses = 0
 
     def ended(self, ending: Ending, seconds: float, *, has_answered: bool) -> Failed | None:
-        """A process has ended, after some seconds."""
+        """Record the end of a process after `seconds`."""
         problem = _problem(ending, seconds, has_answered=has_answered)
         if problem is None:
             self._failures = self._pauses = 0
@@ -52,31 +50,31 @@ class Health:
         return self.failed(problem)
 
     def failed(self, problem: str) -> Failed:
-        """It does not work, or still does not."""
-        # It has the benefit of one task. If that fails as well it is left alone again.
+        """Record that the command does not work."""
+        # After the pause a single further failure counts.
         self._failures = FAILURES - 1
         self._pauses += 1
-        return Failed(problem, min(FIRST_PAUSE * 2.0 ** min(self._pauses - 1, 10), LONGEST_PAUSE))
+        return Failed(problem, min(MIN_RETRY_DELAY * 2.0 ** min(self._pauses - 1, 10), MAX_RETRY_DELAY))
 
 
 def _problem(ending: Ending, seconds: float, *, has_answered: bool) -> str | None:
     match ending:
         case NotStarted(_, problem):
             return problem
-        case Exited(code) if code != 0 and seconds < MOMENT and not has_answered:
-            return f"The command ends at once, with exit code {code} and without an answer."
-        case Signalled(_, name) if seconds < MOMENT and not has_answered:
-            return f"The command ends at once, by {name} and without an answer."
+        case Exited(code) if code != 0 and seconds < IMMEDIATE_SECONDS and not has_answered:
+            return f"The command ends at once with exit code {code} and without output."
+        case Signalled(_, name) if seconds < IMMEDIATE_SECONDS and not has_answered:
+            return f"The command ends at once with the signal {name} and without output."
         case _:
             return None
 
 
-class Fitness:
-    """`failed` is told when it does not work any more, in a sentence for the operator; `recovered` when it is
-    tried again."""
+class HealthMonitor:
+    """`failed` is called with a sentence for the operator when the command stops working, `recovered` before
+    the next try."""
 
     def __init__(
-        self, recipe: Recipe, *, failed: Callable[[str], None], recovered: Callable[[], None]
+        self, recipe: CommandSettings, *, failed: Callable[[str], None], recovered: Callable[[], None]
     ) -> None:
         self._recipe = recipe
         self._failed = failed
@@ -88,11 +86,11 @@ class Fitness:
         self.problem: str | None = None
 
     async def wait(self) -> None:
-        """Until it works, as far as anybody knows."""
+        """Wait until the command works, as far as is known."""
         await self._works.wait()
 
-    def judge(self, carried_out: CarriedOut) -> None:
-        """A task has ended."""
+    def judge(self, carried_out: TaskRun) -> None:
+        """Record the run of a task."""
         if carried_out.ending is None:
             return
         failed = self._health.ended(
@@ -122,14 +120,14 @@ class Fitness:
         self._recovered()
 
 
-def problem_of(recipe: Recipe) -> str | None:
-    """What can be seen without starting it."""
+def problem_of(recipe: CommandSettings) -> str | None:
+    """A problem that is visible without starting the command."""
     if not recipe.directory.is_dir():
-        return f"There is no directory {recipe.directory}."
+        return f"The directory {recipe.directory} does not exist."
     program = recipe.words[0]
     if not isinstance(program, str) or "{" in program:
         return None
     path = str(recipe.directory / program) if "/" in program else program
     if shutil.which(path, path=recipe.environment.get("PATH")) is None:
-        return f"The command {program} was not found, or may not be run."
+        return f"The command {program} was not found or is not executable."
     return None

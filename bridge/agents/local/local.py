@@ -1,4 +1,4 @@
-"""All agents of this node, however they are attached to it, as one part of its core."""
+"""All agents of this node: those that it runs itself and those that attach themselves."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Final
 from bridge.agents.address import AgentAddress
 from bridge.agents.agent import Agent
 from bridge.agents.attached import attached
-from bridge.agents.attached.attached import AttachedAgents, AttachedLimits, for_anybody
+from bridge.agents.attached.attached import AttachedAgents, AttachedLimits, no_reservation
 from bridge.agents.attached.work import AttachedWork
 from bridge.agents.local import configured
 from bridge.agents.local.configured import ConfiguredAgents
@@ -23,9 +23,9 @@ from bridge.tasks.service import TaskService
 DEFAULT_NAMESPACES: Final = ("default",)
 
 
-class AgentsOfThisNode:
-    """`directory` is for configured agents that have none of their own, `environment` is the node's. First
-    come `start` and `work_for`; in the end `stop`, while there is still a desk, and `close`."""
+class LocalAgents:
+    """Call `start` and `use_task_service` first, `stop` while the task service still runs, and `close` after
+    it."""
 
     def __init__(
         self,
@@ -38,10 +38,12 @@ class AgentsOfThisNode:
         now_ms: Callable[[], int],
         monotonic: Callable[[], float],
         limits: AttachedLimits | None = None,
-        kept_for: Callable[[AgentAddress], str | None] = for_anybody,
+        reserved_for: Callable[[AgentAddress], str | None] = no_reservation,
         grace: float = GRACE,
     ) -> None:
-        """`kept_for` says whose an address is that no program can attach itself as."""
+        """`directory` contains the working directories of agents without a configured one; `environment` is
+        the node's. `reserved_for` returns a sentence if an address is reserved, so that no program can attach
+        itself under it."""
         self.configured = ConfiguredAgents(
             agents,
             routes,
@@ -55,7 +57,7 @@ class AgentsOfThisNode:
             routes,
             statuses=statuses,
             is_reserved={NODE_USER, *(agent.id for agent in agents)}.__contains__,
-            kept_for=kept_for,
+            reserved_for=reserved_for,
             now_ms=now_ms,
             monotonic=monotonic,
             limits=limits,
@@ -70,16 +72,16 @@ class AgentsOfThisNode:
         return self.configured.settings(agent) or self.attached.settings(agent)
 
     def namespaces(self, agent: Agent) -> Collection[str]:
-        """Of a program that has attached itself nobody has said another."""
+        """The configured namespaces, or the default for an attached agent."""
         return self.configured.namespaces(agent.address) or DEFAULT_NAMESPACES
 
     def display_name(self, agent: Agent) -> str | None:
-        """As the configuration has it."""
+        """The configured display name."""
         return self.configured.display_name(agent.address)
 
-    def work_for(self, desk: TaskService) -> None:
-        self.configured.work_for(desk)
-        self.attached.work_for(desk)
+    def use_task_service(self, task_service: TaskService) -> None:
+        self.configured.use_task_service(task_service)
+        self.attached.use_task_service(task_service)
 
     async def start(self) -> None:
         await self.configured.start()
@@ -89,6 +91,7 @@ class AgentsOfThisNode:
         await self.configured.stop()
 
     async def close(self) -> None:
-        """Those that have attached themselves stay: they are heard from, or not."""
+        """Unregister the configured agents. Attached agents stay registered; they time out if they do not
+        come back."""
         await self.attached.close()
         await self.configured.close()

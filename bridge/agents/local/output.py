@@ -1,14 +1,10 @@
-"""What a process has written, of which no more is kept than is wanted: the beginning and the end.
+"""The output of a process: a bounded capture, progress messages from standard error, and the outcome of the
+task.
 
-The beginning says what it was about, and the end how it came out. What is cut goes by bytes; where the cut
-falls into a character, that character is left out.
+The capture keeps the beginning and the end of the output, and cuts between characters.
 
-From what a process writes to standard error to progress that others are told of.
-
-Every line is one message, but no more than one in a second: the newest counts, and those in between are left
-out. A carriage return ends a line too, because that is how programs draw over what they have said before.
-
-How the end of an agent's process becomes an answer.
+Each line of standard error is a progress message. At most one message per second is sent, the newest one. A
+carriage return ends a line too, because programs use it to overwrite what they have shown.
 """
 
 import re
@@ -23,19 +19,19 @@ from bridge.tasks.errors import ErrorCode, TaskError
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """`total` counts the bytes that were written."""
+class CapturedOutput:
+    """`total` is the number of bytes that were written."""
 
     text: str
     total: int
     left_out: int
 
 
-class Output:
-    """At most `most` bytes, taken in as they come."""
+class OutputCapture:
+    """Captures at most `limit` bytes."""
 
     def __init__(self, most: int) -> None:
-        assert most > 0, "somebody will want to read it"
+        assert most > 0, "the limit must be positive"
         self._head_room = most - most // 2
         self._tail_room = most // 2
         self._head = bytearray()
@@ -52,31 +48,31 @@ class Output:
             return
         self._tail.append(data)
         self._tail_size += len(data)
-        # A whole piece goes when those behind it are enough.
+        # Drop the oldest piece when the later ones suffice.
         while self._tail_size - len(self._tail[0]) >= self._tail_room and len(self._tail) > 1:
             self._tail_size -= len(self._tail.popleft())
 
-    def kept(self) -> Kept:
-        """Invalid UTF-8 is replaced."""
+    def kept(self) -> CapturedOutput:
+        """The captured text. Invalid UTF-8 is replaced."""
         tail = b"".join(self._tail)
         if len(tail) > self._tail_room:
             tail = tail[len(tail) - self._tail_room :]
         left_out = self.total - len(self._head) - len(tail)
         if not left_out:
-            return Kept((self._head + tail).decode("utf-8", "replace"), self.total, 0)
+            return CapturedOutput((self._head + tail).decode("utf-8", "replace"), self.total, 0)
         head = _without_beginning_of_character(bytes(self._head))
         tail = _without_end_of_character(tail)
         left_out = self.total - len(head) - len(tail)
-        notice = f"\n[… {left_out} bytes are left out here …]\n"
+        notice = f"\n[… {left_out} bytes left out …]\n"
         text = head.decode("utf-8", "replace") + notice + tail.decode("utf-8", "replace")
-        return Kept(text, self.total, left_out)
+        return CapturedOutput(text, self.total, left_out)
 
 
 def _without_beginning_of_character(data: bytes) -> bytes:
-    """Without a last character of which bytes are missing."""
+    """Remove an incomplete character at the end."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
-        if byte & 0xC0 == 0x80:  # it goes on one
+        if byte & 0xC0 == 0x80:  # a continuation byte
             continue
         length = 1 if byte < 0x80 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
         return data[:-back] if length > back else data
@@ -84,26 +80,26 @@ def _without_beginning_of_character(data: bytes) -> bytes:
 
 
 def _without_end_of_character(data: bytes) -> bytes:
-    """Without bytes at the beginning that go on a character whose beginning is missing."""
+    """Remove an incomplete character at the beginning."""
     cut = 0
     while cut < min(3, len(data)) and data[cut] & 0xC0 == 0x80:
         cut += 1
     return data[cut:]
 
 
-LONGEST: Final = 1_000
+MAX_MESSAGE_LENGTH: Final = 1_000
 """Characters of one message."""
-MOST: Final = 1_000
+MAX_MESSAGES: Final = 1_000
 """Messages of one task."""
 INTERVAL: Final = 1.0
-"""Seconds between two."""
-REMEMBERED: Final = 2_000
-"""Bytes at the end that are kept for a task that fails: there it is often said why."""
+"""Seconds between two messages."""
+STDERR_TAIL_BYTES: Final = 2_000
+"""Bytes at the end of standard error that are kept. They often explain a failure."""
 
-_LONGEST_BYTES: Final = 4 * LONGEST
+_MAX_LINE_BYTES: Final = 4 * MAX_MESSAGE_LENGTH
 _END: Final = re.compile(rb"[\r\n]")
-# Sequences that colour text, move the cursor or write a title: ECMA-48, 5.4 (CSI), 5.6 (OSC and the like),
-# and the rest, of two bytes.
+# Sequences that colour text, move the cursor or set a title: ECMA-48, 5.4 (CSI), 5.6 (OSC and similar), and
+# those of two bytes.
 _SEQUENCE: Final = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-Z\\^_`a-~])"
 )
@@ -111,12 +107,12 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
 
 
 def readable(data: bytes) -> str:
-    """As text, without what is meant for a terminal alone."""
+    """The text without terminal control sequences."""
     return _CONTROL.sub("", _SEQUENCE.sub("", data.decode("utf-8", "replace")))
 
 
-class Progress:
-    """A machine: bytes in, messages out. Times are seconds of a clock that never runs backwards."""
+class ProgressReader:
+    """Splits standard error into progress messages. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self._line = bytearray()
@@ -129,7 +125,7 @@ class Progress:
     def add(self, data: bytes) -> None:
         self.total += len(data)
         self._end += data
-        del self._end[:-REMEMBERED]
+        del self._end[:-STDERR_TAIL_BYTES]
         *lines, rest = _END.split(data)
         for line in lines:
             self._extend(line)
@@ -137,17 +133,17 @@ class Progress:
         self._extend(rest)
 
     def _extend(self, data: bytes) -> None:
-        # The rest of a line that is too long is dropped, up to its end.
-        self._line += data[: _LONGEST_BYTES - len(self._line)]
+        # The rest of a line that is too long is dropped.
+        self._line += data[: _MAX_LINE_BYTES - len(self._line)]
 
     def _complete(self) -> None:
         text = readable(bytes(self._line)).strip()
         self._line.clear()
         if text:
-            self._waiting = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+            self._waiting = text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 1]}…"
 
     def due(self, now: float) -> str | None:
-        """What is to be told now. Whoever gets it tells it."""
+        """Return and remove the message that is due."""
         deadline = self.deadline()
         if deadline is None or now < deadline:
             return None
@@ -157,21 +153,21 @@ class Progress:
         return message
 
     def deadline(self) -> float | None:
-        """When there is something to tell next."""
-        if self._waiting is None or self._told >= MOST:
+        """When the next message is due."""
+        if self._waiting is None or self._told >= MAX_MESSAGES:
             return None
         return 0.0 if self._last is None else self._last + INTERVAL
 
     def end(self) -> str:
-        """The last that was written, as far as it is remembered."""
+        """The end of what was written."""
         return readable(bytes(self._end)).strip()
 
 
 SIGNALLED: Final = 128
-"""Shells add it to the number of the signal that ended a program."""
+"""Shells add this to the number of the signal that ended a program."""
 NOT_FOUND: Final = 127
 NOT_STARTED: Final = 126
-LONGEST_DETAIL: Final = 1_000
+MAX_DETAIL_LENGTH: Final = 1_000
 """Characters."""
 
 
@@ -182,7 +178,7 @@ class Exited:
 
 @dataclass(frozen=True, slots=True)
 class Signalled:
-    """By somebody else than us."""
+    """Ended by a signal that the supervisor did not send."""
 
     number: int
     name: str
@@ -190,29 +186,29 @@ class Signalled:
 
 @dataclass(frozen=True, slots=True)
 class NotStarted:
-    """`reason` is a sentence that names nothing of this machine: whoever asked for the task reads it.
-    `problem` is for the operator."""
+    """`reason` is a sentence for the requester and contains nothing of this machine; `problem` is for the
+    operator."""
 
     reason: str
     problem: str
     code: int = NOT_STARTED
 
 
-class Ended(StrEnum):
-    """By us."""
+class Termination(StrEnum):
+    """Why the node ended the process."""
 
     TIME_LIMIT = "time limit"
     FLOOD = "flood"
     """It wrote without end."""
     LOST = "lost"
-    """Nobody knows how it ended: what watched it was killed."""
+    """The supervisor was killed, so the end is unknown."""
 
 
-Ending: TypeAlias = Exited | Signalled | NotStarted | Ended
+Ending: TypeAlias = Exited | Signalled | NotStarted | Termination
 
 
-def answer(ending: Ending, output: Kept, said: str, seconds: float) -> WorkOutcome:
-    """`said` is the end of what it wrote to standard error; `seconds` is the time that it had."""
+def outcome_of(ending: Ending, output: CapturedOutput, said: str, seconds: float) -> WorkOutcome:
+    """The outcome of the task. `stderr` is the end of standard error, `seconds` the time limit."""
     match ending:
         case Exited(0):
             return Answer(True, output.text, 0, _cut(output))
@@ -222,31 +218,32 @@ def answer(ending: Ending, output: Kept, said: str, seconds: float) -> WorkOutco
             return _failure(output, said, SIGNALLED + number, {"signal": name})
         case NotStarted(reason, _, code):
             return Answer(False, reason, code, {"not_started": True})
-        case Ended.TIME_LIMIT:
-            # How far it came helps whoever asks again with more time.
-            reason = f"The agent had not finished after {seconds:.0f} s, and was ended."
+        case Termination.TIME_LIMIT:
+            # The output so far helps the requester to choose a longer time.
+            reason = f"The agent did not finish within {seconds:.0f} s and was stopped."
             return TaskError(ErrorCode.TIMEOUT, reason, _details(output, said))
-        case Ended.FLOOD:
+        case Termination.FLOOD:
             return _failure(output, said, 1, {"ended": "It wrote without end."})
-        case Ended.LOST:
-            return _failure(output, said, 1, {"ended": "What watched over the process was killed."})
+        case Termination.LOST:
+            return _failure(output, said, 1, {"ended": "The supervisor of the process was killed."})
 
 
-def _failure(output: Kept, said: str, code: int, metadata: dict[str, Any]) -> Answer:
-    """Many programs say to standard error alone what went wrong."""
+def _failure(output: CapturedOutput, said: str, code: int, metadata: dict[str, Any]) -> Answer:
+    """A failed task's answer. If there is no output, use standard error, to which many programs write their
+    errors."""
     text = output.text if output.text.strip() else said
     return Answer(False, text, code, {**metadata, **_cut(output), **({"stderr": said} if said else {})})
 
 
-def _cut(output: Kept) -> dict[str, Any]:
+def _cut(output: CapturedOutput) -> dict[str, Any]:
     if not output.left_out:
         return {}
     return {"output_bytes": output.total, "output_left_out": output.left_out}
 
 
-def _details(output: Kept, said: str) -> dict[str, Any]:
-    """The end of both."""
+def _details(output: CapturedOutput, said: str) -> dict[str, Any]:
+    """The end of the output and of standard error."""
     return {
-        **({"output": output.text[-LONGEST_DETAIL:]} if output.text else {}),
+        **({"output": output.text[-MAX_DETAIL_LENGTH:]} if output.text else {}),
         **({"stderr": said} if said else {}),
     }

@@ -1,12 +1,12 @@
-"""Runs one process of an agent: input, output, time and end.
+"""Runs the command of an agent: input, output, time limit and end.
 
-The warden (`warden.py`) starts the command and sees to its end; between the command and the node there
-are plain pipes. (The event loops would make sockets, and those cannot be opened by the name `/dev/stdin`.)
-Nobody waits for anybody here: input is written while output is read, of output no more is kept than is
-wanted, and what writes without end is ended.
+The supervisor (`supervisor.py`) starts the command and cleans up after it. The command and the node are
+connected by plain pipes. (asyncio would create sockets, which a program cannot open under the name
+`/dev/stdin`.) Input is written while output is read, captured output is bounded, and a command that writes
+without end is stopped.
 
-From a task to its answer by running a command: what the node does for agents of its own, and
-`palaver agent run` for one that is attached from elsewhere.
+`run_task` runs the command for a task and returns the outcome. The node uses it for its own agents, `palaver
+agent run` for an attached one.
 """
 
 import asyncio
@@ -24,43 +24,45 @@ from io import FileIO
 from pathlib import Path
 from typing import Final
 
-from bridge.agents.local import warden as program
+from bridge.agents.local import supervisor as program
 from bridge.agents.local.command import PROMPT, Word, fill, placeholders, task_environment
 from bridge.agents.local.output import (
     NOT_FOUND,
-    Ended,
+    CapturedOutput,
     Ending,
     Exited,
-    Kept,
     NotStarted,
-    Output,
-    Progress,
+    OutputCapture,
+    ProgressReader,
     Signalled,
-    answer,
+    Termination,
+    outcome_of,
 )
-from bridge.agents.work import TaskToDo, WorkOutcome
+from bridge.agents.work import TaskAssignment, WorkOutcome
 from bridge.clock import monotonic
 from bridge.tasks.errors import ErrorCode, TaskError
 from storage.concurrency import BackgroundTasks
 
-WARDEN: Final = Path(program.__file__)
+SUPERVISOR_PROGRAM: Final = Path(program.__file__)
 GRACE: Final = 5.0
 """Seconds between asking a process to end and killing it."""
-SLACK: Final = 5.0
-"""Seconds that the warden may take beyond that."""
-FLOOD: Final = 64
-"""So many times what is kept may be written, and at least:"""
-LEAST_FLOOD: Final = 64 * 1024 * 1024
-_AT_ONCE: Final = 64 * 1024
-# All that the warden's own Python gets of our environment.
-_FOR_PYTHON: Final = ("LD_LIBRARY_PATH",)
+SUPERVISOR_SLACK: Final = 5.0
+"""Seconds that the supervisor may take in addition."""
+FLOOD_FACTOR: Final = 64
+"""A process is stopped when it has written this many times the captured size, or `MIN_FLOOD_BYTES` if that is
+more."""
+MIN_FLOOD_BYTES: Final = 64 * 1024 * 1024
+_READ_SIZE: Final = 64 * 1024
+# The variables that the supervisor's Python gets from the node's environment.
+_PYTHON_VARIABLES: Final = ("LD_LIBRARY_PATH",)
 
-Tell = Callable[[str], Awaitable[None]]
+ReportProgress = Callable[[str], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`files` are written into a directory of their own, and their paths put into the environment."""
+    """`files` are written to a temporary directory, and their paths are set as variables of the same
+    names."""
 
     words: tuple[str, ...]
     environment: Mapping[str, str]
@@ -73,44 +75,43 @@ class Command:
 class ProcessLimits:
     seconds: float
     output: int
-    """Bytes that are kept of it."""
+    """Bytes of output that are captured."""
     grace: float = GRACE
 
     @property
     def flood(self) -> int:
-        return max(FLOOD * self.output, LEAST_FLOOD)
+        return max(FLOOD_FACTOR * self.output, MIN_FLOOD_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """`said` is the end of what was written to standard error."""
+class ProcessResult:
+    """`stderr` is the end of what the process wrote to standard error."""
 
     ending: Ending
-    output: Kept
-    said: str
+    output: CapturedOutput
+    stderr: str
     seconds: float
 
 
-async def run(command: Command, limits: ProcessLimits, tell: Tell) -> Ran:
-    """From the start of the process until nothing is left of it. Cancelled, it ends the process, and then
-    itself; `tell` is given progress."""
+async def run(command: Command, limits: ProcessLimits, report_progress: ReportProgress) -> ProcessResult:
+    """Run a process until it and all its descendants have ended. When cancelled, end the process first."""
     began = monotonic()
-    process = _Process(command, limits, tell)
+    process = _Process(command, limits, report_progress)
     try:
         ending = await process.run()
     except OSError as error:
-        # There are no more processes, files or memory to be had.
+        # The system has no more processes, files or memory.
         ending = _not_started(command, "process", error.errno or 0)
-    return Ran(ending, process.output.kept(), process.progress.end(), monotonic() - began)
+    return ProcessResult(ending, process.output.kept(), process.progress.end(), monotonic() - began)
 
 
 class _Process:
-    def __init__(self, command: Command, limits: ProcessLimits, tell: Tell) -> None:
+    def __init__(self, command: Command, limits: ProcessLimits, report_progress: ReportProgress) -> None:
         self._command = command
         self._limits = limits
-        self._tell = tell
-        self.output = Output(limits.output)
-        self.progress = Progress()
+        self._report_progress = report_progress
+        self.output = OutputCapture(limits.output)
+        self.progress = ProgressReader()
         self._progressed = asyncio.Event()
         self._flooded = asyncio.Event()
         self._ending: Ending | None = None
@@ -118,27 +119,28 @@ class _Process:
 
     async def run(self) -> Ending:
         with contextlib.ExitStack() as unconnected, contextlib.ExitStack() as transports:
-            warden, pipes = await _start_warden(unconnected)
+            supervisor, pipes = await _start_supervisor(unconnected)
             try:
                 reader, writer = await asyncio.open_unix_connection(sock=pipes.control)
                 transports.callback(writer.close)
                 writer.write(self._plan())
                 output = await _reader(pipes.output, transports)
-                said = await _reader(pipes.said, transports)
+                stderr = await _reader(pipes.stderr, transports)
                 await self._feed(pipes.input, transports)
                 unconnected.pop_all()
-                return await self._see_to_it(reader, writer, output, said)
+                return await self._run_to_end(reader, writer, output, stderr)
             finally:
-                # Without our end of the socket the warden takes the node for ended, and ends what is left.
+                # When the control socket closes, the supervisor ends what is left, as after a crash of the
+                # node.
                 transports.close()
-                await _bury(warden)
+                await _wait_for_supervisor(supervisor)
 
-    async def _see_to_it(
+    async def _run_to_end(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         output: asyncio.StreamReader,
-        said: asyncio.StreamReader,
+        stderr: asyncio.StreamReader,
     ) -> Ending:
         tasks = BackgroundTasks()
         watching = tasks.spawn("watch a process", self._watch(reader), reports=False)
@@ -146,17 +148,17 @@ class _Process:
         reading = [
             tasks.spawn("read the output of a process", self._read(output, self.output.add), reports=False),
             tasks.spawn(
-                "read the progress of a process", self._read(said, self._add_progress), reports=False
+                "read the progress of a process", self._read(stderr, self._add_progress), reports=False
             ),
         ]
-        tasks.spawn("report the progress of a process", self._tell_progress(), reports=False)
+        tasks.spawn("report the progress of a process", self._report_pending_progress(), reports=False)
         try:
             why = await self._wait(watching, flooding)
             ending = self._ending or why
             await self._end(writer, watching)
-            # Nobody is left who could still write, so this has an end too.
-            await asyncio.wait(reading, timeout=SLACK)
-            return ending or self._ending or Ended.LOST
+            # No process is left that could write, so reading ends soon.
+            await asyncio.wait(reading, timeout=SUPERVISOR_SLACK)
+            return ending or self._ending or Termination.LOST
         except asyncio.CancelledError:
             await self._end(writer, watching)
             raise
@@ -184,8 +186,8 @@ class _Process:
         return json.dumps(plan).encode() + b"\n"
 
     async def _feed(self, pipe: FileIO, transports: contextlib.ExitStack) -> None:
-        """The transport writes as the process reads, and closes when all is written. A process that does not
-        read to the end has its reasons."""
+        """Write the input while the process reads it, then close the pipe. It is no error if the process does
+        not read all of it."""
         loop = asyncio.get_running_loop()
         transport, protocol = await loop.connect_write_pipe(_Input, pipe)
         transports.callback(lambda: None if protocol.is_lost else transport.abort())
@@ -193,7 +195,7 @@ class _Process:
         transport.close()
 
     async def _read(self, reader: asyncio.StreamReader, add: Callable[[bytes], None]) -> None:
-        while data := await reader.read(_AT_ONCE):
+        while data := await reader.read(_READ_SIZE):
             add(data)
             if self.output.total + self.progress.total > self._limits.flood:
                 self._flooded.set()
@@ -202,7 +204,7 @@ class _Process:
         self.progress.add(data)
         self._progressed.set()
 
-    async def _tell_progress(self) -> None:
+    async def _report_pending_progress(self) -> None:
         while True:
             deadline = self.progress.deadline()
             if deadline is None:
@@ -212,13 +214,12 @@ class _Process:
             await asyncio.sleep(max(0.0, deadline - monotonic()))
             message = self.progress.due(monotonic())
             if message is not None:
-                await self._tell(message)
+                await self._report_progress(message)
 
-    # -- the end --
+    # -- end of the process --
 
     async def _watch(self, reader: asyncio.StreamReader) -> None:
-        """What the warden says, until nothing is left of the process. The first that is said of its end
-        counts."""
+        """Read the supervisor's messages until no process is left. Its first message about the end counts."""
         with contextlib.suppress(ConnectionError):
             while line := await reader.readline():
                 match line.split():
@@ -232,35 +233,38 @@ class _Process:
                         return
         self._kill()
 
-    async def _wait(self, watching: "asyncio.Task[None]", flooded: "asyncio.Task[bool]") -> Ended | None:
-        """Why it has to be ended; None when it has ended by itself."""
+    async def _wait(
+        self, watching: "asyncio.Task[None]", flooded: "asyncio.Task[bool]"
+    ) -> Termination | None:
+        """Wait until the process ends or must be stopped. Returns the reason for stopping it, or None."""
         try:
             async with asyncio.timeout(self._limits.seconds):
                 await asyncio.wait({watching, flooded}, return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError:
-            return Ended.TIME_LIMIT
-        return None if watching.done() else Ended.FLOOD
+            return Termination.TIME_LIMIT
+        return None if watching.done() else Termination.FLOOD
 
     async def _end(self, writer: asyncio.StreamWriter, watching: "asyncio.Task[None]") -> None:
         if watching.done():
             return
         writer.write(b"end\n")
-        await asyncio.wait({watching}, timeout=self._limits.grace + SLACK)
+        await asyncio.wait({watching}, timeout=self._limits.grace + SUPERVISOR_SLACK)
         if not watching.done():
             self._kill()
 
     def _kill(self) -> None:
-        """What the warden should have done; a process that is in another session by now is out of reach."""
+        """Kill the process group if the supervisor did not. A process in another session cannot be
+        reached."""
         if self._pid is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, signal.SIGKILL)
 
 
-# -- the warden and the pipes --
+# -- the supervisor and the pipes --
 
 
 class _Input(asyncio.BaseProtocol):
-    """A transport that is closed goes on writing what it has; one that is lost must not be touched."""
+    """A closed transport still writes what it has buffered, but a lost one must not be used."""
 
     is_lost = False
 
@@ -270,34 +274,34 @@ class _Input(asyncio.BaseProtocol):
 
 @dataclass(frozen=True, slots=True)
 class _Pipes:
-    """Our ends of them."""
+    """The node's ends of the pipes."""
 
     input: FileIO
     output: FileIO
-    said: FileIO
+    stderr: FileIO
     control: socket.socket
 
 
-async def _start_warden(ours: contextlib.ExitStack) -> tuple[asyncio.subprocess.Process, _Pipes]:
-    with contextlib.ExitStack() as theirs:
-        their_input, input_ = _pipe(theirs, ours)
-        output, their_output = _pipe(ours, theirs)
-        said, their_said = _pipe(ours, theirs)
+async def _start_supervisor(node_ends: contextlib.ExitStack) -> tuple[asyncio.subprocess.Process, _Pipes]:
+    with contextlib.ExitStack() as command_ends:
+        command_input, input_ = _pipe(command_ends, node_ends)
+        output, command_output = _pipe(node_ends, command_ends)
+        stderr, command_stderr = _pipe(node_ends, command_ends)
         control, other = socket.socketpair()
-        ours.enter_context(control)
-        theirs.enter_context(other)
-        warden = await asyncio.create_subprocess_exec(
+        node_ends.enter_context(control)
+        command_ends.enter_context(other)
+        supervisor = await asyncio.create_subprocess_exec(
             sys.executable,
-            # Neither our directory nor anybody's environment has a say in what it imports.
-            *("-I", "-S", str(WARDEN), str(other.fileno())),
-            stdin=their_input,
-            stdout=their_output,
-            stderr=their_said,
+            # Neither the working directory nor the environment may influence what the supervisor imports.
+            *("-I", "-S", str(SUPERVISOR_PROGRAM), str(other.fileno())),
+            stdin=command_input,
+            stdout=command_output,
+            stderr=command_stderr,
             pass_fds=(other.fileno(),),
             start_new_session=True,
-            env={name: os.environ[name] for name in _FOR_PYTHON if name in os.environ},
+            env={name: os.environ[name] for name in _PYTHON_VARIABLES if name in os.environ},
         )
-    return warden, _Pipes(input_, output, said, control)
+    return supervisor, _Pipes(input_, output, stderr, control)
 
 
 def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[FileIO, FileIO]:
@@ -306,8 +310,8 @@ def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[F
 
 
 async def _reader(pipe: FileIO, transports: contextlib.ExitStack) -> asyncio.StreamReader:
-    """Beyond its limit it leaves what comes in the pipe, and the process waits."""
-    reader = asyncio.StreamReader(limit=_AT_ONCE)
+    """Read with a limit: beyond it data stays in the pipe, and the process has to wait."""
+    reader = asyncio.StreamReader(limit=_READ_SIZE)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), pipe
     )
@@ -315,14 +319,14 @@ async def _reader(pipe: FileIO, transports: contextlib.ExitStack) -> asyncio.Str
     return reader
 
 
-async def _bury(warden: asyncio.subprocess.Process) -> None:
-    """It ends when nothing is left. What not even a kill ends would keep us here for ever."""
+async def _wait_for_supervisor(supervisor: asyncio.subprocess.Process) -> None:
+    """Wait for the supervisor to end. The wait is bounded, because a process may survive even SIGKILL."""
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(SLACK):
-            await warden.wait()
+        async with asyncio.timeout(SUPERVISOR_SLACK):
+            await supervisor.wait()
 
 
-# -- what has become of it --
+# -- result --
 
 
 def _ending(status: int) -> Ending:
@@ -338,8 +342,8 @@ def _not_started(command: Command, stage: str, number: int) -> NotStarted:
     match stage:
         case "directory":
             return NotStarted(
-                "The directory that this agent works in cannot be entered.",
-                f"The directory {command.directory} cannot be entered: {why}.",
+                "This agent's working directory cannot be opened.",
+                f"The directory {command.directory} cannot be opened: {why}.",
             )
         case "command" if number == ENOENT:
             reason = "The command of this agent was not found."
@@ -354,21 +358,21 @@ def _not_started(command: Command, stage: str, number: int) -> NotStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """How an agent's tasks are run."""
+class CommandSettings:
+    """How to run the tasks of an agent."""
 
     words: tuple[Word, ...]
     environment: Mapping[str, str] = field(repr=False)
     directory: Path
     time_limit: float
-    """Seconds."""
+    """In seconds."""
     max_output: int
     grace: float = GRACE
 
 
 @dataclass(frozen=True, slots=True)
-class CarriedOut:
-    """`ending` is None when no process was started for it."""
+class TaskRun:
+    """The outcome of a task. `ending` is None if no process was started."""
 
     outcome: WorkOutcome
     ending: Ending | None = None
@@ -376,24 +380,30 @@ class CarriedOut:
     has_answered: bool = False
 
 
-async def carry_out(recipe: Recipe, task: TaskToDo, tell: Tell, *, now_ms: Callable[[], int]) -> CarriedOut:
-    """Cancelled, it leaves no process behind."""
-    words = fill(recipe.words, task)
+async def run_task(
+    settings: CommandSettings,
+    task: TaskAssignment,
+    report_progress: ReportProgress,
+    *,
+    now_ms: Callable[[], int],
+) -> TaskRun:
+    """Run the command for a task. When cancelled, it leaves no process behind."""
+    words = fill(settings.words, task)
     if isinstance(words, TaskError):
-        return CarriedOut(words)
+        return TaskRun(words)
     left = (task.deadline_ms - now_ms()) / 1000
     if left <= 0:
-        return CarriedOut(TaskError(ErrorCode.TIMEOUT, "There was no time left when the agent got it."))
-    seconds = min(left, recipe.time_limit)
-    of_task = task_environment(task)
+        return TaskRun(TaskError(ErrorCode.TIMEOUT, "The deadline had passed when the agent got the task."))
+    seconds = min(left, settings.time_limit)
+    variables = task_environment(task)
     command = Command(
         words=words,
-        environment={**recipe.environment, **of_task.variables},
-        directory=recipe.directory,
-        # Where it is an argument it is not said a second time.
-        input=b"" if PROMPT in placeholders(recipe.words) else task.prompt.encode("utf-8", "replace"),
-        files=of_task.files,
+        environment={**settings.environment, **variables.variables},
+        directory=settings.directory,
+        # A prompt that is passed as an argument is not passed as input too.
+        input=b"" if PROMPT in placeholders(settings.words) else task.prompt.encode("utf-8", "replace"),
+        files=variables.files,
     )
-    ran = await run(command, ProcessLimits(seconds, recipe.max_output, recipe.grace), tell)
-    outcome = answer(ran.ending, ran.output, ran.said, seconds)
-    return CarriedOut(outcome, ran.ending, ran.seconds, bool(ran.output.text.strip()))
+    ran = await run(command, ProcessLimits(seconds, settings.max_output, settings.grace), report_progress)
+    outcome = outcome_of(ran.ending, ran.output, ran.stderr, seconds)
+    return TaskRun(outcome, ran.ending, ran.seconds, bool(ran.output.text.strip()))

@@ -1,5 +1,5 @@
-"""What agents say at the desk of their tasks. While Postgres is away an answer waits: it has cost
-something."""
+"""Reports of running tasks to the task service. They are retried while Postgres is unavailable, because
+repeating the work would cost more."""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,33 +11,33 @@ from bridge.tasks.service import TaskService
 from bridge.tasks.task import Task
 from storage.connect import ConnectionLost
 
-RETRY: Final = 1.0
+RETRY_DELAY: Final = 1.0
 """Seconds."""
 
 
 def progress_content(message: str) -> Mapping[str, Any]:
-    """A line of text, as a report on the way."""
+    """A line of text as the content of a progress message."""
     return {"message": message}
 
 
-async def begin(desk: TaskService, task: Task) -> bool:
-    """Whether it may be run by this process. While nobody can say, it waits."""
+async def begin(tasks: TaskService, task: Task) -> bool:
+    """Start the task. False if this process must not run it."""
     while True:
         try:
-            return await desk.begin(task.key, by=task.request.to_address) is not None
+            return await tasks.begin(task.key, by=task.request.to_address) is not None
         except ConnectionLost:
-            await asyncio.sleep(RETRY)
+            await asyncio.sleep(RETRY_DELAY)
 
 
-async def report(desk: TaskService, task: Task, outcome: WorkOutcome) -> None:
-    """Returns when it is stored, or when nobody wants it any more."""
+async def report(tasks: TaskService, task: Task, outcome: WorkOutcome) -> None:
+    """Report the outcome. Returns when it is stored, or when the task has already ended."""
     while True:
         try:
             by = task.request.to_address
             if isinstance(outcome, TaskError):
-                await desk.fail(task.key, outcome, by=by)
+                await tasks.fail(task.key, outcome, by=by)
             else:
-                await desk.finish(task.key, outcome, by=by)
+                await tasks.finish(task.key, outcome, by=by)
             return
         except ConnectionLost:
-            await asyncio.sleep(RETRY)
+            await asyncio.sleep(RETRY_DELAY)

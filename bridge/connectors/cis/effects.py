@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bridge.agents import news as agent_news
+from bridge.agents import updates as agent_updates
 from bridge.agents.address import AgentAddress
 from bridge.connectors.cis import heartbeats, task_events
 from bridge.connectors.cis.examination import Taken, ToldGone
@@ -30,20 +30,25 @@ from bridge.tasks.request import TaskKey, TaskRequest
 
 NO_REASON = "unregistered"
 
-Said = agent_news.Registered | agent_news.Unregistered | agent_news.StatusSaid | agent_news.Heartbeat
+Said = (
+    agent_updates.Registration
+    | agent_updates.Unregistration
+    | agent_updates.StatusUpdate
+    | agent_updates.AgentHeartbeat
+)
 
 
-def news_of(event: AgentEvent, *, by_itself: bool) -> Said:
-    """`by_itself`: the agents of this peer send heartbeats of their own."""
+def news_of(event: AgentEvent, *, sends_heartbeats: bool) -> Said:
+    """`sends_heartbeats`: the agents of this peer send heartbeats of their own."""
     match event:
         case Registered():
-            return agent_news.Registered(
-                event.agent, NAME, event.runtime_type, event.capabilities, event.sent_at, by_itself
+            return agent_updates.Registration(
+                event.agent, NAME, event.runtime_type, event.capabilities, event.sent_at, sends_heartbeats
             )
         case Unregistered():
-            return agent_news.Unregistered(event.agent, event.reason or NO_REASON, event.sent_at)
+            return agent_updates.Unregistration(event.agent, event.reason or NO_REASON, event.sent_at)
         case StatusUpdate():
-            return agent_news.StatusSaid(event.agent, event.status, event.current_task, event.sent_at)
+            return agent_updates.StatusUpdate(event.agent, event.status, event.current_task, event.sent_at)
         case Heartbeat():
             return heartbeats.of_event(event)
     raise AssertionError(f"{event.TYPE} says nothing of an agent")
@@ -154,4 +159,4 @@ def effect_of(taken: Taken, peer: Peer, settings: CisSettings) -> Effect:
             return Heard(event)
         case _:
             # Published nodes send a heartbeat for each agent.
-            return News(news_of(event, by_itself=peer.profile is PeerProfile.CIS_1_1))
+            return News(news_of(event, sends_heartbeats=peer.profile is PeerProfile.CIS_1_1))

@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, Final
 
-from bridge.agents.address import wrong_agent_id
-from bridge.agents.agent import AgentStatus, read_status
-from bridge.agents.news import Heartbeat, NodeHeartbeat
+from bridge.agents.address import agent_id_problem
+from bridge.agents.agent import AgentStatus, parse_status
+from bridge.agents.updates import AgentHeartbeat, NodeHeartbeat
 from bridge.connectors.cis.protocol import content, events
 from bridge.connectors.cis.protocol import event_fields as timestamps
 from bridge.connectors.cis.protocol.refusals import Forbidden, InvalidPayload
@@ -43,7 +43,9 @@ def edu_content(heartbeat: NodeHeartbeat) -> dict[str, Any]:
     return listed if len(encode(listed)) <= MAX_EDU_BYTES else said
 
 
-def read_edu(said: Mapping[str, Any], origin: str) -> NodeHeartbeat | Heartbeat | InvalidPayload | Forbidden:
+def read_edu(
+    said: Mapping[str, Any], origin: str
+) -> NodeHeartbeat | AgentHeartbeat | InvalidPayload | Forbidden:
     """`origin` is the server that sent the EDU: nobody's agents but its own live by it. An agent that cannot
     be read is left out, and the others stay."""
     if "agent_id" in said or "payload" in said:
@@ -62,12 +64,12 @@ def read_edu(said: Mapping[str, Any], origin: str) -> NodeHeartbeat | Heartbeat 
     return NodeHeartbeat(origin, timestamps.milliseconds(time), statuses)
 
 
-def of_event(event: events.Heartbeat) -> Heartbeat:
+def of_event(event: events.Heartbeat) -> AgentHeartbeat:
     """Of a single agent: an event of a room, or of a published node."""
-    return Heartbeat(event.agent, event.status, event.sent_at)
+    return AgentHeartbeat(event.agent, event.status, event.sent_at)
 
 
-def _single(said: Mapping[str, Any], origin: str) -> Heartbeat | InvalidPayload | Forbidden:
+def _single(said: Mapping[str, Any], origin: str) -> AgentHeartbeat | InvalidPayload | Forbidden:
     event = content.read(TYPE, dict(said))
     if isinstance(event, InvalidPayload):
         return event
@@ -80,10 +82,10 @@ def _single(said: Mapping[str, Any], origin: str) -> Heartbeat | InvalidPayload 
 def _statuses(agents: Mapping[str, Any]) -> dict[str, AgentStatus]:
     statuses: dict[str, AgentStatus] = {}
     for name, agent_ids in agents.items():
-        status = read_status(name)
+        status = parse_status(name)
         if status is None or not isinstance(agent_ids, list):
             continue
         for agent_id in agent_ids:
-            if isinstance(agent_id, str) and wrong_agent_id(agent_id) is None:
+            if isinstance(agent_id, str) and agent_id_problem(agent_id) is None:
                 statuses.setdefault(agent_id, status)
     return statuses

@@ -30,7 +30,7 @@ UNKNOWN_RUNTIME = "unknown"
 
 
 class _Entry(NamedTuple):
-    is_here: bool
+    is_online: bool
     sent_at: int
     runtime: str = ""
     capabilities: Capabilities = ()
@@ -57,7 +57,7 @@ class Announcements:
     def agents(self) -> set[str]:
         """The ids of those who are said to be there."""
         return {
-            name for entries in self._entries.values() for name, entry in entries.items() if entry.is_here
+            name for entries in self._entries.values() for name, entry in entries.items() if entry.is_online
         }
 
     def missing(
@@ -66,18 +66,18 @@ class Announcements:
         """What is to be said of an agent that is to be known in these rooms, if it is here at all: first that
         it is gone, where that is so. Who reads several rooms takes the newest word of them all."""
         known = [(room, entries.get(agent.agent_id)) for room, entries in self._entries.items()]
-        wanted = set(rooms) if agent.is_here else set()
+        wanted = set(rooms) if agent.is_online else set()
         gone = [
             (room, _unregistered(agent, entry))
             for room, entry in known
-            if entry is not None and entry.is_here and room not in wanted
+            if entry is not None and entry.is_online and room not in wanted
         ]
         times = [entry.sent_at for _, entry in known if entry is not None]
         newest = max([*times, *(event.sent_at for _, event in gone)], default=None)
         come = [
             (room, registered(agent, after=newest))
             for room, entry in known
-            if room in wanted and (entry is None or not entry.is_here or _differ(entry, agent))
+            if room in wanted and (entry is None or not entry.is_online or _differ(entry, agent))
         ]
         return [*gone, *come]
 

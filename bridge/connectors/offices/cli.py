@@ -21,7 +21,7 @@ from bridge.connectors.offices.protocol.tools import Outcome
 from bridge.control.client import stream_node
 from bridge.tasks.errors import ErrorCode
 from bridge.tasks.view import CANCELLED
-from bridge.tasks.view import CODES as OF_TASKS
+from bridge.tasks.view import EXIT_CODES as OF_TASKS
 from bridge.text.terminal import harmless, harmless_lines
 from bridge.text.times import ago, moment, seconds_of
 from storage.errors import LocalError

@@ -114,7 +114,7 @@ class NoOffices(Connector):
         here = routes.table.agents_of(self._parts.config.server_name)
         gone = all_gone(here.values(), self._parts.now_ms())
         if gone:
-            await routes.take(gone)
+            await routes.update(gone)
 
     async def close(self) -> None:
         """There is nothing to close."""
@@ -194,8 +194,8 @@ class OfficesConnector(Connector):
 
     # -- its members as agents of this node --
 
-    def use_desk(self, desk: TaskService) -> None:
-        self.reaching.work_for(desk)
+    def use_task_service(self, tasks: TaskService) -> None:
+        self.reaching.use_task_service(tasks)
 
     async def stop(self) -> None:
         await self.reaching.stop_work()

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from bridge.agents.agent import Agent
-from bridge.agents.news import LONGEST_TEXT, Taken, Unregistered
 from bridge.agents.routing import Local, Remote, Unknown
-from bridge.agents.search import GONE, STATUSES, AgentSearch, shown_status
+from bridge.agents.search import GONE, STATUSES, AgentSearch, display_status
+from bridge.agents.updates import MAX_TEXT_LENGTH, Unregistration, Updated
 from bridge.control.agents.context import Parts
 from bridge.control.agents.lookup import find_agent
 from bridge.control.server.arguments import Arguments
 from bridge.tasks.store import task_of
-from bridge.tasks.view import line_of
+from bridge.tasks.view import task_summary
 from storage.agents.tasks import fetch_load, list_live_of_agents
 from storage.agents.tokens import list_tokens
 from storage.errors import LocalError
@@ -77,7 +77,7 @@ def _listed(parts: Parts, agent: Agent) -> dict[str, Any]:
         "is_local": agent.node_id == parts.node_id,
         "runtime": agent.runtime,
         "capabilities": list(agent.capabilities),
-        "status": shown_status(agent),
+        "status": display_status(agent),
         "current_task": agent.current_task,
         "last_heard": parts.routes.table.last_seen(agent),
         "registered_at": agent.registered_at,
@@ -104,7 +104,7 @@ async def agents_show(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, An
         "namespaces": sorted(parts.local.namespaces(agent)) if is_local else None,
         "last_word": agent.sent_at,
         "heard_by_itself": agent.last_seen is not None,
-        "was": agent.status.value if shown_status(agent) == GONE else None,
+        "was": agent.status.value if display_status(agent) == GONE else None,
         "node": None
         if node is None
         else {
@@ -117,12 +117,12 @@ async def agents_show(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, An
         "queue": None
         if settings is None
         else {
-            "at_once": settings.at_once,
-            "most_waiting": settings.waiting,
+            "at_once": settings.parallel,
+            "most_waiting": settings.queue_length,
             "active": load.active,
             "waiting": load.waiting,
         },
-        "tasks": [line_of(task_of(row)) for row in rows[:MAX_TASKS]],
+        "tasks": [task_summary(task_of(row)) for row in rows[:MAX_TASKS]],
         "more_tasks": len(rows) > MAX_TASKS,
         "tokens": sum(token.is_valid(parts.now_ms()) for token in tokens),
     }
@@ -135,17 +135,17 @@ async def agents_remove(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, 
     """Remove an agent. `tokens` in the answer are the ids of tokens with which it can attach again."""
     arguments = Arguments(given)
     agent = find_agent(parts, arguments.text("agent"))
-    reason = arguments.optional_text("reason", LONGEST_TEXT) or REASON
+    reason = arguments.optional_text("reason", MAX_TEXT_LENGTH) or REASON
     is_local = agent.node_id == parts.node_id
     if is_local and agent.agent_id in parts.configured:
         raise LocalError(
             f"The node runs the agent {agent.agent_id} because it is in the configuration.",
             "Remove it from the configuration and restart the node.",
         )
-    refusal = parts.removal_refusal(agent) if is_local and agent.is_here else None
+    refusal = parts.removal_refusal(agent) if is_local and agent.is_online else None
     if refusal is not None:
         raise refusal
-    if not agent.is_here:
+    if not agent.is_online:
         raise LocalError(
             f"{agent.address} is already offline: {agent.gone_reason}.", "There is nothing to do."
         )
@@ -157,8 +157,8 @@ async def agents_remove(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, 
 async def _unregister(parts: Parts, agent: Agent, reason: str) -> None:
     # Newer than the agent's last update even if this clock was set back or the agent's node is ahead.
     sent_at = max(parts.now_ms(), agent.sent_at + 1)
-    [verdict] = await parts.routes.take([Unregistered(agent.address, reason, sent_at)])
-    if not isinstance(verdict, Taken):
+    [verdict] = await parts.routes.update([Unregistration(agent.address, reason, sent_at)])
+    if not isinstance(verdict, Updated):
         why = getattr(verdict, "reason", "it is no longer known")
         raise LocalError(
             f"{agent.address} could not be removed: {why}.",

@@ -15,7 +15,7 @@ from typing import Any, Final
 from appservice.people.send_as_person import Speaking
 from bridge.agents.address import AgentAddress
 from bridge.agents.agent import Agent
-from bridge.agents.local.local import AgentsOfThisNode
+from bridge.agents.local.local import LocalAgents
 from bridge.agents.routing_table import RoutingTable
 from bridge.observability.live_feed import LiveFeed
 from bridge.people.permissions import Level, Rights
@@ -111,7 +111,7 @@ class Parts:
     database: Database
     routes: RoutingTable
     tasks: TaskService
-    local: AgentsOfThisNode
+    local: LocalAgents
     replies: OperatorReply
     feed: LiveFeed
     configured: Collection[str]

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from bridge.agents.address import AgentAddress, BareId, NotAnAddress, parse_target
+from bridge.agents.address import AgentAddress, BareAgentId, InvalidAddress, parse_target
 from bridge.agents.agent import Agent
 from bridge.control.agents.context import Parts
 from bridge.tasks.request import key_text, read_key
@@ -17,14 +17,14 @@ _TASKS: Final = "`palaver task list` shows the stored tasks."
 def find_agent(parts: Parts, text: str) -> Agent:
     """Find an agent by its address, or by its id if that is unique. The agent may be offline."""
     match parse_target(text):
-        case NotAnAddress(reason):
+        case InvalidAddress(reason):
             raise LocalError(f"That is not an address. {reason}", _LIST)
         case AgentAddress() as address:
             agent = parts.routes.agent(address)
             if agent is None:
                 raise LocalError(parts.routes.explain(address), _LIST)
             return agent
-        case BareId(agent_id):
+        case BareAgentId(agent_id):
             return _by_id(parts, agent_id)
 
 
@@ -36,7 +36,7 @@ def _by_id(parts: Parts, agent_id: str) -> Agent:
         return local
     addresses = (AgentAddress(agent_id, node.node_id) for node in table.nodes())
     found = [agent for address in addresses if (agent := table.agent(address)) is not None]
-    found = [agent for agent in found if agent.is_here] or found
+    found = [agent for agent in found if agent.is_online] or found
     if len(found) == 1:
         return found[0]
     if not found:

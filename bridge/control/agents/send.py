@@ -21,7 +21,7 @@ from bridge.control.stream import Items
 from bridge.tasks.errors import TaskError
 from bridge.tasks.request import Origin, TaskKey, TaskRequest, key_text
 from bridge.tasks.task import State, Task
-from bridge.tasks.view import answer_of, line_of, refusal_of
+from bridge.tasks.view import answer_json, refusal_json, task_summary
 from storage.agents.tasks import ProgressRow
 from storage.connect import ConnectionLost
 from storage.errors import LocalError
@@ -43,7 +43,7 @@ async def follow(parts: Parts, key: TaskKey) -> Items:
                 task, reports = current
                 if task.state is not state and not task.state.is_final:
                     state = task.state
-                    yield {"type": "state", **line_of(task)}
+                    yield {"type": "state", **task_summary(task)}
                 for row in reports:
                     if row.number > after + 1:
                         yield {"type": "left_out", "count": row.number - after - 1}
@@ -51,7 +51,7 @@ async def follow(parts: Parts, key: TaskKey) -> Items:
                     yield {"type": "progress", "task": key_text(key), **progress_of(row)}
                 if task.state.is_final:
                     assert task.answer is not None, "a task ends with its answer"
-                    yield {"type": "result", **line_of(task), **answer_of(task.state, task.answer)}
+                    yield {"type": "result", **task_summary(task), **answer_json(task.state, task.answer)}
                     return
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(POLL_INTERVAL):
@@ -94,14 +94,14 @@ async def task_wait(parts: Parts, given: Mapping[str, Any]) -> Items:
 
 async def _send(parts: Parts, request: TaskRequest | TaskError, *, is_awaited: bool) -> Items:
     if isinstance(request, TaskError):
-        yield {"type": "refused", **refusal_of(request)}
+        yield {"type": "refused", **refusal_json(request)}
         return
     submitted = await parts.tasks.submit(request)
     if submitted.task is None:
         assert submitted.refusal is not None, "without a task there is a refusal"
-        yield {"type": "refused", **refusal_of(submitted.refusal)}
+        yield {"type": "refused", **refusal_json(submitted.refusal)}
         return
-    yield {"type": "accepted", **line_of(submitted.task), "again": not submitted.is_new}
+    yield {"type": "accepted", **task_summary(submitted.task), "again": not submitted.is_new}
     if is_awaited or submitted.task.state.is_final:
         async with contextlib.aclosing(follow(parts, request.key)) as items:
             async for item in items:
@@ -109,7 +109,7 @@ async def _send(parts: Parts, request: TaskRequest | TaskError, *, is_awaited: b
 
 
 async def _wait(parts: Parts, task: Task) -> Items:
-    yield {"type": "accepted", **line_of(task), "again": True}
+    yield {"type": "accepted", **task_summary(task), "again": True}
     async with contextlib.aclosing(follow(parts, task.key)) as items:
         async for item in items:
             yield item

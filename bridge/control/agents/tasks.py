@@ -11,7 +11,7 @@ from bridge.control.server.arguments import Arguments
 from bridge.observability.live_event import said_in
 from bridge.tasks.request import TaskKey, key_text
 from bridge.tasks.task import LIVE, State
-from bridge.tasks.view import line_of, view_of
+from bridge.tasks.view import task_details, task_summary
 from storage.agents.tasks import ProgressRow, TaskSearch, TaskSummary, search_tasks
 from storage.errors import LocalError
 
@@ -69,7 +69,7 @@ def _listed(line: TaskSummary) -> dict[str, Any]:
 
 async def task_show(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
     task = await find_task(parts, Arguments(given).text("task"))
-    return view_of(task, [progress_of(row) for row in await parts.tasks.progress_of(task)])
+    return task_details(task, [progress_of(row) for row in await parts.tasks.progress_of(task)])
 
 
 def progress_of(row: ProgressRow) -> dict[str, Any]:
@@ -87,4 +87,4 @@ async def task_cancel(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, An
     ended = await parts.tasks.cancel(task.key, f"{PROTOCOL}@{parts.node_id}", reason)
     if ended is None:
         raise LocalError(f"The task {key_text(task.key)} is no longer stored.", "There is nothing to do.")
-    return {**line_of(ended), "cancelled": ended.state is State.CANCELLED}
+    return {**task_summary(ended), "cancelled": ended.state is State.CANCELLED}

@@ -27,7 +27,7 @@ class CommandDesk:
     def __init__(
         self,
         database: Database,
-        desk: TaskService,
+        task_service: TaskService,
         routes: RoutingTable,
         rooms: AgentsRooms,
         settings: PeopleSettings,
@@ -36,7 +36,7 @@ class CommandDesk:
         invite: Callable[[str], None],
     ) -> None:
         self._database = database
-        self._desk = desk
+        self._tasks = task_service
         self._routes = routes
         self._rooms = rooms
         self._settings = settings
@@ -97,7 +97,7 @@ class CommandDesk:
         found = (
             agent
             for agent in table.agents()
-            if agent.is_here and (not wanted or wanted in texts.agent_words(agent))
+            if agent.is_online and (not wanted or wanted in texts.agent_words(agent))
         )
         page = texts.page_of(found, number, lambda agent: f"{agent.node_id}\0{agent.agent_id}")
         return texts.agents_text(page, word, self._now_ms(), table.last_seen)
@@ -133,7 +133,7 @@ class CommandDesk:
 
     async def _task(self, arguments: tuple[str, ...], user: str) -> Text:
         name = arguments[0] if arguments else None
-        found = await self._tasks_of(user) if name is None else await self._desk.find(name, MOST_TASKS)
+        found = await self._tasks_of(user) if name is None else await self._tasks.find(name, MOST_TASKS)
         return texts.tasks_text(found, self._now_ms(), self._settings.node_id, name=name)
 
     async def _tasks_of(self, user: str) -> list[Task]:
@@ -145,7 +145,7 @@ class CommandDesk:
         return [task_of(row) for row in rows]
 
     async def _cancel(self, name: str, reason: str | None, user: str) -> Text:
-        found = await self._desk.find(name, MOST_TASKS)
+        found = await self._tasks.find(name, MOST_TASKS)
         live = [task for task in found if not task.state.is_final]
         if not live:
             over = texts.tasks_text(found, self._now_ms(), self._settings.node_id, name=name)
@@ -157,7 +157,7 @@ class CommandDesk:
         refusal = self._not_his(task, user)
         if refusal is not None:
             return Text.of(refusal)
-        ended = await self._desk.cancel(task.key, user, reason)
+        ended = await self._tasks.cancel(task.key, user, reason)
         return texts.tasks_text([ended or task], self._now_ms(), self._settings.node_id, name=name)
 
     def _not_his(self, task: Task, user: str) -> str | None:

@@ -42,7 +42,7 @@ MOST_INVITED: Final = 100
 
 
 class People(Connector):
-    """A connector to people. The desk is given its `watcher` and its `reply`, and is given to `use_desk`."""
+    """A connector to people: a watcher and a reply of the task service, passed to `use_task_service`."""
 
     name = NAME
     """The protocol in which people ask."""
@@ -106,23 +106,23 @@ class People(Connector):
             is_foreign,
             settings.rights,
         )
-        self._desk: TaskService | None = None
+        self._task_service: TaskService | None = None
         self._inboxes: list[EventInbox] = []
         self._end_listening: Callable[[], None] = lambda: None
         self._background = BackgroundTasks(limit=MOST_INVITED)
 
-    def use_desk(self, desk: TaskService) -> None:
+    def use_task_service(self, task_service: TaskService) -> None:
         """Where tasks are taken in."""
-        self._desk = desk
+        self._task_service = task_service
 
     async def start(self) -> None:
         """The rooms are there when this returns, and people are heard. The desk has been started."""
-        assert self._desk is not None, "somebody has to take the tasks"
+        assert self._task_service is not None, "somebody has to take the tasks"
         await self.rooms.start(list(self._routes.table.agents_of(self._settings.node_id).values()))
         self._end_listening = self._routes.subscribe(self.rooms.agents_changed)
         self._is_ready.set()
         doorkeeper = Doorkeeper(self._side, self._door, self._voice, self._memory, self._report)
-        listener = self._listener(self._desk)
+        listener = self._listener(self._task_service)
         for name, part in ((NAME, listener), (DOORS, doorkeeper)):
             inbox = EventInbox(
                 self._side,
@@ -156,7 +156,7 @@ class People(Connector):
     def _main_namespace(self, address: AgentAddress) -> Sequence[str]:
         return self._settings.namespaces[:1]
 
-    def _listener(self, desk: TaskService) -> Listener:
+    def _listener(self, task_service: TaskService) -> Listener:
         identities = self._identities
         ears = Ears(
             self._settings.node_user,
@@ -168,7 +168,7 @@ class People(Connector):
         )
         commands = CommandDesk(
             self._database,
-            desk,
+            task_service,
             self._routes,
             self.rooms,
             self._settings,
@@ -179,7 +179,7 @@ class People(Connector):
         asking = Asking(
             self._side,
             self._database,
-            desk,
+            task_service,
             self._settings.node_id,
             tasks=self._tasks,
             telling=telling,
@@ -192,7 +192,9 @@ class People(Connector):
             voice=self._voice,
             telling=telling,
             asking=asking,
-            withdrawing=Withdrawing(self._side, desk, tasks=self._tasks, telling=telling, asking=asking),
+            withdrawing=Withdrawing(
+                self._side, task_service, tasks=self._tasks, telling=telling, asking=asking
+            ),
             commands=commands,
             is_for_others=self._is_for_others,
             now_ms=self._now_ms,

@@ -32,7 +32,7 @@ class Asking:
         self,
         side: MatrixBackend,
         database: Database,
-        desk: TaskService,
+        task_service: TaskService,
         node_id: str,
         *,
         tasks: ShownTasks,
@@ -41,7 +41,7 @@ class Asking:
     ) -> None:
         self._side = side
         self._database = database
-        self._desk = desk
+        self._task_service = task_service
         self._node_id = node_id
         self._tasks = tasks
         self._telling = telling
@@ -83,7 +83,7 @@ class Asking:
             context=context,
         )
         async with self._database.transaction() as connection:
-            submitted = await self._desk.accept(connection, made)
+            submitted = await self._task_service.accept(connection, made)
             if submitted.task is not None:
                 shown = Shown(
                     task=submitted.task.id,
@@ -97,7 +97,7 @@ class Asking:
                     made_at=self._now_ms(),
                 )
                 await self._tasks.insert(connection, shown)
-        self._desk.go_on(submitted)
+        self._task_service.committed(submitted)
         return submitted.refusal
 
     async def _context(self, room_id: str, asked: Asked, request: str) -> str:
@@ -119,10 +119,16 @@ class Asking:
 
 class Withdrawing:
     def __init__(
-        self, side: MatrixBackend, desk: TaskService, *, tasks: ShownTasks, telling: Telling, asking: Asking
+        self,
+        side: MatrixBackend,
+        task_service: TaskService,
+        *,
+        tasks: ShownTasks,
+        telling: Telling,
+        asking: Asking,
     ) -> None:
         self._side = side
-        self._desk = desk
+        self._task_service = task_service
         self._tasks = tasks
         self._telling = telling
         self._asking = asking
@@ -132,7 +138,7 @@ class Withdrawing:
         nothing = True
         administers = self._telling.not_allowed(event, Level.ADMINISTER)
         for shown in meant:
-            task = await self._desk.task(shown.key)
+            task = await self._task_service.task(shown.key)
             if task is None or task.state.is_final:
                 # Read again after a kill, a word finds what it has taken back itself.
                 nothing = nothing and not await self._tasks.is_cancelled_by(shown.task, event.event_id)
@@ -141,7 +147,7 @@ class Withdrawing:
             in_name = in_name_of(task.request, shown.key.node_id)
             if event.sender in (shown.asked_by, in_name) or administers is None:
                 await self._tasks.set_cancelled(shown.task, event.event_id)
-                await self._desk.cancel(shown.key, event.sender)
+                await self._task_service.cancel(shown.key, event.sender)
             else:
                 refusal = administers
         if refusal is not None:
@@ -183,14 +189,14 @@ class Withdrawing:
         """Whether it is taken back, because it was not begun. Written down first: read again after a kill,
         the event finds what it has taken back itself."""
         if shown.withdrawn_by is None:
-            task = await self._desk.task(shown.key)
+            task = await self._task_service.task(shown.key)
             if task is None or task.state not in NOT_BEGUN:
                 return False
         if not await self._tasks.withdraw(shown.task, event.event_id):
             return False
-        await self._desk.cancel(shown.key, event.sender, reason)
+        await self._task_service.cancel(shown.key, event.sender, reason)
         return True
 
     async def _is_running(self, shown: Shown) -> bool:
-        task = await self._desk.task(shown.key)
+        task = await self._task_service.task(shown.key)
         return task is not None and not task.state.is_final and shown.withdrawn_by is None

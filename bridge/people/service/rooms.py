@@ -121,7 +121,7 @@ class AgentsRooms:
         for change in changes:
             before, after = change.before, change.after
             if after is not None and (
-                before is None or not before.is_here or before.runtime != after.runtime
+                before is None or not before.is_online or before.runtime != after.runtime
             ):
                 self._expect(after)
 
@@ -158,7 +158,7 @@ class AgentsRooms:
 
     def _expect(self, agent: Agent) -> None:
         at_home = agent.node_id == self._settings.node_id
-        if agent.is_here and at_home and len(self._to_come) < MOST_WAITING:
+        if agent.is_online and at_home and len(self._to_come) < MOST_WAITING:
             self._to_come[agent.address] = None
             self._wanted.set()
 

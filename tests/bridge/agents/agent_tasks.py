@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from bridge.agents.work import TaskToDo
+from bridge.agents.work import TaskAssignment
 
 
-def task(**said: Any) -> TaskToDo:
-    return TaskToDo(
+def task(**said: Any) -> TaskAssignment:
+    return TaskAssignment(
         **{
             "work_id": "1",
             "attempt": 1,

@@ -9,10 +9,10 @@ from typing import Any
 
 from bridge.agents.address import AgentAddress
 from bridge.agents.agent import Agent, AgentStatus
-from bridge.agents.attached.attached import AttachedAgents, AttachedLimits, for_anybody
+from bridge.agents.attached.attached import AttachedAgents, AttachedLimits, no_reservation
 from bridge.agents.attached.work import AttachedWork
 from bridge.agents.local.configured import ConfiguredAgents
-from bridge.agents.local.local import AgentsOfThisNode
+from bridge.agents.local.local import LocalAgents
 from bridge.agents.routing_table import RoutingTable
 from bridge.agents.statuses import AgentStatuses
 from bridge.clock import monotonic
@@ -24,7 +24,7 @@ from bridge.tasks.service import TaskService
 from bridge.tasks.task import Task
 from storage.database import Database
 from tests.support.agents import Clock, address, routing_table
-from tests.support.desk import Notebook, Onlooker, Requester, request
+from tests.support.tasks import Notebook, Onlooker, Requester, request
 
 # Below the time that a test is given, so that it says where it hangs.
 TIMEOUT = 45.0
@@ -33,8 +33,8 @@ TIMEOUT = 45.0
 @dataclass
 class Kitchen:
     routes: RoutingTable
-    desk: TaskService
-    local: AgentsOfThisNode
+    tasks: TaskService
+    local: LocalAgents
     requester: Requester
     notebook: Notebook
 
@@ -51,7 +51,7 @@ class Kitchen:
         return self.local.work
 
     async def ask(self, request_id: str, to: str = "worker@here", **changed: Any) -> None:
-        submitted = await self.desk.submit(request(request_id, to, **changed))
+        submitted = await self.tasks.submit(request(request_id, to, **changed))
         assert submitted.is_new
 
     async def answered(self) -> Task:
@@ -59,7 +59,7 @@ class Kitchen:
             return await self.requester.answered.get()
 
     async def task(self, request_id: str) -> Task:
-        task = await self.desk.task(TaskKey("living", request_id))
+        task = await self.tasks.task(TaskKey("living", request_id))
         assert task is not None
         return task
 
@@ -96,7 +96,7 @@ async def kitchen(
     grace: float = 60.0,
     limits: AttachedLimits | None = None,
     monotonic: Callable[[], float] = monotonic,
-    kept_for: Callable[[AgentAddress], str | None] = for_anybody,
+    reserved_for: Callable[[AgentAddress], str | None] = no_reservation,
     killed: bool = False,
     **changed: Any,
 ) -> AsyncIterator[Kitchen]:
@@ -110,23 +110,23 @@ async def kitchen(
             return local.settings(agent) or AgentSettings()
 
         statuses = AgentStatuses(routes, settings_of=settings_of, now_ms=clock)
-        local = AgentsOfThisNode(
+        local = LocalAgents(
             agents, routes, statuses, directory=directory, now_ms=clock, monotonic=monotonic, limits=limits,
-            environment={"PATH": "/usr/local/bin:/usr/bin:/bin"}, grace=grace, kept_for=kept_for,
+            environment={"PATH": "/usr/local/bin:/usr/bin:/bin"}, grace=grace, reserved_for=reserved_for,
         )  # fmt: skip
-        desk = TaskService(
+        tasks = TaskService(
             database, Ports(local.deliveries, {"cis": requester}, routes, notebook, Onlooker()),
-            now_ms=clock, settings_of=settings_of, statuses=statuses, **{"sweep": 3600.0, **changed},
+            now_ms=clock, settings_of=settings_of, statuses=statuses, **{"sweep_interval": 3600.0, **changed},
         )  # fmt: skip
         await local.start()
-        local.work_for(desk)
+        local.use_task_service(tasks)
         try:
-            await desk.start()
-            yield Kitchen(routes, desk, local, requester, notebook)
+            await tasks.start()
+            yield Kitchen(routes, tasks, local, requester, notebook)
         finally:
             await local.stop()
             # From here on nobody works on what waits for agents that go.
-            await desk.close()
+            await tasks.close()
             if killed:
                 await local.attached.close()
             else:

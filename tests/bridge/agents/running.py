@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bridge.agents.local.process import Command, ProcessLimits, Ran, run
+from bridge.agents.local.process import Command, ProcessLimits, ProcessResult, run
 
 # Far above what anything here takes: it only ends what hangs.
 TIMEOUT = 60.0
@@ -39,11 +39,11 @@ class Runner:
         seconds: float = TIMEOUT,
         output: int = 1 << 20,
         grace: float = TIMEOUT,
-    ) -> Ran:
+    ) -> ProcessResult:
         command = Command(words, {"PATH": PATH, **(environment or {})}, directory, stdin, files or {})
         return await run(command, ProcessLimits(seconds, output, grace), self.tell)
 
-    async def sh(self, script: str, **wanted: object) -> Ran:
+    async def sh(self, script: str, **wanted: object) -> ProcessResult:
         return await self.run("/bin/sh", "-c", script, **wanted)  # type: ignore[arg-type] # passed on
 
 

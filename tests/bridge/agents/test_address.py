@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.agents.address import AgentAddress, BareId, NotAnAddress, parse_target
+from bridge.agents.address import AgentAddress, BareAgentId, InvalidAddress, parse_target
 
 PARTS = st.text(st.characters(exclude_characters="@\0", exclude_categories=["Cs"]), min_size=1, max_size=60)
 
@@ -48,22 +48,22 @@ def test_addresses(text: str, parts: tuple[str, str]) -> None:
 def test_what_is_none_says_why(text: str, reason: str) -> None:
     """Exactly one `@`, both parts non-empty, and nothing that cannot be sent or kept."""
     refused = AgentAddress.parse(text)
-    assert isinstance(refused, NotAnAddress)
+    assert isinstance(refused, InvalidAddress)
     assert reason in refused.reason
 
 
 def test_parts_are_checked_like_the_whole() -> None:
     """An `@` within an agent's id would make it the agent of another node."""
     assert AgentAddress.of("worker-1", "kitchen.local") == AgentAddress("worker-1", "kitchen.local")
-    assert isinstance(AgentAddress.of("worker-1@living.local", "kitchen.local"), NotAnAddress)
+    assert isinstance(AgentAddress.of("worker-1@living.local", "kitchen.local"), InvalidAddress)
 
 
 def test_a_target_may_be_a_bare_id() -> None:
     """The routing table knows its node, if there is only one."""
-    assert parse_target("worker-1") == BareId("worker-1")
+    assert parse_target("worker-1") == BareAgentId("worker-1")
     assert parse_target("worker-1@kitchen.local") == AgentAddress("worker-1", "kitchen.local")
-    assert parse_target("worker-1@") == NotAnAddress("A node's id is not empty.")
-    assert parse_target("") == NotAnAddress("An agent's id is not empty.")
+    assert parse_target("worker-1@") == InvalidAddress("A node's id is not empty.")
+    assert parse_target("") == InvalidAddress("An agent's id is not empty.")
 
 
 @given(PARTS, PARTS)

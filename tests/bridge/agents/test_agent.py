@@ -15,7 +15,7 @@ def test_it_is_here_lost_or_gone() -> None:
     """Whoever was not heard from is lost; whoever said goodbye is not."""
     lost = WORKER._replace(gone_at=5, gone_reason=TIMEOUT)
     gone = WORKER._replace(gone_at=5, gone_reason="shutdown")
-    assert [(one.is_here, one.is_lost) for one in (WORKER, lost, gone)] == [
+    assert [(one.is_online, one.is_lost) for one in (WORKER, lost, gone)] == [
         (True, False),
         (False, True),
         (False, False),
@@ -26,6 +26,6 @@ def test_it_is_here_lost_or_gone() -> None:
 def test_a_node_is_cut_off_by_us_alone() -> None:
     """One that is silent by itself, or of which nothing was said yet, is not."""
     node = AgentNode("kitchen.local", None, trusted=False, first_seen_at=1)
-    assert not node.is_cut_off
-    assert node._replace(silent_since=5).is_cut_off
-    assert not node._replace(silent_since=5, trusted=True).is_cut_off
+    assert not node.is_blocked
+    assert node._replace(silent_since=5).is_blocked
+    assert not node._replace(silent_since=5, trusted=True).is_blocked

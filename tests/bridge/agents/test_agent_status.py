@@ -4,7 +4,14 @@ from itertools import product
 
 import pytest
 
-from bridge.agents.agent import TRANSITIONS, WIRE_STATUSES, AgentStatus, StatusInput, next_status, read_status
+from bridge.agents.agent import (
+    TRANSITIONS,
+    WIRE_STATUSES,
+    AgentStatus,
+    StatusInput,
+    next_status,
+    parse_status,
+)
 
 # Appendix A, arrow by arrow. "running counts as available, like idle"; "any —shutdown→ shutdown".
 ARROWS = {
@@ -42,13 +49,13 @@ def test_shutdown_is_the_end() -> None:
 @pytest.mark.parametrize("status", sorted(WIRE_STATUSES))
 def test_what_is_said_of_an_agent_is_read(status: AgentStatus) -> None:
     """The five values of the specification."""
-    assert read_status(status.value) is status
+    assert parse_status(status.value) is status
 
 
 @pytest.mark.parametrize("said", ["initial", "IDLE", "", "offline", None, 3, ["idle"], {"idle": 1}])
 def test_anything_else_is_no_status(said: object) -> None:
     """Whatever its type: it comes from strangers. `initial` is ours alone."""
-    assert read_status(said) is None
+    assert parse_status(said) is None
 
 
 def test_who_is_available() -> None:

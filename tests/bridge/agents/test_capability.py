@@ -4,17 +4,23 @@ from typing import Any
 
 import pytest
 
-from bridge.agents.agent import LONGEST, MOST, NoCapabilities, missing, read_capabilities
+from bridge.agents.agent import (
+    MAX_CAPABILITIES,
+    MAX_CAPABILITY_LENGTH,
+    InvalidCapabilities,
+    missing_capabilities,
+    parse_capabilities,
+)
 
 
 def test_each_is_kept_once_in_its_order() -> None:
     """Upper and lower case are the same name; the first spelling stays."""
-    assert read_capabilities(["coding", "Review", "review", "coding", "runtime:kimi"]) == (
+    assert parse_capabilities(["coding", "Review", "review", "coding", "runtime:kimi"]) == (
         "coding",
         "Review",
         "runtime:kimi",
     )
-    assert read_capabilities([]) == ()
+    assert parse_capabilities([]) == ()
 
 
 @pytest.mark.parametrize(
@@ -25,8 +31,8 @@ def test_each_is_kept_once_in_its_order() -> None:
         ({"coding": True}, "list"),
         (["coding", 3], "string"),
         ([""], "characters"),
-        (["x" * (LONGEST + 1)], "characters"),
-        ([f"c{number}" for number in range(MOST + 1)], "at most"),
+        (["x" * (MAX_CAPABILITY_LENGTH + 1)], "characters"),
+        ([f"c{number}" for number in range(MAX_CAPABILITIES + 1)], "at most"),
         (["a\0b"], "printable"),
         (["a\nb"], "printable"),
         (["\ud800"], "printable"),
@@ -36,15 +42,15 @@ def test_each_is_kept_once_in_its_order() -> None:
 )
 def test_what_strangers_say_is_looked_at(said: Any, reason: str) -> None:
     """Number, length and characters are bounded: it is stored, and people read it."""
-    refused = read_capabilities(said)
-    assert isinstance(refused, NoCapabilities)
+    refused = parse_capabilities(said)
+    assert isinstance(refused, InvalidCapabilities)
     assert reason in refused.reason
 
 
 def test_as_many_and_as_long_as_allowed() -> None:
     """The bounds themselves are within."""
-    said = [f"{number:0{LONGEST}}" for number in range(MOST)]
-    assert read_capabilities(said) == tuple(said)
+    said = [f"{number:0{MAX_CAPABILITY_LENGTH}}" for number in range(MAX_CAPABILITIES)]
+    assert parse_capabilities(said) == tuple(said)
 
 
 @pytest.mark.parametrize(
@@ -62,9 +68,9 @@ def test_as_many_and_as_long_as_allowed() -> None:
 )
 def test_what_is_wanted_and_not_there(wanted: list[str], left: tuple[str, ...]) -> None:
     """Whole names, whatever their case; stars and question marks in what is wanted."""
-    assert missing(("Coding", "review", "runtime:kimi"), wanted) == left
+    assert missing_capabilities(("Coding", "review", "runtime:kimi"), wanted) == left
 
 
 def test_who_can_nothing_has_nothing() -> None:
     """Not even for a star."""
-    assert missing((), ["*"]) == ("*",)
+    assert missing_capabilities((), ["*"]) == ("*",)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from bridge.agents.address import AgentAddress, BareId
+from bridge.agents.address import AgentAddress, BareAgentId
 from bridge.agents.agent import TIMEOUT, UNTRUSTED, Agent, AgentNode, AgentStatus
 from bridge.agents.routing import (
-    MOST_CANDIDATES,
-    MOST_SHARED,
+    MAX_CANDIDATES,
+    MAX_INTERNED,
     AgentRoutingTable,
     Local,
     Remote,
@@ -74,7 +74,7 @@ def test_an_address_is_not_a_bare_id() -> None:
 def test_a_bare_id_is_this_nodes_first() -> None:
     """ "this node first, then the only node that has it"."""
     assert table(agent("w@a"), agent(f"w@{HERE}")).route("w", HERE) == Local(address(f"w@{HERE}"))
-    assert table(agent("w@a")).route(BareId("w"), HERE) == Remote(address("w@a"), None)
+    assert table(agent("w@a")).route(BareAgentId("w"), HERE) == Remote(address("w@a"), None)
 
 
 def test_a_bare_id_that_several_nodes_have_leads_nowhere() -> None:
@@ -99,7 +99,7 @@ def test_the_number_of_candidates_is_bounded() -> None:
     """A name that every node has does not fill an answer."""
     routing = table(*(agent(f"w@n{number}") for number in range(100)))
     for target in ("w", "w@elsewhere"):
-        assert len(unknown(routing.route(target, HERE)).candidates) == MOST_CANDIDATES
+        assert len(unknown(routing.route(target, HERE)).candidates) == MAX_CANDIDATES
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,9 @@ def test_agents_of_a_node_are_counted_while_they_are_there() -> None:
     routing.put(agent("w@a", gone_at=1, gone_reason="x"))
     assert routing.count("a") == 1
     assert len(routing.agents_of("a")) == 2
-    routing.forget(address("w@a"))
-    routing.forget(address("v@a"))
-    routing.forget(address("v@b"))
+    routing.remove(address("w@a"))
+    routing.remove(address("v@a"))
+    routing.remove(address("v@b"))
     assert (routing.count("a"), dict(routing.agents_of("a")), routing.count("c")) == (0, {}, 0)
 
 
@@ -154,17 +154,17 @@ def test_an_agent_is_seen_with_its_node_or_by_itself() -> None:
     routing = table(with_node, alone)
     assert routing.last_seen(with_node) is None
     routing.put_node(AgentNode("a", None, True, 1, silent_since=5))
-    routing.heard("a", 50, 40)
+    routing.record_heartbeat("a", 50, 40)
     assert (routing.last_seen(with_node), routing.last_seen(alone)) == (50, 3)
     assert routing.node("a") == AgentNode("a", None, True, 1, 50, 40)
-    routing.heard("a", 49, 39)
+    routing.record_heartbeat("a", 49, 39)
     assert routing.last_seen(with_node) == 50
 
 
 def test_a_record_that_was_read_earlier_takes_no_heartbeat_back() -> None:
     """What is in the database may be a moment behind what this process heard."""
     routing = table()
-    routing.heard("a", 50, 40)
+    routing.record_heartbeat("a", 50, 40)
     routing.put_node(AgentNode("a", "http://a", True, 7, 30, 20))
     assert routing.node("a") == AgentNode("a", "http://a", True, 7, 50, 40)
     routing.put_node(AgentNode("a", "http://a", True, 7, 60, 55))
@@ -179,19 +179,19 @@ def test_who_is_able_is_found_by_what_is_wanted() -> None:
         agent("c@x"),
         agent("d@x", capabilities=("coding", "test"), gone_at=1, gone_reason="x"),
     )
-    assert [one.agent_id for one in routing.able(["Coding", "test"])] == ["b", "a"]
-    assert [one.agent_id for one in routing.able(["runtime:*"])] == ["b"]
+    assert [one.agent_id for one in routing.find_capable(["Coding", "test"])] == ["b", "a"]
+    assert [one.agent_id for one in routing.find_capable(["runtime:*"])] == ["b"]
 
 
 def test_equal_values_are_kept_once() -> None:
     """Most agents have the same few capabilities; a peer that gives each its own does not grow the memory."""
     routing = AgentRoutingTable()
     names = ["coding", "test"]
-    first = routing.shared(tuple(names))
-    assert routing.shared(tuple(names)) is first
-    for number in range(2 * MOST_SHARED):
-        routing.shared((str(number),))
-    assert len(routing._shared) <= MOST_SHARED
+    first = routing.intern(tuple(names))
+    assert routing.intern(tuple(names)) is first
+    for number in range(2 * MAX_INTERNED):
+        routing.intern((str(number),))
+    assert len(routing._interned) <= MAX_INTERNED
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,16 @@ import pytest
 
 import storage.agents.agents
 from bridge.agents.agent import AgentStatus
-from bridge.agents.news import Heard, Heartbeat, NodeHeartbeat, StatusSaid, Taken, Unregistered
 from bridge.agents.routing import Local, Remote, Unknown
 from bridge.agents.routing_table import Change, RoutingTable
+from bridge.agents.updates import (
+    AgentHeartbeat,
+    HeartbeatRecorded,
+    NodeHeartbeat,
+    StatusUpdate,
+    Unregistration,
+    Updated,
+)
 from bridge.tasks.errors import ErrorCode
 from storage.agents.agents import Changes
 from storage.database import Connection, Database
@@ -35,7 +42,7 @@ async def test_what_is_taken_in_is_known_at_once(database: Database) -> None:
     """On return, not some time later: the next task may be for it."""
     async with routing_table(database) as routes:
         await routes.set_node("kitchen", "http://kitchen:7676", trusted=True)
-        await routes.take([registered("w@kitchen"), registered("me@here")])
+        await routes.update([registered("w@kitchen"), registered("me@here")])
         assert routes.route("w") == Remote(address("w@kitchen"), "http://kitchen:7676")
         assert routes.route("me@here") == Local(address("me@here"))
         assert "http://kitchen:7676" in routes.explain("w")
@@ -48,7 +55,7 @@ async def test_a_node_that_is_not_trusted_is_reached_no_more(database: Database)
     """On return its agents are gone. Trusted again it is what it says of itself from then on."""
     async with routing_table(database) as routes:
         await routes.set_node("kitchen", None, trusted=True)
-        await routes.take([registered("w@kitchen"), NodeHeartbeat("kitchen", NOW)])
+        await routes.update([registered("w@kitchen"), NodeHeartbeat("kitchen", NOW)])
         await routes.set_node("kitchen", None, trusted=False)
         route = routes.route("w@kitchen")
         assert isinstance(route, Unknown)
@@ -57,14 +64,14 @@ async def test_a_node_that_is_not_trusted_is_reached_no_more(database: Database)
             "This node does not exchange agents with kitchen.",
         )
         await routes.set_node("kitchen", None, trusted=True)
-        await routes.take([NodeHeartbeat("kitchen", NOW + 1, {"w": BUSY})])
+        await routes.update([NodeHeartbeat("kitchen", NOW + 1, {"w": BUSY})])
         assert routes.route("w@kitchen") == Remote(address("w@kitchen"), None)
 
 
 async def test_it_is_known_after_a_restart(database: Database) -> None:
     """State lives in Postgres, not in a process."""
     async with routing_table(database) as routes:
-        await routes.take([registered("w@kitchen"), NodeHeartbeat("kitchen", NOW + 5)])
+        await routes.update([registered("w@kitchen"), NodeHeartbeat("kitchen", NOW + 5)])
     async with routing_table(database) as again:
         agent = again.agent(address("w@kitchen"))
         assert agent is not None
@@ -78,10 +85,10 @@ async def test_what_another_process_takes_in_is_followed(database: Database) -> 
         routing_table(database) as other,
     ):
         ear = Ear(other)
-        await one.take([registered("w@kitchen")])
+        await one.update([registered("w@kitchen")])
         new = await ear.heard.get()
         assert (new.before, new.after) == (None, one.agent(address("w@kitchen")))
-        await one.take([Unregistered(address("w@kitchen"), "shutdown", NOW + 1)])
+        await one.update([Unregistration(address("w@kitchen"), "shutdown", NOW + 1)])
         gone = await ear.heard.get()
         assert gone.before == new.after
         assert gone.after is not None
@@ -93,10 +100,10 @@ async def test_nothing_is_missed_while_there_was_no_connection(database: Databas
     """What was notified meanwhile is lost, so it is read again when there is one."""
     async with routing_table(database) as routes, routing_table(database) as other:
         ear = Ear(routes)
-        await other.take([registered("v@kitchen")])
+        await other.update([registered("v@kitchen")])
         await ear.heard.get()
         await end_sessions(database)
-        await other.take([registered("w@kitchen")])
+        await other.update([registered("w@kitchen")])
         change = await ear.heard.get()
     assert change.after is not None
     assert change.after.agent_id == "w"
@@ -135,7 +142,7 @@ async def test_it_goes_on_following_after_an_unforeseen_error(
         await end_sessions(database)
         await failed.wait()
         async with routing_table(database) as other:
-            await other.take([registered("w@kitchen")])
+            await other.update([registered("w@kitchen")])
             change = await ear.heard.get()
     assert change.after is not None
 
@@ -156,11 +163,11 @@ async def test_a_heartbeat_is_known_and_tells_nobody(database: Database) -> None
     """One row for each node and interval, and no work for anybody."""
     clock = Clock()
     async with routing_table(database, now_ms=clock) as routes:
-        await routes.take([registered("w@kitchen")])
+        await routes.update([registered("w@kitchen")])
         ear = Ear(routes)
         clock.advance(30_000)
-        verdicts = await routes.take([NodeHeartbeat("kitchen", NOW + 1, {"w": AgentStatus.IDLE})])
-        assert verdicts == [Heard()]
+        verdicts = await routes.update([NodeHeartbeat("kitchen", NOW + 1, {"w": AgentStatus.IDLE})])
+        assert verdicts == [HeartbeatRecorded()]
         agent = routes.agent(address("w@kitchen"))
         assert agent is not None
         assert routes.table.last_seen(agent) == NOW + 30_000
@@ -171,12 +178,12 @@ async def test_words_that_may_wait_are_written_behind(database: Database) -> Non
     """The newest of each agent; a heartbeat does not take away what the agent is busy with."""
     w = address("w@here")
     async with routing_table(database) as routes, routing_table(database) as other:
-        await routes.take([registered("w@here")])
+        await routes.update([registered("w@here")])
         ear = Ear(other)
-        routes.say(StatusSaid(w, AgentStatus.IDLE, None, NOW + 1))
-        routes.say(StatusSaid(w, BUSY, "t", NOW + 2))
-        routes.say(Heartbeat(w, BUSY, NOW + 3))
-        routes.say(StatusSaid(w, AgentStatus.ERROR, None, NOW + 1))
+        routes.update_later(StatusUpdate(w, AgentStatus.IDLE, None, NOW + 1))
+        routes.update_later(StatusUpdate(w, BUSY, "t", NOW + 2))
+        routes.update_later(AgentHeartbeat(w, BUSY, NOW + 3))
+        routes.update_later(StatusUpdate(w, AgentStatus.ERROR, None, NOW + 1))
         agent = None
         while agent is None or agent.status is not BUSY:
             agent = (await ear.heard.get()).after
@@ -186,8 +193,8 @@ async def test_words_that_may_wait_are_written_behind(database: Database) -> Non
 async def test_words_that_wait_are_written_at_the_end(database: Database) -> None:
     """A stop in good order loses nothing."""
     async with routing_table(database) as routes:
-        await routes.take([registered("w@here")])
-        routes.say(StatusSaid(address("w@here"), BUSY, "t", NOW + 2))
+        await routes.update([registered("w@here")])
+        routes.update_later(StatusUpdate(address("w@here"), BUSY, "t", NOW + 2))
     async with routing_table(database) as again:
         agent = again.agent(address("w@here"))
         assert agent is not None
@@ -206,7 +213,7 @@ async def test_one_listener_that_fails_keeps_nobody_from_hearing(database: Datab
         ear, deaf = Ear(routes), Ear(routes)
         deaf.end()
         deaf.end()
-        await routes.take([registered("w@here")])
+        await routes.update([registered("w@here")])
         assert ear.heard.qsize() == 1
         assert deaf.heard.empty()
         assert len(reports) == 1
@@ -216,11 +223,13 @@ async def test_those_who_are_gone_are_forgotten_here_too(database: Database) -> 
     """Not before their time."""
     clock = Clock()
     async with routing_table(database, now_ms=clock) as routes:
-        await routes.take([registered("w@a"), registered("v@a"), Unregistered(address("w@a"), "x", NOW + 1)])
-        routes.forget_gone(NOW)
+        await routes.update(
+            [registered("w@a"), registered("v@a"), Unregistration(address("w@a"), "x", NOW + 1)]
+        )
+        routes.prune_offline(NOW)
         assert len(routes.table.agents_of("a")) == 2
         ear = Ear(routes)
-        routes.forget_gone(NOW + 1)
+        routes.prune_offline(NOW + 1)
         assert set(routes.table.agents_of("a")) == {"v"}
         change = ear.heard.get_nowait()
         assert change.after is None
@@ -230,7 +239,7 @@ async def test_many_at_once_read_once(database: Database) -> None:
     """A crowd of commits does not become a crowd of readers; each sees its own."""
     async with routing_table(database) as routes:
         names = [f"w{number}@a" for number in range(40)]
-        found = await asyncio.gather(*(routes.take([registered(name)]) for name in names))
-        assert all(isinstance(verdict, Taken) for [verdict] in found)
+        found = await asyncio.gather(*(routes.update([registered(name)]) for name in names))
+        assert all(isinstance(verdict, Updated) for [verdict] in found)
         assert all(routes.agent(address(name)) is not None for name in names)
-        assert routes._read <= routes._asked
+        assert routes._refreshes_done <= routes._refreshes_requested

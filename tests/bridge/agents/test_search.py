@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bridge.agents.agent import TIMEOUT, Agent, AgentStatus
-from bridge.agents.search import STATUSES, AgentSearch, shown_status
+from bridge.agents.search import STATUSES, AgentSearch, display_status
 from tests.support.agents import NOW
 
 AGENT = Agent(
@@ -37,7 +37,7 @@ def test_each_condition_counts(wanted: dict[str, Any], fits: bool) -> None:
 
 def test_who_is_gone_is_shown_on_demand() -> None:
     """Whatever they did last: one that was lost in the middle of its work is not busy."""
-    assert shown_status(LOST) == "gone"
+    assert display_status(LOST) == "gone"
     assert not AgentSearch().matches(LOST)
     assert not AgentSearch(status="busy", with_gone=True).matches(LOST)
     assert AgentSearch(with_gone=True).matches(LOST)

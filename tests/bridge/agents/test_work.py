@@ -1,8 +1,8 @@
 """A task as an agent gets it."""
 
-from bridge.agents.work import TaskToDo, to_do
+from bridge.agents.work import TaskAssignment, assignment_of
 from bridge.tasks.task import Task
-from tests.support.desk import request
+from tests.support.tasks import request
 
 
 def test_all_that_an_agent_needs_is_in_it() -> None:
@@ -10,7 +10,7 @@ def test_all_that_an_agent_needs_is_in_it() -> None:
     asked = request(
         context="In the kitchen", system_prompt="Be kind", model="m", metadata={"a": 1}, prompt="Do it"
     )
-    assert to_do(Task(asked, 1, 1000, id=17), 3) == TaskToDo(
+    assert assignment_of(Task(asked, 1, 1000, id=17), 3) == TaskAssignment(
         work_id="17",
         attempt=3,
         task_id="task-req-1",

@@ -8,7 +8,7 @@ import pytest
 import yaml  # type: ignore[import-untyped] # it publishes no types
 
 from bridge.agents.attached.openapi import document
-from bridge.agents.attached.tokens import AgentTokens, commands, read_token
+from bridge.agents.attached.tokens import AgentTokens, commands, parse_token
 from bridge.clock import now_ms
 from bridge.control.socket import ControlSocket
 from storage.database import Database
@@ -37,7 +37,7 @@ async def operator(palaver: Palaver, tmp_path: Path, database: Database) -> Asyn
 async def test_a_token_is_shown_once(operator: Operator) -> None:
     """Alone on its line for use by programs. Later only its id is shown."""
     result = await operator("agents", "token", "create", "worker-1", "--note", "laptop", "--days", "7")
-    token = read_token(result.out.strip())
+    token = parse_token(result.out.strip())
     assert token is not None
     listed = await operator("agents", "token", "list")
     for words in ("worker-1", token.token_id, "good", "laptop", "never"):
@@ -55,7 +55,7 @@ async def test_a_token_can_be_written_to_a_file(operator: Operator, tmp_path: Pa
     """It is not printed then, and the output has the command that uses it."""
     result = await operator("agents", "token", "create", "worker 1", "--file", "token")
     text = (tmp_path / "token").read_text().strip()
-    assert read_token(text) is not None
+    assert parse_token(text) is not None
     assert text not in result.out
     assert "palaver agent run --id 'worker 1' --token-file token -- COMMAND…" in result.out
     (tmp_path / "my.toml").touch()
@@ -98,7 +98,7 @@ async def test_agents_are_listed_and_shown(agents: AgentsNode) -> None:
     """Control characters of remote text are not printed, and a limited list shows the total."""
     assert "No agents found." in (await agents.palaver("agents", "list")).out
     await agents.node.hands.come("cook", runtime="kimi", capabilities=("cooking",))
-    await agents.node.table.take(
+    await agents.node.table.update(
         [registered("coder\x1b[31m@a.test", now_ms(), runtime="claude", capabilities=("coding",))]
     )
     result = await agents.palaver("agents", "list")
@@ -120,7 +120,7 @@ async def test_agents_are_listed_and_shown(agents: AgentsNode) -> None:
 async def test_an_agent_is_removed(agents: AgentsNode) -> None:
     """The output names its remaining tokens. An agent in the configuration cannot be removed."""
     await agents.node.hands.come("cook", "fixed")
-    await agents.node.table.take([registered("coder@a.test", now_ms())])
+    await agents.node.table.update([registered("coder@a.test", now_ms())])
     result = await agents.palaver("agents", "remove", "cook", "--reason", "too slow")
     assert result.out == "cook@here.test is removed: too slow.\n"
     assert "too slow" in (await agents.palaver("agents", "list", "--all")).out

@@ -10,7 +10,7 @@ import pytest
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode, TaskError
 from bridge.tasks.task import State
-from bridge.tasks.view import CANCELLED, CODES
+from bridge.tasks.view import CANCELLED, EXIT_CODES
 from tests.bridge.cli.conftest import AgentsNode, Result
 
 
@@ -48,9 +48,9 @@ async def test_the_exit_code_is_the_agents_exit_code(agents: AgentsNode) -> None
 async def test_each_error_code_has_an_exit_code(agents: AgentsNode, code: ErrorCode) -> None:
     """Standard error has the reason and advice; standard output is empty."""
     sending = asyncio.create_task(agents.palaver("task", "send", "cook", "Cook."))
-    await agents.node.core.desk.fail((await agents.node.given()).key, TaskError(code, "It is so."))
+    await agents.node.core.tasks.fail((await agents.node.given()).key, TaskError(code, "It is so."))
     result = await sending
-    assert (result.code, result.out) == (CODES[code], "")
+    assert (result.code, result.out) == (EXIT_CODES[code], "")
     assert f"{code}: It is so. {code.advice}" in result.err
 
 
@@ -62,7 +62,7 @@ async def test_refused_requests_have_the_same_exit_codes(agents: AgentsNode) -> 
         ("a@b@c", ErrorCode.INVALID_PAYLOAD),
     ):
         result = await agents.palaver("task", "send", to, "Cook.")
-        assert (result.code, result.out) == (CODES[code], "")
+        assert (result.code, result.out) == (EXIT_CODES[code], "")
         assert code in result.err
 
 
@@ -77,7 +77,7 @@ async def test_a_request_in_a_persons_name_is_refused_by_a_homeserver(agents: Ag
 async def test_without_waiting_a_finished_task_is_reported(agents: AgentsNode) -> None:
     """A task without a route fails at once. For a task that is done the key is printed."""
     result = await agents.palaver("task", "send", "nobody@here.test", "Cook.", "--id", "one", "--no-wait")
-    assert (result.code, result.out) == (CODES[ErrorCode.AGENT_NOT_FOUND], "one@here.test\n")
+    assert (result.code, result.out) == (EXIT_CODES[ErrorCode.AGENT_NOT_FOUND], "one@here.test\n")
     assert "AGENT_NOT_FOUND" in result.err
     await _sent(agents, "Cook.", "--id", "two", answer=Answer(True, "Done.", 0))
     result = await agents.palaver("task", "send", "cook", "Cook.", "--id", "two", "--no-wait")

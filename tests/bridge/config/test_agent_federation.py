@@ -134,6 +134,6 @@ def test_limits_are_converted() -> None:
             {"limits": {"requests_per_second": 2, "requests_per_second_of_peer": 0.01, "tasks_of_peer": 3}}
         )
     )
-    assert (limits.of_agent.per_second, limits.of_agent.burst) == (2, 20)
-    assert (limits.of_node.per_second, limits.of_node.burst) == (0.01, 1)
-    assert limits.live_of_node == 3
+    assert (limits.agent_rate.per_second, limits.agent_rate.burst) == (2, 20)
+    assert (limits.node_rate.per_second, limits.node_rate.burst) == (0.01, 1)
+    assert limits.max_live_per_node == 3

@@ -31,7 +31,7 @@ async def home(database: Database) -> AsyncIterator[Home]:
 @pytest.fixture
 async def routes(home: Home) -> AsyncIterator[RoutingTable]:
     async with routing_table(home.database, HERE) as routes:
-        await routes.take([registered(f"{name}@{HERE}") for name in ("worker-1", "worker-2")])
+        await routes.update([registered(f"{name}@{HERE}") for name in ("worker-1", "worker-2")])
         yield routes
 
 
@@ -52,7 +52,7 @@ async def test_a_face_is_seen_from_another_node(postgres_server: Server, migrate
         here, there = await made.start(HERE, THERE)
         alice = await there.user("alice")
         async with routing_table(here.database, HERE) as routes:
-            await routes.take(
+            await routes.update(
                 [
                     registered(f"worker-1@{HERE}"),
                     registered(f"worker-2@{HERE}"),
@@ -116,7 +116,7 @@ async def test_a_face_follows_what_is_known(home: Home, routes: RoutingTable) ->
     assert not ghosts.is_as_it_was(WORKER)
     names.clear()
     assert ghosts.is_as_it_was(WORKER)
-    await routes.take([registered(f"worker-1@{HERE}", NOW + 1, runtime="kimi")])
+    await routes.update([registered(f"worker-1@{HERE}", NOW + 1, runtime="kimi")])
     assert not ghosts.is_as_it_was(WORKER)
     names["worker-1"] = "The\nworker"
     await ghosts.appear(WORKER)
@@ -134,7 +134,7 @@ async def test_a_face_follows_what_is_known(home: Home, routes: RoutingTable) ->
 async def test_an_agent_of_a_node_that_is_no_homeserver(home: Home) -> None:
     """Its puppet has its name and the face of its runtime."""
     async with routing_table(home.database, HERE) as routes:
-        await routes.take([registered("Old Worker@old_node", runtime="aider")])
+        await routes.update([registered("Old Worker@old_node", runtime="aider")])
         user = puppet_id(AgentAddress("Old Worker", "old_node"), HERE)
         assert isinstance(user, str)
         await ghosts_of(home, routes).appear(user)

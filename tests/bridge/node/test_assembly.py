@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from bridge.agents.address import AgentAddress
-from bridge.agents.attached.messages import BY_NAME
+from bridge.agents.attached.messages import OPERATIONS_BY_NAME
 from bridge.agents.attached.session import Program
 from bridge.clock import now_ms
 from bridge.config.config import Config
@@ -43,13 +43,13 @@ async def test_a_configured_agent_works(tmp_path: Path, empty_address: DatabaseA
     node = Node(_config(tmp_path, empty_address, agents=agents))
     await node.start()
     try:
-        desk, here = node.core.core.desk, "localhost:7676"
+        tasks, here = node.core.core.tasks, "localhost:7676"
         key = TaskKey(here, "one")
         me, echo = AgentAddress("me", here), AgentAddress("echo", here)
-        submitted = await desk.submit(TaskRequest(key, "one", me, echo, "hello", origin=Origin("nobody")))
+        submitted = await tasks.submit(TaskRequest(key, "one", me, echo, "hello", origin=Origin("nobody")))
         assert submitted.refusal is None
         async with asyncio.timeout(TIMEOUT):
-            while (task := await desk.task(key)) is None or task.answer is None:
+            while (task := await tasks.task(key)) is None or task.answer is None:
                 await asyncio.sleep(0.02)
         assert (task.answer.success, task.answer.output) == (True, "hello")
     finally:
@@ -89,7 +89,7 @@ async def test_what_the_port_and_the_command_line_are_given(
             async with session.get(f"http://{host}:{port}/_cis/v1/health") as response:
                 assert (await response.json())["server_name"] == "localhost:7676"
             async with session.put(
-                f"http://{host}:{port}{BY_NAME['register'].path.format(agent_id='a')}"
+                f"http://{host}:{port}{OPERATIONS_BY_NAME['register'].path.format(agent_id='a')}"
             ) as response:
                 assert response.status == 401
         assert "agents-token-create" in node.core.commands()
@@ -110,7 +110,7 @@ async def test_attached_agents_are_heard_as_often_as_nodes(
     await node.start()
     try:
         limits = node.core._agents.attached.limits
-        assert (limits.heartbeat, limits.silence) == (2.0, 8.0)
+        assert (limits.heartbeat, limits.timeout) == (2.0, 8.0)
     finally:
         await node.stop()
 
@@ -160,6 +160,6 @@ async def test_members_of_offices_are_agents(tmp_path: Path, empty_address: Data
     await node.start()
     try:
         agents = node.core.core.table.table.agents_of(here).values()
-        assert {one.agent_id: one.is_here for one in agents} == {"a/boss": False, "a/hands": False}
+        assert {one.agent_id: one.is_online for one in agents} == {"a/boss": False, "a/hands": False}
     finally:
         await node.stop()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bridge.agents.agent import Agent, AgentStatus
-from bridge.agents.local.local import AgentsOfThisNode
+from bridge.agents.local.local import LocalAgents
 from bridge.agents.routing_table import RoutingTable
 from bridge.connectors.interface import Connector
 from bridge.node.core import AgentCore, AgentCoreParts
@@ -19,7 +19,7 @@ from bridge.tasks.service import TaskService
 from bridge.tasks.task import State, Task
 from storage.database import Database
 from tests.support.agents import Clock, address, registered
-from tests.support.desk import Courier, Notebook, Onlooker, Requester, request
+from tests.support.tasks import Courier, Notebook, Onlooker, Requester, request
 
 
 class Log:
@@ -36,7 +36,7 @@ class Log:
 
 
 class Local:
-    """Satisfies `AgentsOfThisNode`."""
+    """Satisfies `LocalAgents`."""
 
     def __init__(self, log: Log) -> None:
         self.courier = Courier()
@@ -50,7 +50,7 @@ class Local:
     def namespaces(self, agent: Agent) -> Collection[str]:
         return ("default",)
 
-    def work_for(self, desk: TaskService) -> None:
+    def use_task_service(self, tasks: TaskService) -> None:
         self.log.entries.append("local works")
 
 
@@ -84,10 +84,10 @@ class Able(Noting):
         self.delivery, self.reply, self.watcher = Courier(), Requester(), Onlooker()
         self.lost: asyncio.Queue[Sequence[Agent]] = asyncio.Queue()
         self.prepared_tasks: list[Task] = []
-        self.desk: TaskService | None = None
+        self.tasks: TaskService | None = None
 
-    def use_desk(self, desk: TaskService) -> None:
-        self.desk = desk
+    def use_task_service(self, tasks: TaskService) -> None:
+        self.tasks = tasks
 
     def routes(self) -> list[str]:
         return ["a route"]
@@ -113,7 +113,7 @@ class Busy(Noting):
     def settings(self, agent: Agent) -> AgentSettings | None:
         return AgentSettings(1, 7) if agent.connector == self.name else None
 
-    def use_desk(self, desk: TaskService) -> None:
+    def use_task_service(self, tasks: TaskService) -> None:
         self.log.entries.append("busy works")
 
 
@@ -136,7 +136,7 @@ class House:
         self.local = Local(self.log)
         self.bare, self.able, self.busy = Bare(self.log), Able(self.log), Busy(self.log)
 
-        def connectors(table: RoutingTable, agents: AgentsOfThisNode) -> Sequence[Connector]:
+        def connectors(table: RoutingTable, agents: LocalAgents) -> Sequence[Connector]:
             assert agents is self.local
             some: list[Connector] = [self.bare, self.able] if able else [self.bare]
             return [*some, self.busy] if busy else some
@@ -179,18 +179,18 @@ async def test_a_task_of_one_connector_goes_to_an_agent_of_another(database: Dat
     """The core knows of no protocol. Tasks for agents of this node are prepared first; people see them."""
     house = House(database)
     await house.core.start()
-    await house.core.table.take(
+    await house.core.table.update(
         [registered("worker@here", connector="local"), registered("far@there", connector="able")]
     )
-    assert house.able.desk is house.core.desk
+    assert house.able.tasks is house.core.tasks
     for to, courier in (("worker@here", house.local.courier), ("far@there", house.able.delivery)):
-        await house.able.desk.submit(request(to, to, key=TaskKey("there", to)))
+        await house.able.tasks.submit(request(to, to, key=TaskKey("there", to)))
         task = await courier.delivered.get()
         assert str(task.request.to_address) == to
     assert [str(task.request.to_address) for task in house.able.prepared_tasks] == ["worker@here"]
     by, key = address("worker@here"), TaskKey("there", "worker@here")
-    await house.core.desk.begin(key, by=by)
-    await house.core.desk.finish(key, Answer(True, "ok", 0), by=by)
+    await house.core.tasks.begin(key, by=by)
+    await house.core.tasks.finish(key, Answer(True, "ok", 0), by=by)
     while (await house.able.watcher.seen.get()).state is not State.DONE:
         pass
     await house.core.close()
@@ -201,12 +201,12 @@ async def test_a_connector_may_have_agents_of_this_node(database: Database) -> N
     them is prepared first."""
     house = House(database, busy=True)
     await house.core.start()
-    await house.core.table.take([registered("worker@here", connector="busy")])
-    desk = house.core.desk
+    await house.core.table.update([registered("worker@here", connector="busy")])
+    tasks = house.core.tasks
     for number in range(2):
-        await desk.submit(request(f"{number}", "worker@here", key=TaskKey("there", f"{number}")))
+        await tasks.submit(request(f"{number}", "worker@here", key=TaskKey("there", f"{number}")))
     assert (await house.busy.delivery.delivered.get()).key == TaskKey("there", "0")
-    task = await desk.task(TaskKey("there", "1"))
+    task = await tasks.task(TaskKey("there", "1"))
     assert task is not None
     assert task.state is State.QUEUED
     assert [one.key.request_id for one in house.able.prepared_tasks] == ["0"]
@@ -221,8 +221,8 @@ async def test_settings_and_duties_of_local_agents(database: Database) -> None:
     """Who says nothing takes one task at a time; and everybody hears what they do."""
     house = House(database)
     await house.core.start()
-    table, desk = house.core.table, house.core.desk
-    await table.take(
+    table, tasks = house.core.table, house.core.tasks
+    await table.update(
         [registered("worker@here", connector="local"), registered("patient@here", connector="local")]
     )
     changed = asyncio.Event()
@@ -231,11 +231,11 @@ async def test_settings_and_duties_of_local_agents(database: Database) -> None:
     for name in ("worker@here", "patient@here"):
         for number in range(2):
             key = TaskKey("there", f"{name} {number}")
-            submitted = await desk.submit(request(key.request_id, name, key=key))
+            submitted = await tasks.submit(request(key.request_id, name, key=key))
             assert submitted.task is not None
             states[name] = submitted.task.state
     assert states == {"worker@here": State.FAILED, "patient@here": State.QUEUED}
-    await desk.begin(TaskKey("there", "worker@here 0"))
+    await tasks.begin(TaskKey("there", "worker@here 0"))
     while True:
         agent = table.agent(address("worker@here"))
         if agent is not None and agent.status is AgentStatus.BUSY:
@@ -249,11 +249,11 @@ async def test_who_is_lost_is_announced_by_those_who_can(database: Database) -> 
     """Each connector that has others to tell."""
     house = House(database)
     await house.core.start()
-    await house.core.watch.look()
-    await house.core.table.take([registered("w@there", by_itself=True, sent_at=house.clock())])
+    await house.core.watch.check()
+    await house.core.table.update([registered("w@there", sends_heartbeats=True, sent_at=house.clock())])
     for _ in range(12):
         house.clock.advance(15_000)
-        await house.core.watch.look()
+        await house.core.watch.check()
     [lost] = await house.able.lost.get()
     assert lost.address == address("w@there")
     await house.core.close()

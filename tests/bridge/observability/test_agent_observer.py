@@ -12,13 +12,13 @@ from bridge.observability.live_feed import LiveFeed
 from bridge.observability.metrics import AgentMetrics
 from bridge.tasks.answer import failure
 from bridge.tasks.errors import ErrorCode, TaskError
-from bridge.tasks.messages import Dropped
+from bridge.tasks.messages import DroppedMessage
 from bridge.tasks.task import State, Task
 from federation.peers.audit_trail import AuditTrail
 from storage.database import Database
 from storage.federation.audit import AuditSearch
 from tests.support.agents import NOW, Clock
-from tests.support.desk import request
+from tests.support.tasks import request
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ async def test_tasks_by_how_they_ended(trail: AuditTrail) -> None:
         finished_at=3_000,
         answer=failure(TaskError(ErrorCode.AGENT_BUSY, "It is busy.")),
     )
-    dropped = Dropped("answer", "it came too late")
+    dropped = DroppedMessage("answer", "it came too late")
     with feed.listening(LiveFilter()) as listener:
         observer.changed(task)
         observer.changed(failed)
@@ -63,9 +63,9 @@ async def test_a_word_that_is_not_taken_is_a_row(trail: AuditTrail) -> None:
         AgentMetrics(CollectorRegistry()), LiveFeed(now_ms=Clock()), trail, now_ms=Clock()
     )
     task = Task(request(to="worker@there"), NOW, NOW + 1, elsewhere=True)
-    observer.dropped(task, Dropped("result", "the task is done already"))
-    observer.dropped(replace(task, elsewhere=False), Dropped("result", "the task is done already"))
-    observer.dropped(None, Dropped("result", "no such task is known"))
+    observer.dropped(task, DroppedMessage("result", "the task is done already"))
+    observer.dropped(replace(task, elsewhere=False), DroppedMessage("result", "the task is done already"))
+    observer.dropped(None, DroppedMessage("result", "no such task is known"))
     observer.changed(task)
     await trail.close()
     [row] = await trail.search(AuditSearch(), 10)

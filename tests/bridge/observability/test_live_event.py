@@ -21,10 +21,10 @@ from bridge.observability.live_event import (
 )
 from bridge.tasks.answer import failure
 from bridge.tasks.errors import ErrorCode, TaskError
-from bridge.tasks.messages import Dropped
+from bridge.tasks.messages import DroppedMessage
 from bridge.tasks.task import State, Task
 from tests.support.agents import NOW
-from tests.support.desk import request
+from tests.support.tasks import request
 
 AGENT = Agent("worker", "kitchen", "cis", "claude", ("coding",), AgentStatus.IDLE, None, NOW, NOW, NOW)
 TASK = Task(request(), NOW, NOW + 1)
@@ -75,8 +75,8 @@ def test_a_task_is_found_by_each_of_its_names() -> None:
 def test_reports_and_drops() -> None:
     """What is meant for reading, and why something was not taken; also of a task that nobody knows."""
     assert of_progress(TASK, {"message": "halfway"}, NOW).said["text"] == "halfway"
-    assert of_drop(TASK, Dropped("result", "it is over"), NOW).said["why"] == "it is over"
-    unknown = of_drop(None, Dropped("result", "no such task is known"), NOW)
+    assert of_drop(TASK, DroppedMessage("result", "it is over"), NOW).said["why"] == "it is over"
+    unknown = of_drop(None, DroppedMessage("result", "no such task is known"), NOW)
     assert (unknown.said["task"], unknown.agents) == (None, frozenset())
 
 
@@ -120,7 +120,7 @@ def test_it_is_never_long() -> None:
     events: list[LiveEvent | None] = [
         of_act(Act(long, long, Verdict.INVALID, long, long, long, long), NOW),
         of_progress(TASK, {"message": long}, NOW),
-        of_drop(TASK, Dropped(long, long), NOW),
+        of_drop(TASK, DroppedMessage(long, long), NOW),
         of_agent(None, AGENT._replace(current_task=long, gone_reason=None), NOW),
     ]
     for event in events:

@@ -12,10 +12,10 @@ from bridge.observability.live_event import of_agent, of_drop, of_progress, of_t
 from bridge.observability.live_event_text import live_line, live_style
 from bridge.tasks.answer import Answer, failure
 from bridge.tasks.errors import ErrorCode, TaskError
-from bridge.tasks.messages import Dropped
+from bridge.tasks.messages import DroppedMessage
 from bridge.tasks.task import State, Task
 from tests.support.agents import NOW
-from tests.support.desk import request
+from tests.support.tasks import request
 
 AT = "01:46:40"
 AGENT = Agent(
@@ -62,11 +62,11 @@ def _said(event: Any) -> dict[str, Any]:
             f"{AT}  progress  req-1@living  worker@here: 50 % halfway",
         ),
         (
-            _said(of_drop(TASK, Dropped("result", "it is over"), NOW)),
+            _said(of_drop(TASK, DroppedMessage("result", "it is over"), NOW)),
             f"{AT}  dropped   result of req-1@living is not taken: it is over",
         ),
         (
-            _said(of_drop(None, Dropped("result", "none"), NOW)),
+            _said(of_drop(None, DroppedMessage("result", "none"), NOW)),
             f"{AT}  dropped   result of a task that is not known is not taken: none",
         ),
         (

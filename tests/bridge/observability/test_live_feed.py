@@ -10,11 +10,11 @@ from bridge.connectors.cis.live import of_act
 from bridge.observability import live_feed
 from bridge.observability.live_event import LiveFilter
 from bridge.observability.live_feed import LiveFeed, LiveListener
-from bridge.tasks.messages import Dropped
+from bridge.tasks.messages import DroppedMessage
 from bridge.tasks.task import Task
 from storage.database import Database
 from tests.support.agents import NOW, Clock, registered, routing_table
-from tests.support.desk import request
+from tests.support.tasks import request
 
 TASK = Task(request(), NOW, NOW + 1)
 ALL = LiveFilter()
@@ -34,7 +34,7 @@ async def test_each_kind_is_told() -> None:
     with feed.listening(ALL) as one, feed.listening(ALL) as other:
         feed.changed(TASK)
         feed.heard(TASK, {"message": "halfway"})
-        feed.dropped(TASK, Dropped("result", "it is over"))
+        feed.dropped(TASK, DroppedMessage("result", "it is over"))
         feed.show(partial(of_act, Act("living", "io.cis.agent.message", Verdict.TAKEN)))
         feed.agents_changed([Change(None, _agent(1)), Change(_agent(1), _agent(1))])
         for listener in (one, other):
@@ -85,7 +85,7 @@ async def test_it_hears_of_agents_from_the_routing_table(database: Database) -> 
     async with routing_table(database) as routes, routing_table(database) as others:
         end = routes.subscribe(feed.agents_changed)
         with feed.listening(ALL) as listener:
-            await others.take([registered("worker@here")])
+            await others.update([registered("worker@here")])
             said = await listener.next()
         end()
     assert (said["what"], said["agent"]) == ("came", "worker@here")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bridge.agents.address import AgentAddress, BareId
+from bridge.agents.address import AgentAddress, BareAgentId
 from bridge.agents.routing import Local, Remote, Route, Unknown
 from bridge.people.addressing import addressed, names, without_names
 from bridge.people.message import Message
@@ -19,13 +19,13 @@ USERS = {
 NOT_THERE = Unknown(ErrorCode.AGENT_NOT_FOUND, "No.", (WORKER,))
 
 
-def route(target: AgentAddress | BareId) -> Route:
+def route(target: AgentAddress | BareAgentId) -> Route:
     if target in {WORKER, HELPER}:
         assert isinstance(target, AgentAddress)
         return Local(target)
     if target == KITCHEN:
         return Remote(KITCHEN, None)
-    return Local(WORKER) if target == BareId("worker-1") else NOT_THERE
+    return Local(WORKER) if target == BareAgentId("worker-1") else NOT_THERE
 
 
 @pytest.mark.parametrize(

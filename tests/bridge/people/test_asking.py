@@ -3,7 +3,7 @@
 from typing import Any
 
 from bridge.people.interpret import request_for
-from bridge.tasks.request import TaskRequest, check
+from bridge.tasks.request import TaskRequest, check_request
 from tests.support.agents import address
 
 
@@ -28,7 +28,7 @@ def test_one_message_is_one_task_for_each_agent() -> None:
 def test_it_is_a_task_like_another() -> None:
     """However long the ids are that it is made from."""
     asked = request(event_id="$" + "e" * 254, room_id="!" + "r" * 254)
-    assert check(asked, 10_000) is None
+    assert check_request(asked, 10_000) is None
     assert asked.task_id.startswith("t-")
     assert asked.metadata == {"asked_by": "@alice:there"}
     assert asked.origin.protocol == "people"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bridge.agents.address import AgentAddress, BareId
+from bridge.agents.address import AgentAddress, BareAgentId
 from bridge.agents.routing import Local, Remote, Route, Unknown
 from bridge.people.commands import COMMANDS, NoSuchCommand, Order
 from bridge.people.interpret import (
@@ -41,13 +41,13 @@ WORKER, HELPER, KITCHEN = (
 USERS = {WORKER_USER: WORKER, "@helper:here.test": HELPER, KITCHEN_USER: KITCHEN}
 
 
-def route(target: AgentAddress | BareId) -> Route:
+def route(target: AgentAddress | BareAgentId) -> Route:
     if target in {WORKER, HELPER}:
         assert isinstance(target, AgentAddress)
         return Local(target)
     if target == KITCHEN:
         return Remote(KITCHEN, None)
-    if target in {BareId("worker"), BareId("helper")}:
+    if target in {BareAgentId("worker"), BareAgentId("helper")}:
         return Local(AgentAddress(target.agent_id, "here.test"))
     return Unknown(ErrorCode.AGENT_NOT_FOUND, "No such agent is known.", (WORKER,))
 

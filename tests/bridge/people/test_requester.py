@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.agents.address import AgentAddress, NotAnAddress
+from bridge.agents.address import AgentAddress, InvalidAddress
 from bridge.people.requester import person_of, requester
 from federation.matrix.identifiers import is_user_id
 
@@ -53,7 +53,7 @@ def test_an_address_is_that_of_one_person_at_most(agent_id: str) -> None:
 
 def test_an_id_that_is_too_long_has_none() -> None:
     """Escaped it may be: whoever has it is told so."""
-    assert isinstance(requester(f"@{'@' * 240}:a.org", HERE), NotAnAddress)
+    assert isinstance(requester(f"@{'@' * 240}:a.org", HERE), InvalidAddress)
 
 
 @pytest.mark.parametrize("agent_id", ["worker-1", "a=zz:example.org", "a:not a name", "a=:b.org"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bridge.tasks.answer import MOST_EXIT_CODE, MOST_METADATA_BYTES, Answer, cancelled, failure, kept
+from bridge.tasks.answer import MAX_EXIT_CODE, MAX_METADATA_BYTES, Answer, cancelled, failure, truncated
 from bridge.tasks.errors import ErrorCode, TaskError
 from bridge.tasks.request import encoded
 
@@ -25,26 +25,26 @@ def test_a_cancelled_task_has_no_code() -> None:
 def test_an_ordinary_answer_is_kept_as_it_is() -> None:
     """Zero bytes included."""
     answer = Answer(True, "done\0 – äöü", 0, {"tokens_used": 1500})
-    assert kept(answer, 1_000) == answer
+    assert truncated(answer, 1_000) == answer
     plain = Answer(False, "done", 7)
-    assert kept(plain, 4) == plain
-    assert kept(plain, 3) != plain
+    assert truncated(plain, 4) == plain
+    assert truncated(plain, 3) != plain
 
 
 def test_a_long_output_is_cut_and_says_so() -> None:
     """Between characters, never within one."""
-    answer = kept(Answer(True, "ä" * 100, 0, {"x": 1}), 51)
+    answer = truncated(Answer(True, "ä" * 100, 0, {"x": 1}), 51)
     assert answer.output == "ä" * 25
     assert answer.metadata == {"x": 1, "output_truncated": True, "output_bytes": 200}
 
 
 @pytest.mark.parametrize(
-    "metadata", [{"x": "y" * MOST_METADATA_BYTES}, {"x": 10**30}, {"x": "\ud800"}, {"x": object()}]
+    "metadata", [{"x": "y" * MAX_METADATA_BYTES}, {"x": 10**30}, {"x": "\ud800"}, {"x": object()}]
 )
 def test_metadata_that_nobody_can_keep_is_left_out(metadata: dict[str, object]) -> None:
     """The answer itself is not lost for it, nor the code, nor that the output was cut."""
     error = ErrorCode.TIMEOUT
-    answer = kept(Answer(False, "abc", -1, metadata, error), 2)
+    answer = truncated(Answer(False, "abc", -1, metadata, error), 2)
     assert answer.metadata == {
         "output_truncated": True,
         "output_bytes": 3,
@@ -55,7 +55,7 @@ def test_metadata_that_nobody_can_keep_is_left_out(metadata: dict[str, object]) 
 
 def test_whatever_an_agent_answers_can_be_stored() -> None:
     """Halves of surrogates, and exit codes that no process has."""
-    answer = kept(Answer(False, "a\ud800b", 10**30, {}), 100)
-    assert (answer.output, answer.exit_code) == ("a?b", MOST_EXIT_CODE)
-    assert kept(Answer(False, "", -(10**30), {}), 100).exit_code == -MOST_EXIT_CODE
+    answer = truncated(Answer(False, "a\ud800b", 10**30, {}), 100)
+    assert (answer.output, answer.exit_code) == ("a?b", MAX_EXIT_CODE)
+    assert truncated(Answer(False, "", -(10**30), {}), 100).exit_code == -MAX_EXIT_CODE
     assert encoded({"output": answer.output}) is not None

@@ -34,8 +34,8 @@ def test_one_that_is_forgotten_does_not_come() -> None:
     deadlines: Deadlines[str] = Deadlines()
     deadlines.set("a", 10)
     deadlines.set("b", 15)
-    deadlines.forget("a")
-    deadlines.forget("a")
+    deadlines.remove("a")
+    deadlines.remove("a")
     assert deadlines.next() == 15
     assert ("a" in deadlines, "b" in deadlines, list(deadlines)) == (False, True, ["b"])
     deadlines.set("a", 5)
@@ -55,7 +55,7 @@ def test_against_a_model() -> None:
             deadlines.set(key, model[key])
         elif action < 0.85:
             model.pop(key, None)
-            deadlines.forget(key)
+            deadlines.remove(key)
         else:
             now += draw.randrange(20)
             due = deadlines.take_due(now)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import asyncpg
 import pytest
 
-from bridge.tasks.effect_acks import TaskTicks
+from bridge.tasks.effect_acks import EffectAcks
 from bridge.tasks.messages import Accept, Due
 from bridge.tasks.request import TaskKey
 from bridge.tasks.store import TaskStore
@@ -16,7 +16,7 @@ from bridge.tasks.task import Task, receive
 from storage.concurrency import BackgroundTasks
 from storage.database import Database
 from tests.support.agents import NOW
-from tests.support.desk import request
+from tests.support.tasks import request
 
 LONG = 3_600.0
 
@@ -31,12 +31,12 @@ async def accepted(database: Database, store: TaskStore, name: str = "a") -> Tas
 
 
 @contextlib.asynccontextmanager
-async def ticking(database: Database, store: TaskStore, pause: float) -> AsyncIterator[TaskTicks]:
+async def ticking(database: Database, store: TaskStore, pause: float) -> AsyncIterator[EffectAcks]:
     background = BackgroundTasks()
-    ticks = TaskTicks(database, store, background, pause)
-    ticks.start()
+    acks = EffectAcks(database, store, background, pause)
+    acks.start()
     try:
-        yield ticks
+        yield acks
     finally:
         await background.close()
 
@@ -51,51 +51,51 @@ async def due(store: TaskStore, task: Task) -> frozenset[Due]:
 async def test_what_was_done_is_told_together(database: Database) -> None:
     """Of all tasks, at the end at the latest."""
     store = TaskStore(database)
-    ticks = TaskTicks(database, store, BackgroundTasks(), LONG)
+    acks = EffectAcks(database, store, BackgroundTasks(), LONG)
     one, other = await accepted(database, store), await accepted(database, store, "b")
-    ticks.done(one, Due.DELIVER)
-    ticks.done(one, Due.SHOW)
-    ticks.done(other, Due.SHOW)
-    assert ticks.was_done(one, Due.SHOW)
-    assert not ticks.was_done(other, Due.DELIVER)
+    acks.record(one, Due.DELIVER)
+    acks.record(one, Due.SHOW)
+    acks.record(other, Due.SHOW)
+    assert acks.is_done(one, Due.SHOW)
+    assert not acks.is_done(other, Due.DELIVER)
     assert await due(store, one) == {Due.DELIVER, Due.SHOW}
-    await ticks.flush()
+    await acks.flush()
     assert (await due(store, one), await due(store, other)) == (frozenset(), {Due.DELIVER})
 
 
 async def test_what_was_done_of_an_older_step_is_not_ticked_off(database: Database) -> None:
     """The database would not hear of it: the step that followed says what is due. What is done once is
     taken on, and is known to be done however often a step says that it is due."""
-    ticks = TaskTicks(database, TaskStore(database), BackgroundTasks(), LONG)
+    acks = EffectAcks(database, TaskStore(database), BackgroundTasks(), LONG)
     task = await accepted(database, TaskStore(database))
-    ticks.done(task, Due.DELIVER)
-    ticks.done(task, Due.SHOW)
+    acks.record(task, Due.DELIVER)
+    acks.record(task, Due.SHOW)
     again = replace(task, version=task.version + 1)
-    ticks.leave_out_older(again)
-    assert ticks.was_done(again, Due.DELIVER)
-    assert not ticks.was_done(again, Due.SHOW)
-    assert ticks._waiting[task.id] == (again.version, {Due.DELIVER})
+    acks.discard_outdated(again)
+    assert acks.is_done(again, Due.DELIVER)
+    assert not acks.is_done(again, Due.SHOW)
+    assert acks._pending[task.id] == (again.version, {Due.DELIVER})
     over = replace(again, version=again.version + 1, due=frozenset())
-    ticks.leave_out_older(over)
-    assert task.id not in ticks._waiting
+    acks.discard_outdated(over)
+    assert task.id not in acks._pending
     # Of a step that another one has followed it says nothing.
-    ticks.done(over, Due.ANSWER)
-    ticks.done(task, Due.SHOW)
-    assert ticks._waiting[task.id] == (over.version, {Due.ANSWER})
+    acks.record(over, Due.ANSWER)
+    acks.record(task, Due.SHOW)
+    assert acks._pending[task.id] == (over.version, {Due.ANSWER})
 
 
 async def test_what_could_not_be_told_is_told_later(database: Database) -> None:
     """Nothing of it is lost while Postgres is away."""
     store = TaskStore(database)
-    async with ticking(database, store, 0.01) as ticks:
+    async with ticking(database, store, 0.01) as acks:
         task = await accepted(database, store)
         async with database.connection() as other:
             await other.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
-        ticks.done(task, Due.SHOW)
-        while not ticks.is_idle:
+        acks.record(task, Due.SHOW)
+        while not acks.is_idle:
             await asyncio.sleep(0.005)
         assert await due(store, task) == {Due.DELIVER}
 
@@ -103,14 +103,14 @@ async def test_what_could_not_be_told_is_told_later(database: Database) -> None:
 async def test_what_postgres_refuses_is_told_later(database: Database) -> None:
     """A mistake ends nothing."""
     store = TaskStore(database)
-    async with ticking(database, store, 0.01) as ticks:
+    async with ticking(database, store, 0.01) as acks:
         task = await accepted(database, store)
         async with database.connection() as other:
             await other.execute("ALTER TABLE tasks RENAME COLUMN due TO undue")
-            ticks.done(task, Due.SHOW)
+            acks.record(task, Due.SHOW)
             with pytest.raises(asyncpg.UndefinedColumnError):
-                await ticks.flush()
+                await acks.flush()
             await other.execute("ALTER TABLE tasks RENAME COLUMN undue TO due")
-        while not ticks.is_idle:
+        while not acks.is_idle:
             await asyncio.sleep(0.005)
         assert await due(store, task) == {Due.DELIVER}

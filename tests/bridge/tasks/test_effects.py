@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bridge.tasks.effects import AT_ONCE, MOST_PROGRESS, MOST_WAITING, Ports, TaskEffects
+from bridge.tasks.effects import MAX_CONCURRENT, MAX_PENDING, MAX_PENDING_PROGRESS, Ports, TaskEffects
 from bridge.tasks.errors import ErrorCode, TaskError
 from bridge.tasks.lease import TOPIC, read_notice
 from bridge.tasks.messages import Accept, Cancel, Due, Error, Message, Unreachable
-from bridge.tasks.ports import Delivered, DeliveryOutcome, NotHere, NotNow, Rejected
+from bridge.tasks.ports import Delivered, DeliveryOutcome, NotInThisProcess, Rejected, RetryLater
 from bridge.tasks.request import Origin, TaskKey
 from bridge.tasks.retry import RetryPolicy
 from bridge.tasks.store import TaskStore
@@ -20,8 +20,8 @@ from bridge.tasks.task import Task, receive
 from storage.concurrency import BackgroundTasks
 from storage.database import Database
 from tests.support.agents import NOW, registered, routing_table
-from tests.support.desk import Courier, Notebook, Onlooker, Requester, request
 from tests.support.postgres import as_another_process
+from tests.support.tasks import Courier, Notebook, Onlooker, Requester, request
 
 TIMEOUT = 60.0
 QUICK = RetryPolicy(max_retries=2, base_delay_ms=1)
@@ -38,7 +38,7 @@ class Bench:
     notebook: Notebook
     happened: list[Message] = field(default_factory=list)
 
-    async def take(self, key: TaskKey, message: Message) -> None:
+    async def apply(self, key: TaskKey, message: Message) -> None:
         """In place of the task's steps."""
         self.happened.append(message)
 
@@ -64,7 +64,7 @@ class Bench:
 @contextlib.asynccontextmanager
 async def bench(database: Database, **changed: Any) -> AsyncIterator[Bench]:
     async with routing_table(database) as routes:
-        await routes.take([registered("worker@here")])
+        await routes.update([registered("worker@here")])
         store = TaskStore(database)
         courier, requester = Courier(), Requester()
         onlooker, notebook = Onlooker(), Notebook()
@@ -114,12 +114,12 @@ class SlowOnlooker(Onlooker):
 async def test_what_is_due_is_done_and_no_longer_due(one: Bench) -> None:
     """Each thing by whoever it concerns."""
     accepted = await one.stored(Accept())
-    one.effects.do(accepted)
+    one.effects.start_due(accepted)
     assert await one.due(accepted) == frozenset()
     assert await one.courier.delivered.get() == accepted
     assert await one.onlooker.seen.get() == accepted
     cancelled = await one.stored(Accept(), Cancel("alice"), key=TaskKey("living", "b"))
-    one.effects.do(cancelled)
+    one.effects.start_due(cancelled)
     assert await one.due(cancelled) == frozenset()
     assert await one.courier.cancelled.get() == cancelled
     assert await one.requester.answered.get() == cancelled
@@ -128,7 +128,7 @@ async def test_what_is_due_is_done_and_no_longer_due(one: Bench) -> None:
 async def test_only_what_is_wanted_is_done(one: Bench) -> None:
     """Another process may be at the rest."""
     accepted = await one.stored(Accept())
-    one.effects.do(accepted, {Due.DELIVER})
+    one.effects.start_due(accepted, {Due.DELIVER})
     assert await one.due(accepted) == {Due.SHOW}
 
 
@@ -136,7 +136,7 @@ async def test_whoever_waits_is_answered_before_people_are_shown(database: Datab
     """They are shown the last of the steps that follow each other, and what was not shown stays due."""
     async with bench(database, shown_after=3_600.0) as one:
         over = await one.stored(Accept(), Cancel("alice"))
-        one.effects.do(over)
+        one.effects.start_due(over)
         assert (await one.requester.answered.get()).key == over.key
         assert one.onlooker.seen.empty()
     known = await one.store.load(over.key)
@@ -148,7 +148,7 @@ async def test_where_nobody_looks_on_nothing_is_shown(database: Database) -> Non
     """And nothing stays due for it."""
     async with bench(database, shown_after=0.01, watcher=None) as one:
         accepted = await one.stored(Accept())
-        one.effects.do(accepted, {Due.SHOW})
+        one.effects.start_due(accepted, {Due.SHOW})
         assert await one.due(accepted) == {Due.DELIVER}
     assert one.notebook.problems == []
 
@@ -158,12 +158,12 @@ async def test_what_has_gone_on_while_it_was_shown_is_shown_again(database: Data
     watcher = SlowOnlooker()
     async with bench(database, shown_after=0.01, watcher=watcher) as one:
         accepted = await one.stored(Accept())
-        one.effects.do(accepted, {Due.SHOW})
+        one.effects.start_due(accepted, {Due.SHOW})
         assert await watcher.seen.get() == accepted
         over = receive(accepted, Cancel("alice"), NOW).task
         async with one.database.transaction() as connection:
-            assert await one.store.step(connection, over, 1)
-        one.effects.do(over, {Due.SHOW})
+            assert await one.store.store_step(connection, over, 1)
+        one.effects.start_due(over, {Due.SHOW})
         watcher.release.set()
         assert Due.SHOW not in await one.due(over)
     assert watcher.seen.get_nowait() == over
@@ -175,32 +175,32 @@ async def test_people_who_cannot_be_shown_tasks_hold_up_no_agent_and_no_requeste
     """Showing, delivering and answering have a bound each."""
     watcher = SlowOnlooker()
     async with bench(database, watcher=watcher) as one:
-        keys = [TaskKey("living", f"r{number}") for number in range(AT_ONCE + 1)]
+        keys = [TaskKey("living", f"r{number}") for number in range(MAX_CONCURRENT + 1)]
         for key in keys:
-            one.effects.do(await one.stored(Accept(), Cancel("alice"), key=key))
+            one.effects.start_due(await one.stored(Accept(), Cancel("alice"), key=key))
         async with asyncio.timeout(TIMEOUT):
             cancelled = {(await one.courier.cancelled.get()).key for _ in keys}
             answered = {(await one.requester.answered.get()).key for _ in keys}
         assert cancelled == answered == set(keys)
-        assert watcher.seen.qsize() == AT_ONCE
+        assert watcher.seen.qsize() == MAX_CONCURRENT
 
 
 async def test_only_so_many_tasks_wait_to_be_shown(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is more stays due, and is shown when it is found again."""
-    monkeypatch.setitem(MOST_WAITING, Due.SHOW, 2)  # type: ignore[arg-type]
+    monkeypatch.setitem(MAX_PENDING, Due.SHOW, 2)  # type: ignore[arg-type]
     watcher = SlowOnlooker()
     async with bench(database, watcher=watcher) as one:
         tasks = [await one.stored(Accept(), key=TaskKey("living", name)) for name in "abc"]
         for task in tasks:
-            one.effects.do(task)
+            one.effects.start_due(task)
         assert {(await watcher.seen.get()).key for _ in range(2)} == {task.key for task in tasks[:2]}
         watcher.release.set()
         assert await one.due(tasks[0]) == frozenset()
         assert await one.due(tasks[2]) == {Due.SHOW}
         assert watcher.seen.empty()
-        one.effects.do(await one.store.load(tasks[2].key) or tasks[2])
+        one.effects.start_due(await one.store.load(tasks[2].key) or tasks[2])
         assert await one.due(tasks[2]) == frozenset()
 
 
@@ -208,19 +208,19 @@ async def test_a_thing_is_done_once_at_a_time(one: Bench) -> None:
     """However often it is asked for meanwhile."""
     accepted = await one.stored(Accept())
     for _ in range(5):
-        one.effects.do(accepted)
+        one.effects.start_due(accepted)
     await one.courier.delivered.get()
-    one.effects.do(accepted)
+    one.effects.start_due(accepted)
     await one.due(accepted)
     assert one.courier.delivered.empty()
 
 
-@pytest.mark.parametrize("failure", [NotNow("away"), ConnectionError(), TimeoutError()])
+@pytest.mark.parametrize("failure", [RetryLater("away"), ConnectionError(), TimeoutError()])
 async def test_what_fails_is_tried_again(one: Bench, failure: DeliveryOutcome | Exception) -> None:
     """By the policy; what a connector raises is a failure like another."""
     one.courier.outcomes = [failure, failure, Delivered()]
     accepted = await one.stored(Accept())
-    one.effects.do(accepted)
+    one.effects.start_due(accepted)
     assert await one.due(accepted) == frozenset()
     assert one.courier.delivered.qsize() == 3
     assert one.happened == []
@@ -228,7 +228,7 @@ async def test_what_fails_is_tried_again(one: Bench, failure: DeliveryOutcome | 
 
 async def test_what_takes_too_long_is_tried_again(one: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is given up, and nothing of it goes on."""
-    monkeypatch.setattr("bridge.tasks.effects.TIMEOUT", 0.01)
+    monkeypatch.setattr("bridge.tasks.effects.PERFORM_TIMEOUT", 0.01)
     given_up = asyncio.Event()
     deliver = one.courier.deliver
 
@@ -242,7 +242,7 @@ async def test_what_takes_too_long_is_tried_again(one: Bench, monkeypatch: pytes
 
     one.courier.deliver = never  # type: ignore[method-assign]
     accepted = await one.stored(Accept())
-    one.effects.do(accepted, {Due.DELIVER})
+    one.effects.start_due(accepted, {Due.DELIVER})
     assert await one.due(accepted) == {Due.SHOW}
     assert given_up.is_set()
     assert one.courier.delivered.qsize() == 1
@@ -250,9 +250,9 @@ async def test_what_takes_too_long_is_tried_again(one: Bench, monkeypatch: pytes
 
 async def test_a_delivery_that_goes_on_failing_ends_the_task(one: Bench) -> None:
     """What it failed with last is the reason."""
-    one.courier.outcomes = [NotNow("one"), NotNow("two"), NotNow("three")]
+    one.courier.outcomes = [RetryLater("one"), RetryLater("two"), RetryLater("three")]
     accepted = await one.stored(Accept())
-    one.effects.do(accepted)
+    one.effects.start_due(accepted)
     assert Due.DELIVER in await one.due(accepted)
     assert one.happened == [Unreachable("three")]
 
@@ -261,10 +261,10 @@ async def test_an_answer_that_goes_on_failing_stays_due(one: Bench) -> None:
     """It is found by the next sweep."""
     one.requester.failures = 3
     cancelled = await one.stored(Cancel("alice"))
-    one.effects.do(cancelled)
+    one.effects.start_due(cancelled)
     assert await one.due(cancelled) == {Due.ANSWER}
-    assert "tried again" in one.notebook.problems[-1]
-    one.effects.do(cancelled)
+    assert "retried later" in one.notebook.problems[-1]
+    one.effects.start_due(cancelled)
     assert await one.due(cancelled) == frozenset()
 
 
@@ -272,7 +272,7 @@ async def test_a_refused_delivery_is_not_tried_again(one: Bench) -> None:
     """The error is the task's."""
     error = TaskError(ErrorCode.AGENT_BUSY, "no")
     one.courier.outcomes = [Rejected(error)]
-    one.effects.do(accepted := await one.stored(Accept()))
+    one.effects.start_due(accepted := await one.stored(Accept()))
     await one.due(accepted)
     assert one.happened == [Error(error)]
 
@@ -283,9 +283,9 @@ async def test_what_another_process_has_to_do_stays_due_and_is_told(one: Bench, 
     received: asyncio.Queue[str | None] = asyncio.Queue()
     as_another_process(one.database).session.subscribe(TOPIC, received.put_nowait)
     await received.get()
-    one.courier.outcomes = [NotHere()]
+    one.courier.outcomes = [NotInThisProcess()]
     accepted = await one.stored(Accept())
-    one.effects.do(accepted, announce=announce)
+    one.effects.start_due(accepted, announce=announce)
     assert await one.due(accepted) == {Due.DELIVER}
     one.database.session.notify(TOPIC, "end")
     notices = []
@@ -298,12 +298,12 @@ async def test_a_connector_that_is_not_there(database: Database) -> None:
     """Another process may have it: nothing is lost for want of one here."""
     async with bench(database, deliveries={}, replies={}, watcher=None) as one:
         accepted = await one.stored(Accept())
-        one.effects.do(accepted)
+        one.effects.start_due(accepted)
         assert await one.due(accepted) == {Due.DELIVER}
         cancelled = await one.stored(Accept(), Cancel("alice"), key=TaskKey("living", "b"))
-        one.effects.do(cancelled)
+        one.effects.start_due(cancelled)
         assert await one.due(cancelled) == {Due.CANCEL, Due.ANSWER}
-        one.effects.say(cancelled, {"percent": 1})
+        one.effects.send_progress(cancelled, {"percent": 1})
         assert one.notebook.problems == []
 
 
@@ -315,16 +315,16 @@ async def test_a_delivery_is_not_repeated_for_a_task_that_is_over(one: Bench) ->
         one.courier.delivered.put_nowait(task)
         going.set()
         await release.wait()
-        return NotNow("away")
+        return RetryLater("away")
 
     one.courier.deliver = deliver  # type: ignore[method-assign]
     accepted = await one.stored(Accept())
-    one.effects.do(accepted)
+    one.effects.start_due(accepted)
     await going.wait()
     cancelled = receive(accepted, Cancel("alice"), NOW).task
     async with one.database.transaction() as connection:
-        assert await one.store.step(connection, cancelled, 1)
-    one.effects.do(cancelled)
+        assert await one.store.store_step(connection, cancelled, 1)
+    one.effects.start_due(cancelled)
     await one.requester.answered.get()
     assert one.courier.cancelled.empty()
     release.set()
@@ -345,13 +345,13 @@ async def test_an_answer_is_given_again_when_it_was_asked_for_meanwhile(one: Ben
 
     one.requester.answer = answer  # type: ignore[method-assign]
     ended = await one.stored(Cancel("alice"))
-    one.effects.do(ended)
+    one.effects.start_due(ended)
     await first.wait()
     elsewhere = Origin("cis", {"event_id": "$2"})
-    again = replace(ended, version=ended.version + 1, request=ended.request.asked_again(elsewhere))
+    again = replace(ended, version=ended.version + 1, request=ended.request.resubmitted(elsewhere))
     async with one.database.transaction() as connection:
-        assert await one.store.step(connection, again, 1)
-    one.effects.do(again)
+        assert await one.store.store_step(connection, again, 1)
+    one.effects.start_due(again)
     release.set()
     assert await one.due(again) == frozenset()
     assert answered == [ended.request.origin, elsewhere]
@@ -365,20 +365,20 @@ async def test_reports_are_passed_on_in_their_order(one: Bench) -> None:
     async def progress(task: Task, content: Mapping[str, Any]) -> None:
         blocked.set()
         await release.wait()
-        if content["n"] == MOST_PROGRESS:
+        if content["n"] == MAX_PENDING_PROGRESS:
             raise ConnectionError
         heard.append(content["n"])
 
     one.requester.progress = progress  # type: ignore[method-assign]
     task = await one.stored(Accept())
-    one.effects.say(task, {"n": 0})
+    one.effects.send_progress(task, {"n": 0})
     await blocked.wait()
-    for number in range(1, MOST_PROGRESS + 11):
-        one.effects.say(task, {"n": number})
+    for number in range(1, MAX_PENDING_PROGRESS + 11):
+        one.effects.send_progress(task, {"n": number})
     release.set()
     while not one.effects.is_idle:
         await asyncio.sleep(0.005)
-    assert heard == [0, *(n for n in range(11, MOST_PROGRESS + 11) if n != MOST_PROGRESS)]
+    assert heard == [0, *(n for n in range(11, MAX_PENDING_PROGRESS + 11) if n != MAX_PENDING_PROGRESS)]
     assert len(one.notebook.problems) == 1
 
 
@@ -397,8 +397,8 @@ async def test_an_answer_comes_after_the_reports_before_it(one: Bench) -> None:
     one.requester.progress = progress  # type: ignore[method-assign]
     one.requester.answer = answer  # type: ignore[method-assign]
     ended = await one.stored(Accept(), Cancel("alice"))
-    one.effects.say(ended, {"n": 0})
-    one.effects.do(ended)
+    one.effects.send_progress(ended, {"n": 0})
+    one.effects.start_due(ended)
     await one.onlooker.seen.get()
     await one.courier.cancelled.get()
     release.set()
@@ -409,7 +409,7 @@ async def test_an_answer_comes_after_the_reports_before_it(one: Bench) -> None:
 async def test_what_was_done_is_remembered_at_the_end(one: Bench) -> None:
     """A stop in good order repeats nothing."""
     accepted = await one.stored(Accept())
-    one.effects.do(accepted, {Due.DELIVER})
+    one.effects.start_due(accepted, {Due.DELIVER})
     await one.courier.delivered.get()
     await one.effects.close()
     known = await one.store.load(accepted.key)

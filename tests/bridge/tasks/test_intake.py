@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from bridge.agents.news import Unregistered
+from bridge.agents.updates import Unregistration
 from bridge.tasks.errors import ErrorCode
 from bridge.tasks.limits import TaskLimits
 from bridge.tasks.queue_settings import AgentSettings
@@ -17,13 +17,13 @@ from federation.peers.limits import Rate
 from storage.database import Database
 from storage.rooms import stream as consumers
 from tests.support.agents import NOW, Clock, address, registered
-from tests.support.desk import Courier, Process, process, request
+from tests.support.tasks import Courier, Process, process, request
 
 
 @pytest.fixture
 async def one(database: Database) -> AsyncIterator[Process]:
     async with process(database) as one:
-        await one.routes.take([registered("worker@here"), registered("worker@kitchen")])
+        await one.routes.update([registered("worker@here"), registered("worker@kitchen")])
         yield one
 
 
@@ -38,10 +38,10 @@ async def one(database: Database) -> AsyncIterator[Process]:
 )
 async def test_a_route_decides(one: Process, to: str, state: State, elsewhere: bool) -> None:
     """What cannot go anywhere is kept all the same: asked again, it gets the same answer."""
-    submitted = await one.desk.submit(request(to=to))
+    submitted = await one.tasks.submit(request(to=to))
     assert submitted.task is not None
     assert (submitted.task.state, submitted.task.elsewhere) == (state, elsewhere)
-    again = await one.desk.submit(request(to=to))
+    again = await one.tasks.submit(request(to=to))
     assert again.task is not None
     assert (again.is_new, again.task.state) == (False, state)
 
@@ -49,33 +49,33 @@ async def test_a_route_decides(one: Process, to: str, state: State, elsewhere: b
 @pytest.mark.parametrize(("asked", "given"), [(None, 300_000), (1_000, 1_000), (10**12, 3_600_000), (1, 1)])
 async def test_the_deadline_counts_from_receipt(one: Process, asked: int | None, given: int) -> None:
     """By this node's clock, capped by the configuration."""
-    submitted = await one.desk.submit(request(timeout_ms=asked))
+    submitted = await one.tasks.submit(request(timeout_ms=asked))
     assert submitted.task is not None
     assert submitted.task.deadline == NOW + given
 
 
 async def test_a_refusal_is_not_kept(database: Database) -> None:
     """What was too fast may be asked again under the same id."""
-    limits = TaskLimits(of_node=Rate(1, 1))
+    limits = TaskLimits(node_rate=Rate(1, 1))
     now = [50.0]
     async with process(database, Clock(), limits=limits, monotonic=lambda: now[0]) as one:
-        await one.routes.take([registered("worker@kitchen")])
-        assert (await one.desk.submit(request("a", "worker@kitchen"))).is_new
-        refused = await one.desk.submit(request("b", "worker@kitchen"))
+        await one.routes.update([registered("worker@kitchen")])
+        assert (await one.tasks.submit(request("a", "worker@kitchen"))).is_new
+        refused = await one.tasks.submit(request("b", "worker@kitchen"))
         assert refused.refusal is not None
         assert refused.refusal.code is ErrorCode.AGENT_BUSY
-        assert await one.desk.task(TaskKey("living", "b")) is None
+        assert await one.tasks.task(TaskKey("living", "b")) is None
         now[0] += 1
-        assert (await one.desk.submit(request("b", "worker@kitchen"))).is_new
+        assert (await one.tasks.submit(request("b", "worker@kitchen"))).is_new
 
 
 async def test_an_agent_that_goes_at_this_moment_is_not_found(one: Process) -> None:
     """Between the route and the look at its queue."""
     routes = one.routes
     route = routes.route(address("worker@here"))
-    await routes.take([Unregistered(address("worker@here"), "shutdown", NOW + 1)])
+    await routes.update([Unregistration(address("worker@here"), "shutdown", NOW + 1)])
     routes.route = lambda target: route  # type: ignore[method-assign]
-    submitted = await one.desk.submit(request())
+    submitted = await one.tasks.submit(request())
     assert submitted.task is not None
     assert submitted.task.answer is not None
     assert submitted.task.answer.error_code is ErrorCode.AGENT_NOT_FOUND
@@ -83,10 +83,10 @@ async def test_an_agent_that_goes_at_this_moment_is_not_found(one: Process) -> N
 
 async def test_a_request_of_long_ago_is_another_one(one: Process) -> None:
     """Its answer was forgotten, so that it is run again."""
-    await one.desk.submit(request(to="worker@kitchen"))
+    await one.tasks.submit(request(to="worker@kitchen"))
     async with one.database.transaction() as connection:
         await connection.execute("DELETE FROM tasks")
-    assert (await one.desk.submit(request(to="worker@kitchen"))).is_new
+    assert (await one.tasks.submit(request(to="worker@kitchen"))).is_new
 
 
 # ---- what was read -----------------------------------------------------------------------------------
@@ -118,10 +118,10 @@ async def test_a_task_that_was_read_is_stored_with_the_place_of_its_reader(
     """Whatever becomes of it: an agent that has room or is busy, a request that comes again, an agent that is
     not here."""
     term = await reader(database)
-    await one.routes.take([registered("other@here")])
-    one.settings["worker"] = AgentSettings(waiting=1)
-    await one.desk.submit(request("first"))
-    submitted = await one.desk.submit(request(request_id, to), ("reader", term, 7))
+    await one.routes.update([registered("other@here")])
+    one.settings["worker"] = AgentSettings(queue_length=1)
+    await one.tasks.submit(request("first"))
+    submitted = await one.tasks.submit(request(request_id, to), ("reader", term, 7))
     assert submitted.task is not None
     assert (submitted.is_new, submitted.task.state) == (is_new, state)
     assert submitted.task == await one.task(request_id)
@@ -130,8 +130,8 @@ async def test_a_task_that_was_read_is_stored_with_the_place_of_its_reader(
 
 async def test_a_busy_agent_is_found_out_by_the_statement(one: Process) -> None:
     """The answer says what it is at."""
-    await one.desk.submit(request("a"))
-    submitted = await one.desk.submit(request("b"))
+    await one.tasks.submit(request("a"))
+    submitted = await one.tasks.submit(request("b"))
     assert submitted.task is not None
     assert submitted.task.answer is not None
     assert submitted.task.answer.error_code is ErrorCode.AGENT_BUSY
@@ -140,11 +140,11 @@ async def test_a_busy_agent_is_found_out_by_the_statement(one: Process) -> None:
 
 async def test_a_refusal_leaves_the_reader_where_it_is(database: Database) -> None:
     """Its limits are counted once."""
-    limits = TaskLimits(of_agent=Rate(1, 1))
+    limits = TaskLimits(agent_rate=Rate(1, 1))
     async with process(database, Clock(), limits=limits, monotonic=lambda: 50.0) as one:
         term = await reader(database)
-        assert (await one.desk.submit(request(to="nobody@here"), ("reader", term, 7))).task is not None
-        refused = await one.desk.submit(request("b"), ("reader", term, 8))
+        assert (await one.tasks.submit(request(to="nobody@here"), ("reader", term, 7))).task is not None
+        refused = await one.tasks.submit(request("b"), ("reader", term, 8))
         assert refused.refusal is not None
         assert await position(database) == 7
 
@@ -157,11 +157,11 @@ async def test_who_has_been_followed_by_another_reader_accepts_nothing(
     await reader(database)
     for _ in range(2):
         with pytest.raises(consumers.ReaderReplaced):
-            await one.desk.submit(request(), ("reader", before, 7))
-        assert await one.desk.task(TaskKey("living", "req-1")) is None
-    await one.desk.submit(request())
+            await one.tasks.submit(request(), ("reader", before, 7))
+        assert await one.tasks.task(TaskKey("living", "req-1")) is None
+    await one.tasks.submit(request())
     with pytest.raises(consumers.ReaderReplaced):
-        await one.desk.submit(request(), ("reader", before, 7))
+        await one.tasks.submit(request(), ("reader", before, 7))
     assert (await one.task()).asked == 1
 
 
@@ -169,14 +169,14 @@ async def test_two_processes_give_an_agent_no_more_than_it_takes(one: Process, d
     """However many requests they read at once; the rest waits as far as it may, and is refused then."""
     term = await reader(database)
     async with process(database, one.clock) as other:
-        one.settings["worker"] = other.settings["worker"] = AgentSettings(at_once=3, waiting=4)
+        one.settings["worker"] = other.settings["worker"] = AgentSettings(parallel=3, queue_length=4)
         await asyncio.gather(
             *(
-                (one, other)[number % 2].desk.submit(request(f"r{number}"), ("reader", term, 7))
+                (one, other)[number % 2].tasks.submit(request(f"r{number}"), ("reader", term, 7))
                 for number in range(12)
             )
         )
-    states = Counter(task.state for task in await one.desk.search(agent=address("worker@here")))
+    states = Counter(task.state for task in await one.tasks.search(agent=address("worker@here")))
     assert states == {State.ACCEPTED: 3, State.QUEUED: 4, State.FAILED: 5}
 
 
@@ -184,14 +184,14 @@ async def test_a_task_that_is_not_stored_is_not_delivered(database: Database) ->
     """Its request id belongs to another task, or Postgres refuses it; nor is it after a kill."""
     courier = Courier()
     async with process(database, courier=courier) as one:
-        await one.routes.take([registered("worker@kitchen")])
-        await one.desk.submit(request(to="worker@kitchen"))
-        refused = await one.desk.submit(request(to="worker@kitchen", task_id="another"))
+        await one.routes.update([registered("worker@kitchen")])
+        await one.tasks.submit(request(to="worker@kitchen"))
+        refused = await one.tasks.submit(request(to="worker@kitchen", task_id="another"))
         assert refused.refusal is not None
         async with database.connection() as connection:
             await connection.execute("ALTER TABLE tasks ADD CONSTRAINT closed CHECK (request_id <> 'req-2')")
         with pytest.raises(asyncpg.CheckViolationError):
-            await one.desk.submit(request("req-2", to="worker@kitchen"))
+            await one.tasks.submit(request("req-2", to="worker@kitchen"))
         await one.settled()
         assert (await courier.delivered.get()).request.task_id == "task-req-1"
         assert courier.delivered.empty()

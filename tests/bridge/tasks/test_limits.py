@@ -30,47 +30,47 @@ OTHER_NODE = replace(
 )
 def test_the_time_for_a_task_is_capped(asked: int | None, given: int) -> None:
     """300 s by default, and never more than the configuration allows."""
-    assert TaskLimits(longest_timeout_ms=600_000).timeout_ms(asked) == given
-    assert TaskLimits(default_timeout_ms=10**9, longest_timeout_ms=5).timeout_ms(None) == 5
+    assert TaskLimits(max_timeout_ms=600_000).timeout_ms(asked) == given
+    assert TaskLimits(default_timeout_ms=10**9, max_timeout_ms=5).timeout_ms(None) == 5
 
 
 def test_one_agent_cannot_use_up_what_others_have() -> None:
     """Its own limit comes first, and the answer says when to come back."""
-    limiter = TaskLimiter(TaskLimits(of_agent=Rate(1, 2), of_node=Rate(100, 100)))
-    assert limiter.ask(REQUEST, 50.0) is None
-    assert limiter.ask(REQUEST, 50.0) is None
-    error = limiter.ask(REQUEST, 50.0)
+    limiter = TaskLimiter(TaskLimits(agent_rate=Rate(1, 2), node_rate=Rate(100, 100)))
+    assert limiter.check(REQUEST, 50.0) is None
+    assert limiter.check(REQUEST, 50.0) is None
+    error = limiter.check(REQUEST, 50.0)
     assert error is not None
     assert (error.code, error.metadata) == (ErrorCode.AGENT_BUSY, {"retry_after_ms": 1_000})
-    assert limiter.ask(OTHER_AGENT, 50.0) is None
-    assert limiter.ask(REQUEST, 51.0) is None
+    assert limiter.check(OTHER_AGENT, 50.0) is None
+    assert limiter.check(REQUEST, 51.0) is None
 
 
 def test_one_node_cannot_use_up_what_others_have() -> None:
     """However many agents it makes up."""
-    limiter = TaskLimiter(TaskLimits(of_node=Rate(1, 2)))
+    limiter = TaskLimiter(TaskLimits(node_rate=Rate(1, 2)))
     agents = [replace(REQUEST, from_address=AgentAddress(f"a{number}", "living")) for number in range(3)]
-    errors = [limiter.ask(request, 50.0) for request in agents]
+    errors = [limiter.check(request, 50.0) for request in agents]
     assert errors[:2] == [None, None]
     assert errors[2] is not None
     assert "The node living" in errors[2].reason
-    assert limiter.ask(OTHER_NODE, 50.0) is None
+    assert limiter.check(OTHER_NODE, 50.0) is None
 
 
 def test_a_payload_that_is_too_large_is_refused_with_its_field() -> None:
     """It counts as asked for, too."""
-    limiter = TaskLimiter(TaskLimits(most_bytes=100, of_agent=Rate(1, 2)))
-    error = limiter.ask(replace(REQUEST, prompt="x" * 100), 50.0)
+    limiter = TaskLimiter(TaskLimits(max_request_bytes=100, agent_rate=Rate(1, 2)))
+    error = limiter.check(replace(REQUEST, prompt="x" * 100), 50.0)
     assert error is not None
     assert (error.code, error.metadata) == (ErrorCode.INVALID_PAYLOAD, {"field": "task"})
 
 
 def test_too_many_that_have_not_ended() -> None:
     """Of one node, or of all together."""
-    limiter = TaskLimiter(TaskLimits(live_of_node=7, live=20))
-    assert limiter.too_many("living", 6, 19) is None
-    for counts, words in (((7, 7), "living waits for 7 tasks"), ((6, 20), "Too many tasks")):
-        error = limiter.too_many("living", *counts)
+    limiter = TaskLimiter(TaskLimits(max_live_per_node=7, max_live=20))
+    assert limiter.check_live_tasks("living", 6, 19) is None
+    for counts, words in (((7, 7), "7 tasks of the node living"), ((6, 20), "too many tasks")):
+        error = limiter.check_live_tasks("living", *counts)
         assert error is not None
         assert error.code is ErrorCode.AGENT_BUSY
         assert words in error.reason

@@ -13,7 +13,7 @@ from bridge.tasks.request import TaskKey
 from bridge.tasks.task import State
 from storage.database import Database
 from tests.support.agents import Clock, registered
-from tests.support.desk import Process, process, request
+from tests.support.tasks import Process, process, request
 
 GOOD = Answer(True, "done", 0)
 
@@ -21,21 +21,21 @@ GOOD = Answer(True, "done", 0)
 @pytest.fixture
 async def one(database: Database) -> AsyncIterator[Process]:
     async with process(database) as one:
-        await one.routes.take([registered("worker@here"), registered("other@here")])
-        one.settings["worker"] = AgentSettings(waiting=100)
+        await one.routes.update([registered("worker@here"), registered("other@here")])
+        one.settings["worker"] = AgentSettings(queue_length=100)
         yield one
 
 
 async def finish(one: Process, name: str) -> None:
     await one.run(name)
-    await one.desk.finish(TaskKey("living", name), GOOD)
+    await one.tasks.finish(TaskKey("living", name), GOOD)
 
 
 async def test_tasks_wait_for_their_agent_and_come_in_their_order(one: Process) -> None:
     """One after the other."""
     names = [f"r{number}" for number in range(5)]
     for name in names:
-        await one.desk.submit(request(name))
+        await one.tasks.submit(request(name))
     assert [(await one.task(name)).state for name in names] == [State.ACCEPTED, *[State.QUEUED] * 4]
     for name in names:
         assert (await one.courier.delivered.get()).key.request_id == name
@@ -45,45 +45,45 @@ async def test_tasks_wait_for_their_agent_and_come_in_their_order(one: Process) 
 
 async def test_whoever_comes_to_wait_when_the_last_one_ends_is_called(database: Database) -> None:
     """Who ended it saw nobody, since the other was not committed yet; so the other looks once more."""
-    async with process(database, sweep=3_600.0) as one:
-        await one.routes.take([registered("worker@here")])
-        one.settings["worker"] = AgentSettings(waiting=100)
+    async with process(database, sweep_interval=3_600.0) as one:
+        await one.routes.update([registered("worker@here")])
+        one.settings["worker"] = AgentSettings(queue_length=100)
         looked = asyncio.Event()
-        advance = one.desk._queues._advance
+        advance = one.tasks._queues._advance
 
         async def advance_and_tell(address: AgentAddress) -> None:
             await advance(address)
             looked.set()
 
-        one.desk._queues._advance = advance_and_tell  # type: ignore[method-assign] # to know when it has
-        await one.desk.submit(request("a"))
+        one.tasks._queues._advance = advance_and_tell  # type: ignore[method-assign] # to know when it has
+        await one.tasks.submit(request("a"))
         await one.run("a")
         async with database.transaction() as connection:
-            submitted = await one.desk.accept(connection, request("b"))
+            submitted = await one.tasks.accept(connection, request("b"))
             assert submitted.task is not None
             assert submitted.task.state is State.QUEUED
-            await one.desk.finish(TaskKey("living", "a"), GOOD)
+            await one.tasks.finish(TaskKey("living", "a"), GOOD)
             await looked.wait()
-        one.desk.go_on(submitted)
+        one.tasks.committed(submitted)
         assert [(await one.courier.delivered.get()).key.request_id for _ in range(2)] == ["a", "b"]
 
 
 async def test_who_has_nobody_waiting_is_not_looked_after(one: Process) -> None:
     """An agent that has begun nothing was never said to be at work: nothing is asked when its task ends."""
     looked: asyncio.Queue[AgentAddress] = asyncio.Queue()
-    advance = one.desk._queues._advance
+    advance = one.tasks._queues._advance
 
     async def advance_and_tell(address: AgentAddress) -> None:
         await advance(address)
         looked.put_nowait(address)
 
-    one.desk._queues._advance = advance_and_tell  # type: ignore[method-assign] # to know when it has
-    await one.desk.submit(request("a"))
-    await one.desk.cancel(TaskKey("living", "a"), "alice")
+    one.tasks._queues._advance = advance_and_tell  # type: ignore[method-assign] # to know when it has
+    await one.tasks.submit(request("a"))
+    await one.tasks.cancel(TaskKey("living", "a"), "alice")
     for name in ("b", "c"):
-        await one.desk.submit(request(name, "other@here"))
-    one.settings["other"] = AgentSettings(waiting=1)
-    await one.desk.submit(request("d", "other@here"))
+        await one.tasks.submit(request(name, "other@here"))
+    one.settings["other"] = AgentSettings(queue_length=1)
+    await one.tasks.submit(request("d", "other@here"))
     assert str(await looked.get()) == "other@here"
     assert looked.empty()
 
@@ -93,21 +93,21 @@ async def test_who_waits_is_called_by_whichever_process_ends_the_last_one(
 ) -> None:
     """It was told that somebody waits, and looks although the task was not begun."""
     told = asyncio.Event()
-    waits = one.desk._queues.waits
+    waits = one.tasks._queues.mark_queued
 
     def waits_and_tell(address: AgentAddress) -> None:
         waits(address)
         told.set()
 
-    one.desk._queues.waits = waits_and_tell  # type: ignore[method-assign] # to know when it has
-    async with process(database, one.clock, sweep=3_600.0) as other:
-        other.settings["worker"] = AgentSettings(waiting=100)
-        await one.desk.submit(request("a"))
-        waiting = await other.desk.submit(request("b"))
+    one.tasks._queues.mark_queued = waits_and_tell  # type: ignore[method-assign] # to know when it has
+    async with process(database, one.clock, sweep_interval=3_600.0) as other:
+        other.settings["worker"] = AgentSettings(queue_length=100)
+        await one.tasks.submit(request("a"))
+        waiting = await other.tasks.submit(request("b"))
         assert waiting.task is not None
         assert waiting.task.state is State.QUEUED
         await told.wait()
-        await one.desk.cancel(TaskKey("living", "a"), "alice")
+        await one.tasks.cancel(TaskKey("living", "a"), "alice")
         while (await one.task("b")).state is State.QUEUED:
             await asyncio.sleep(0.01)
 
@@ -117,16 +117,16 @@ async def test_an_agent_with_nothing_left_is_said_to_have_nothing_left(database:
     said: list[StatusInput] = []
 
     class Statuses:
-        def take(self, agent: AgentAddress, message: StatusInput, task_id: str | None = None) -> None:
+        def apply(self, agent: AgentAddress, message: StatusInput, task_id: str | None = None) -> None:
             said.append(message)
 
-    async with process(database, statuses=Statuses(), sweep=3_600.0) as one:
-        await one.routes.take([registered("worker@here")])
-        one.settings["worker"] = AgentSettings(at_once=2)
+    async with process(database, statuses=Statuses(), sweep_interval=3_600.0) as one:
+        await one.routes.update([registered("worker@here")])
+        one.settings["worker"] = AgentSettings(parallel=2)
         for name in ("a", "b"):
-            await one.desk.submit(request(name))
+            await one.tasks.submit(request(name))
         await finish(one, "a")
-        await one.desk.cancel(TaskKey("living", "b"), "alice")
+        await one.tasks.cancel(TaskKey("living", "b"), "alice")
         while said[-1] is not StatusInput.COMPLETE:
             await asyncio.sleep(0.01)
 
@@ -134,8 +134,8 @@ async def test_an_agent_with_nothing_left_is_said_to_have_nothing_left(database:
 async def test_what_waits_may_be_cancelled(one: Process) -> None:
     """And the next one comes in its place."""
     for name in ("a", "b", "c"):
-        await one.desk.submit(request(name))
-    await one.desk.cancel(TaskKey("living", "b"), "alice")
+        await one.tasks.submit(request(name))
+    await one.tasks.cancel(TaskKey("living", "b"), "alice")
     await finish(one, "a")
     assert [(await one.courier.delivered.get()).key.request_id for _ in range(2)] == ["a", "c"]
     assert one.courier.cancelled.empty(), "the agent never had it"
@@ -145,8 +145,8 @@ async def test_an_agent_is_given_no_more_than_it_takes(one: Process, database: D
     """However many ask at once, in whichever processes."""
     clock = one.clock
     async with process(database, clock) as other:
-        other.settings["worker"] = one.settings["worker"] = AgentSettings(at_once=3, waiting=100)
-        desks = [one.desk, other.desk]
+        other.settings["worker"] = one.settings["worker"] = AgentSettings(parallel=3, queue_length=100)
+        desks = [one.tasks, other.tasks]
         await asyncio.gather(*(desks[number % 2].submit(request(f"r{number}")) for number in range(20)))
         states = [(await one.task(f"r{number}")).state for number in range(20)]
         assert sorted(states) == sorted([State.ACCEPTED] * 3 + [State.QUEUED] * 17)
@@ -154,41 +154,41 @@ async def test_an_agent_is_given_no_more_than_it_takes(one: Process, database: D
 
 async def test_each_agent_has_its_own_queue(one: Process) -> None:
     """One that is busy keeps nobody else waiting."""
-    await one.desk.submit(request("a"))
-    await one.desk.submit(request("b", "other@here"))
+    await one.tasks.submit(request("a"))
+    await one.tasks.submit(request("b", "other@here"))
     assert (await one.task("b")).state is State.ACCEPTED
 
 
 async def test_an_agent_that_takes_what_comes_is_not_counted(one: Process) -> None:
     """Nothing is locked for it."""
-    one.settings["worker"] = AgentSettings(at_once=None)
+    one.settings["worker"] = AgentSettings(parallel=None)
     for number in range(30):
-        await one.desk.submit(request(f"r{number}"))
+        await one.tasks.submit(request(f"r{number}"))
         assert (await one.task(f"r{number}")).state is State.ACCEPTED
 
 
 async def test_a_queue_that_nobody_looks_after_is_found(one: Process, database: Database) -> None:
     """By the sweep of whichever process."""
     clock = Clock()
-    await one.desk.submit(request("a"))
-    await one.desk.submit(request("b"))
+    await one.tasks.submit(request("a"))
+    await one.tasks.submit(request("b"))
     await one.run("a")
     await one.settled()
     one.stop_short()
-    await one.desk.finish(TaskKey("living", "a"), GOOD)
+    await one.tasks.finish(TaskKey("living", "a"), GOOD)
     async with process(database, clock) as other:
-        other.settings["worker"] = AgentSettings(waiting=100)
+        other.settings["worker"] = AgentSettings(queue_length=100)
         assert (await other.courier.delivered.get()).key.request_id == "b"
 
 
 async def test_a_smaller_setting_takes_nothing_back(one: Process) -> None:
     """What waits goes on waiting, and what runs goes on."""
-    one.settings["worker"] = AgentSettings(at_once=2, waiting=100)
+    one.settings["worker"] = AgentSettings(parallel=2, queue_length=100)
     for name in ("a", "b", "c"):
-        await one.desk.submit(request(name))
+        await one.tasks.submit(request(name))
     one.settings["worker"] = AgentSettings()
     await finish(one, "a")
-    await one.desk._queues._advance(request().to_address)
+    await one.tasks._queues._advance(request().to_address)
     assert (await one.task("c")).state is State.QUEUED
     await finish(one, "b")
     while (await one.task("c")).state is State.QUEUED:

@@ -7,19 +7,19 @@ from dataclasses import replace
 import pytest
 
 from bridge.agents.agent import AgentStatus
-from bridge.agents.liveness import AgentWatch
-from bridge.agents.news import Registered, StatusSaid, Unregistered
+from bridge.agents.liveness import LivenessMonitor
+from bridge.agents.updates import Registration, StatusUpdate, Unregistration
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode, TaskError
 from bridge.tasks.limits import TaskLimits
 from bridge.tasks.messages import Due
-from bridge.tasks.ports import NotNow, Rejected
+from bridge.tasks.ports import Rejected, RetryLater
 from bridge.tasks.queue_settings import AgentSettings
 from bridge.tasks.request import Origin, TaskKey
 from bridge.tasks.task import State
 from storage.database import Database
 from tests.support.agents import NOW, Clock, address, registered
-from tests.support.desk import Courier, Process, error_code, process, request
+from tests.support.tasks import Courier, Process, error_code, process, request
 
 KEY = TaskKey("living", "req-1")
 GOOD = Answer(True, "done", 0, {"tokens_used": 7})
@@ -33,7 +33,7 @@ def clock() -> Clock:
 @pytest.fixture
 async def one(database: Database, clock: Clock) -> AsyncIterator[Process]:
     async with process(database, clock) as one:
-        await one.routes.take([registered("worker@here"), registered("worker@kitchen")])
+        await one.routes.update([registered("worker@here"), registered("worker@kitchen")])
         yield one
 
 
@@ -42,23 +42,23 @@ async def one(database: Database, clock: Clock) -> AsyncIterator[Process]:
 
 async def test_a_task_is_brought_run_and_answered(one: Process) -> None:
     """The whole way, with its progress; people see every state."""
-    submitted = await one.desk.submit(request())
+    submitted = await one.tasks.submit(request())
     assert submitted.is_new
     delivered = await one.courier.delivered.get()
     assert delivered.request == request()
     running = await one.run()
     assert running.state is State.RUNNING
-    await one.desk.progress(KEY, {"percent": 50}, by=address("worker@here"))
+    await one.tasks.progress(KEY, {"percent": 50}, by=address("worker@here"))
     assert await one.requester.heard.get() == (KEY, {"percent": 50})
     assert await one.onlooker.heard.get() == (KEY, {"percent": 50})
-    await one.desk.finish(KEY, GOOD, by=address("worker@here"))
+    await one.tasks.finish(KEY, GOOD, by=address("worker@here"))
     answered = await one.requester.answered.get()
     assert (answered.state, answered.answer) == (State.DONE, GOOD)
     assert answered.request.origin == Origin("cis", {"event_id": "$1"})
     await one.settled()
     task = await one.task()
     assert (task.due, task.answer, task.finished_at) == (frozenset(), GOOD, NOW)
-    [progress] = await one.desk.progress_of(task)
+    [progress] = await one.tasks.progress_of(task)
     assert (progress.number, progress.content) == (1, b'{"percent":50}')
     shown = [one.onlooker.seen.get_nowait().state for _ in range(one.onlooker.seen.qsize())]
     assert shown[-1] is State.DONE
@@ -67,14 +67,14 @@ async def test_a_task_is_brought_run_and_answered(one: Process) -> None:
 
 async def test_a_task_for_another_node_is_begun_by_its_first_word(one: Process) -> None:
     """And answered without any: nodes do not say that they begin."""
-    await one.desk.submit(request("a", "worker@kitchen"))
-    await one.desk.submit(request("b", "worker@kitchen"))
+    await one.tasks.submit(request("a", "worker@kitchen"))
+    await one.tasks.submit(request("b", "worker@kitchen"))
     task = await one.courier.delivered.get()
     assert task.elsewhere
-    await one.desk.progress(TaskKey("living", "a"), {"x": 1}, by=address("worker@kitchen"))
+    await one.tasks.progress(TaskKey("living", "a"), {"x": 1}, by=address("worker@kitchen"))
     assert (await one.task("a")).state is State.RUNNING
     for name in ("a", "b"):
-        await one.desk.finish(TaskKey("living", name), GOOD, by=address("worker@kitchen"))
+        await one.tasks.finish(TaskKey("living", name), GOOD, by=address("worker@kitchen"))
         assert (await one.requester.answered.get()).state is State.DONE
 
 
@@ -83,19 +83,19 @@ async def test_it_is_taken_in_with_the_readers_cursor_or_not_at_all(one: Process
 
     async def fail() -> None:
         async with database.transaction() as connection:
-            await one.desk.accept(connection, request())
+            await one.tasks.accept(connection, request())
             raise KeyError
 
     with pytest.raises(KeyError):
         await fail()
-    assert await one.desk.task(KEY) is None
+    assert await one.tasks.task(KEY) is None
     async with database.transaction() as connection:
-        first = await one.desk.accept(connection, request())
-        second = await one.desk.accept(connection, request())
+        first = await one.tasks.accept(connection, request())
+        second = await one.tasks.accept(connection, request())
         assert one.courier.delivered.empty()
     assert (first.is_new, second.is_new) == (True, False)
-    one.desk.go_on(first)
-    one.desk.go_on(second)
+    one.tasks.committed(first)
+    one.tasks.committed(second)
     await one.courier.delivered.get()
     await one.settled()
     assert one.courier.delivered.empty()
@@ -106,7 +106,7 @@ async def test_it_is_taken_in_with_the_readers_cursor_or_not_at_all(one: Process
 
 async def test_an_agent_that_is_not_there(one: Process) -> None:
     """AGENT_NOT_FOUND, with those that may have been meant; and it is shown like any other task."""
-    await one.desk.submit(request(to="worker@kitchen.local"))
+    await one.tasks.submit(request(to="worker@kitchen.local"))
     answered = await one.requester.answered.get()
     assert error_code(answered.answer) is ErrorCode.AGENT_NOT_FOUND
     assert answered.answer is not None
@@ -116,8 +116,8 @@ async def test_an_agent_that_is_not_there(one: Process) -> None:
 
 async def test_an_agent_that_is_busy(one: Process) -> None:
     """AGENT_BUSY, with what it is busy with."""
-    await one.desk.submit(request("a"))
-    await one.desk.submit(request("b"))
+    await one.tasks.submit(request("a"))
+    await one.tasks.submit(request("b"))
     answered = await one.requester.answered.get()
     assert answered.key.request_id == "b"
     assert error_code(answered.answer) is ErrorCode.AGENT_BUSY
@@ -127,12 +127,12 @@ async def test_an_agent_that_is_busy(one: Process) -> None:
 
 async def test_a_task_that_takes_too_long(one: Process, clock: Clock) -> None:
     """TIMEOUT, and the agent is told to stop. The time was capped."""
-    async with process(one.database, clock, limits=TaskLimits(longest_timeout_ms=50)) as other:
-        await other.desk.submit(request(timeout_ms=10**9))
+    async with process(one.database, clock, limits=TaskLimits(max_timeout_ms=50)) as other:
+        await other.tasks.submit(request(timeout_ms=10**9))
         await other.courier.delivered.get()
         await other.run()
         clock.advance(50)
-        other.desk._timers._moved.set()
+        other.tasks._timers._moved.set()
         answered = await other.requester.answered.get()
         assert answered.state is State.TIMED_OUT
         assert error_code(answered.answer) is ErrorCode.TIMEOUT
@@ -141,8 +141,8 @@ async def test_a_task_that_takes_too_long(one: Process, clock: Clock) -> None:
 
 async def test_a_node_that_cannot_be_reached(one: Process) -> None:
     """NODE_UNREACHABLE after 3 retries; an exception of a connector is a failure like another."""
-    one.courier.outcomes = [NotNow("away"), KeyError(), NotNow("away"), NotNow("still away")]
-    await one.desk.submit(request(to="worker@kitchen"))
+    one.courier.outcomes = [RetryLater("away"), KeyError(), RetryLater("away"), RetryLater("still away")]
+    await one.tasks.submit(request(to="worker@kitchen"))
     answered = await one.requester.answered.get()
     assert error_code(answered.answer) is ErrorCode.NODE_UNREACHABLE
     assert answered.answer is not None
@@ -153,7 +153,7 @@ async def test_a_node_that_cannot_be_reached(one: Process) -> None:
 async def test_a_node_that_refuses(one: Process) -> None:
     """Nothing is tried again, and its code is passed on."""
     one.courier.outcomes = [Rejected(TaskError(ErrorCode.INVALID_PAYLOAD, "It cannot be read."))]
-    await one.desk.submit(request(to="worker@kitchen"))
+    await one.tasks.submit(request(to="worker@kitchen"))
     answered = await one.requester.answered.get()
     assert error_code(answered.answer) is ErrorCode.INVALID_PAYLOAD
     assert one.courier.delivered.qsize() == 1
@@ -161,8 +161,8 @@ async def test_a_node_that_refuses(one: Process) -> None:
 
 async def test_what_the_outbox_says_later(one: Process) -> None:
     """A peer that refuses for good ends it, from whichever state."""
-    await one.desk.submit(request(to="worker@kitchen"))
-    await one.desk.unreachable(KEY, "It answers 403.")
+    await one.tasks.submit(request(to="worker@kitchen"))
+    await one.tasks.fail_unreachable(KEY, "It answers 403.")
     answered = await one.requester.answered.get()
     assert error_code(answered.answer) is ErrorCode.NODE_UNREACHABLE
 
@@ -170,31 +170,31 @@ async def test_what_the_outbox_says_later(one: Process) -> None:
 @pytest.mark.parametrize("code", list(ErrorCode))
 async def test_whatever_an_agent_fails_with_is_answered(one: Process, code: ErrorCode) -> None:
     """Each of the five codes reaches whoever asked."""
-    await one.desk.submit(request(to="worker@kitchen"))
-    await one.desk.fail(KEY, TaskError(code, "So it is."), by=address("worker@kitchen"))
+    await one.tasks.submit(request(to="worker@kitchen"))
+    await one.tasks.fail(KEY, TaskError(code, "So it is."), by=address("worker@kitchen"))
     answered = await one.requester.answered.get()
     assert error_code(answered.answer) is code
 
 
 async def test_a_payload_that_is_too_large_is_refused_and_not_kept(one: Process) -> None:
     """INVALID_PAYLOAD; the same id may be used for what is right."""
-    refused = await one.desk.submit(request(prompt="x" * 300_000))
+    refused = await one.tasks.submit(request(prompt="x" * 300_000))
     assert (refused.task, refused.step) == (None, None)
     assert refused.refusal is not None
     assert refused.refusal.code is ErrorCode.INVALID_PAYLOAD
-    assert (await one.desk.submit(request())).is_new
+    assert (await one.tasks.submit(request())).is_new
 
 
 async def test_a_node_that_asks_for_too_much_is_refused(one: Process, clock: Clock) -> None:
     """By the number of its tasks that have not ended; when one has, there is room again."""
-    async with process(one.database, clock, limits=TaskLimits(live_of_node=2)) as other:
+    async with process(one.database, clock, limits=TaskLimits(max_live_per_node=2)) as other:
         for name in ("a", "b"):
-            await other.desk.submit(request(name, "worker@kitchen"))
-        refused = await other.desk.submit(request("c", "worker@kitchen"))
+            await other.tasks.submit(request(name, "worker@kitchen"))
+        refused = await other.tasks.submit(request("c", "worker@kitchen"))
         assert refused.refusal is not None
         assert refused.refusal.code is ErrorCode.AGENT_BUSY
-        await other.desk.cancel(TaskKey("living", "a"), "alice")
-        assert (await other.desk.submit(request("c", "worker@kitchen"))).is_new
+        await other.tasks.cancel(TaskKey("living", "a"), "alice")
+        assert (await other.tasks.submit(request("c", "worker@kitchen"))).is_new
 
 
 # ---- agents that go ----------------------------------------------------------------------------------
@@ -203,21 +203,21 @@ async def test_a_node_that_asks_for_too_much_is_refused(one: Process, clock: Clo
 @pytest.mark.parametrize("state", [State.QUEUED, State.ACCEPTED, State.RUNNING])
 async def test_the_tasks_of_an_agent_that_goes_fail(one: Process, state: State) -> None:
     """ "routes end, waiting tasks fail"; a task for somebody else goes on."""
-    one.settings["worker"] = AgentSettings(waiting=5)
-    await one.desk.submit(request("other", "worker@kitchen"))
-    await one.desk.submit(request("a"))
+    one.settings["worker"] = AgentSettings(queue_length=5)
+    await one.tasks.submit(request("other", "worker@kitchen"))
+    await one.tasks.submit(request("a"))
     await one.run("a")
     wanted = "a"
     if state is not State.RUNNING:
         wanted = "b"
-        await one.desk.submit(request("b"))
+        await one.tasks.submit(request("b"))
     if state is State.ACCEPTED:
-        await one.desk.finish(TaskKey("living", "a"), GOOD)
+        await one.tasks.finish(TaskKey("living", "a"), GOOD)
         assert (await one.requester.answered.get()).key.request_id == "a"
         while (await one.task("b")).state is not State.ACCEPTED:
             await asyncio.sleep(0.01)
     assert (await one.task(wanted)).state is state
-    await one.routes.take([Unregistered(address("worker@here"), "shutdown", NOW + 1)])
+    await one.routes.update([Unregistration(address("worker@here"), "shutdown", NOW + 1)])
     answered = {}
     while wanted not in answered:
         task = await one.requester.answered.get()
@@ -236,13 +236,13 @@ async def test_a_node_whose_agent_has_gone_answers_its_task(
 ) -> None:
     """It knows whether the task had begun, though its word that the agent has gone may come first. Without an
     answer the task fails a moment later."""
-    monkeypatch.setattr("bridge.tasks.sweep.ANSWERED_WITHIN", 0.2)
+    monkeypatch.setattr("bridge.tasks.sweep.REMOTE_ANSWER_TIMEOUT", 0.2)
     by = address("worker@kitchen")
     for name in "ab":
-        await one.desk.submit(request(name, str(by)))
-    await one.routes.take([Unregistered(by, "killed", NOW + 1)])
+        await one.tasks.submit(request(name, str(by)))
+    await one.routes.update([Unregistration(by, "killed", NOW + 1)])
     lost = Answer(False, "lost", -1, error_code=ErrorCode.NODE_UNREACHABLE, metadata={"interrupted": True})
-    await one.desk.finish(TaskKey("living", "a"), lost, by=by)
+    await one.tasks.finish(TaskKey("living", "a"), lost, by=by)
     answered = [await one.requester.answered.get() for _ in "ab"]
     assert [(task.key.request_id, error_code(task.answer)) for task in answered] == [
         ("a", ErrorCode.NODE_UNREACHABLE),
@@ -252,12 +252,12 @@ async def test_a_node_whose_agent_has_gone_answers_its_task(
 
 async def test_the_tasks_of_a_node_that_falls_silent_fail(one: Process, clock: Clock) -> None:
     """120 s without a heartbeat: NODE_UNREACHABLE, long before the task's own time is over."""
-    watch = AgentWatch(one.routes, one.database, now_ms=clock)
-    await one.desk.submit(request(to="worker@kitchen", timeout_ms=3_000_000))
+    watch = LivenessMonitor(one.routes, one.database, now_ms=clock)
+    await one.tasks.submit(request(to="worker@kitchen", timeout_ms=3_000_000))
     for _ in range(9):
-        await watch.look()
+        await watch.check()
         clock.advance(15_000)
-    await watch.look()
+    await watch.check()
     answered = await one.requester.answered.get()
     assert error_code(answered.answer) is ErrorCode.NODE_UNREACHABLE
     assert Due.CANCEL in answered.due, "it may come back and still be at it"
@@ -268,24 +268,24 @@ async def test_the_tasks_of_a_node_that_falls_silent_fail(one: Process, clock: C
 
 async def test_a_task_is_cancelled(one: Process) -> None:
     """Whoever asked is answered at once, and the agent told to stop."""
-    await one.desk.submit(request())
+    await one.tasks.submit(request())
     await one.run()
-    cancelled = await one.desk.cancel(KEY, "alice", "wrong one")
+    cancelled = await one.tasks.cancel(KEY, "alice", "wrong one")
     assert cancelled is not None
     assert cancelled.state is State.CANCELLED
     answered = await one.requester.answered.get()
     assert answered.answer is not None
     assert answered.answer.output == "Cancelled by alice: wrong one"
     assert (await one.courier.cancelled.get()).key == KEY
-    await one.desk.finish(KEY, GOOD)
+    await one.tasks.finish(KEY, GOOD)
     assert (await one.task()).state is State.CANCELLED
 
 
 async def test_what_is_cancelled_before_it_is_begun_cannot_be_begun(one: Process) -> None:
     """The agent may have it already."""
-    await one.desk.submit(request())
-    await one.desk.cancel(KEY, "alice")
-    assert await one.desk.begin(KEY) is None
+    await one.tasks.submit(request())
+    await one.tasks.cancel(KEY, "alice")
+    assert await one.tasks.begin(KEY) is None
 
 
 # ---- being asked twice -------------------------------------------------------------------------------
@@ -293,16 +293,16 @@ async def test_what_is_cancelled_before_it_is_begun_cannot_be_begun(one: Process
 
 async def test_a_repeated_request_gets_the_stored_answer(one: Process) -> None:
     """At the place where it was asked last, and is not run again."""
-    await one.desk.submit(request())
+    await one.tasks.submit(request())
     await one.run()
-    again = await one.desk.submit(request(origin=Origin("cis", {"event_id": "$2"})))
+    again = await one.tasks.submit(request(origin=Origin("cis", {"event_id": "$2"})))
     assert not again.is_new
     assert again.task is not None
     assert again.task.state is State.RUNNING
-    await one.desk.finish(KEY, GOOD)
+    await one.tasks.finish(KEY, GOOD)
     assert (await one.requester.answered.get()).request.origin.reference == {"event_id": "$2"}
     await one.settled()
-    await one.desk.submit(request(origin=Origin("cis", {"event_id": "$3"})))
+    await one.tasks.submit(request(origin=Origin("cis", {"event_id": "$3"})))
     answered = await one.requester.answered.get()
     assert (answered.answer, answered.asked) == (GOOD, 3)
     assert answered.request.origin.reference == {"event_id": "$3"}
@@ -313,20 +313,20 @@ async def test_a_repeated_request_gets_the_stored_answer(one: Process) -> None:
 
 async def test_a_request_id_is_not_used_for_two_tasks(one: Process) -> None:
     """ "an id with other content is refused"; another node may use the same id."""
-    await one.desk.submit(request())
-    other = await one.desk.submit(request(prompt="Something else"))
+    await one.tasks.submit(request())
+    other = await one.tasks.submit(request(prompt="Something else"))
     assert other.refusal is not None
     assert (other.refusal.code, other.refusal.metadata) == (
         ErrorCode.INVALID_PAYLOAD,
         {"field": "request_id"},
     )
-    attic = await one.desk.submit(request(key=TaskKey("attic", "req-1")))
+    attic = await one.tasks.submit(request(key=TaskKey("attic", "req-1")))
     assert attic.is_new
 
 
 async def test_many_repetitions_at_once_are_one_task(one: Process) -> None:
     """However they come."""
-    found = await asyncio.gather(*(one.desk.submit(request(to="worker@kitchen")) for _ in range(10)))
+    found = await asyncio.gather(*(one.tasks.submit(request(to="worker@kitchen")) for _ in range(10)))
     assert sum(submitted.is_new for submitted in found) == 1
     await one.settled()
     assert one.courier.delivered.qsize() == 1
@@ -338,22 +338,22 @@ async def test_many_repetitions_at_once_are_one_task(one: Process) -> None:
 
 async def test_a_late_answer_is_audited_and_dropped(one: Process) -> None:
     """The first one stands."""
-    await one.desk.submit(request())
+    await one.tasks.submit(request())
     await one.run()
-    await one.desk.finish(KEY, GOOD)
-    await one.desk.finish(KEY, replace(GOOD, output="another"))
+    await one.tasks.finish(KEY, GOOD)
+    await one.tasks.finish(KEY, replace(GOOD, output="another"))
     assert (await one.task()).answer == GOOD
     [(name, dropped)] = one.notebook.drops
-    assert (name, dropped.what, dropped.why) == ("req-1", "result", "the task is done already")
+    assert (name, dropped.message, dropped.reason) == ("req-1", "result", "the task is done already")
 
 
 async def test_only_the_agent_that_was_asked_may_answer(one: Process) -> None:
     """ "one answer, matched by `request_id` and peer"."""
-    await one.desk.submit(request(to="worker@kitchen"))
+    await one.tasks.submit(request(to="worker@kitchen"))
     for by in ("worker@here", "other@kitchen"):
-        assert await one.desk.finish(KEY, GOOD, by=address(by)) is None
-        assert await one.desk.progress(KEY, {}, by=address(by)) is None
-        assert await one.desk.fail(KEY, TaskError(ErrorCode.TIMEOUT, ""), by=address(by)) is None
+        assert await one.tasks.finish(KEY, GOOD, by=address(by)) is None
+        assert await one.tasks.progress(KEY, {}, by=address(by)) is None
+        assert await one.tasks.fail(KEY, TaskError(ErrorCode.TIMEOUT, ""), by=address(by)) is None
     assert (await one.task()).state is State.ACCEPTED
     assert len(one.notebook.drops) == 6
 
@@ -361,56 +361,56 @@ async def test_only_the_agent_that_was_asked_may_answer(one: Process) -> None:
 async def test_what_is_said_of_a_task_that_nobody_knows_is_dropped(one: Process) -> None:
     """With whatever name, also one that no column holds."""
     for name in ("unknown", "a\0b", "\ud800", ""):
-        assert await one.desk.finish(TaskKey("living", name), GOOD) is None
-        assert await one.desk.cancel(TaskKey("living", name), "alice") is None
-        assert await one.desk.find(name) == []
+        assert await one.tasks.finish(TaskKey("living", name), GOOD) is None
+        assert await one.tasks.cancel(TaskKey("living", name), "alice") is None
+        assert await one.tasks.find(name) == []
     assert len(one.notebook.drops) == 8
 
 
 async def test_progress_that_is_too_long_is_not_taken(one: Process) -> None:
     """Nor what is no JSON."""
-    await one.desk.submit(request(to="worker@kitchen"))
+    await one.tasks.submit(request(to="worker@kitchen"))
     for content in ({"x": "y" * 20_000}, {"x": 10**30}, {"x": object()}):
-        assert await one.desk.progress(KEY, content) is None
+        assert await one.tasks.progress(KEY, content) is None
     assert len(one.notebook.drops) == 3
 
 
 async def test_tasks_are_found_by_their_names(one: Process) -> None:
     """For people."""
-    await one.desk.submit(request())
-    [task] = await one.desk.find("task-req-1")
+    await one.tasks.submit(request())
+    [task] = await one.tasks.find("task-req-1")
     assert task.key == KEY
-    assert await one.desk.search(agent=address("worker@here"), states=[State.ACCEPTED]) == [task]
-    assert await one.desk.search(before=task.id) == []
-    assert await one.desk.search(agent=address("other@here")) == []
-    assert [task.key for task in await one.desk.find("req-1")] == [KEY]
+    assert await one.tasks.search(agent=address("worker@here"), states=[State.ACCEPTED]) == [task]
+    assert await one.tasks.search(before=task.id) == []
+    assert await one.tasks.search(agent=address("other@here")) == []
+    assert [task.key for task in await one.tasks.find("req-1")] == [KEY]
 
 
 async def test_an_answer_that_cannot_be_given_is_given_later(database: Database, clock: Clock) -> None:
     """At the next sweep, or at the one after."""
-    async with process(database, clock, sweep=0.05) as one:
-        await one.routes.take([registered("worker@here")])
+    async with process(database, clock, sweep_interval=0.05) as one:
+        await one.routes.update([registered("worker@here")])
         one.requester.failures = 9
-        await one.desk.submit(request())
+        await one.tasks.submit(request())
         await one.run()
-        await one.desk.finish(KEY, GOOD)
+        await one.tasks.finish(KEY, GOOD)
         assert (await one.requester.answered.get()).answer == GOOD
         assert any("answer" in problem for problem in one.notebook.problems)
 
 
 async def test_an_agent_that_recovers_works_its_queue_off(one: Process) -> None:
     """As long as it has failed it is given nothing."""
-    one.settings["worker"] = AgentSettings(waiting=5)
-    await one.desk.submit(request("a"))
-    await one.desk.submit(request("b"))
+    one.settings["worker"] = AgentSettings(queue_length=5)
+    await one.tasks.submit(request("a"))
+    await one.tasks.submit(request("b"))
     await one.run("a")
-    await one.routes.take([StatusSaid(address("worker@here"), AgentStatus.ERROR, None, NOW + 1)])
-    await one.desk.finish(TaskKey("living", "a"), GOOD)
+    await one.routes.update([StatusUpdate(address("worker@here"), AgentStatus.ERROR, None, NOW + 1)])
+    await one.tasks.finish(TaskKey("living", "a"), GOOD)
     assert (await one.courier.delivered.get()).key.request_id == "a"
-    await one.desk._queues.sweep()
+    await one.tasks._queues.sweep()
     await one.settled()
     assert (await one.task("b")).state is State.QUEUED
-    await one.routes.take([StatusSaid(address("worker@here"), AgentStatus.IDLE, None, NOW + 2)])
+    await one.routes.update([StatusUpdate(address("worker@here"), AgentStatus.IDLE, None, NOW + 2)])
     assert (await one.courier.delivered.get()).key.request_id == "b"
 
 
@@ -420,20 +420,20 @@ async def test_an_agent_that_comes_back_gets_at_once_what_waits_for_it(
     """Though it went while nobody was there to tell its tasks."""
     async with process(database, clock) as one:
         one.settings["worker"] = AgentSettings(1, 5)
-        await one.routes.take([registered("worker@here")])
+        await one.routes.update([registered("worker@here")])
         for request_id in ("req-1", "req-2"):
-            await one.desk.submit(request(request_id))
+            await one.tasks.submit(request(request_id))
         await one.run()
         await one.settled()
     async with process(database, clock, started=False) as two:
         two.settings["worker"] = AgentSettings(1, 5)
-        await two.routes.take([Unregistered(address("worker@here"), "shutdown", NOW + 1)])
-        await two.desk.start()
+        await two.routes.update([Unregistration(address("worker@here"), "shutdown", NOW + 1)])
+        await two.tasks.start()
         assert error_code((await two.requester.answered.get()).answer) is ErrorCode.NODE_UNREACHABLE
         await two.settled()
         assert two.courier.delivered.empty()
         assert (await two.task("req-2")).state is State.QUEUED
-        await two.routes.take([registered("worker@here", NOW + 2)])
+        await two.routes.update([registered("worker@here", NOW + 2)])
         assert (await two.courier.delivered.get()).key.request_id == "req-2"
 
 
@@ -441,9 +441,9 @@ async def test_a_connector_of_its_own_name_gets_its_agents_tasks(database: Datab
     """Each agent says which connector brings it its tasks; one that is not there may be elsewhere."""
     courier = Courier()
     async with process(database, clock, courier=courier) as one:
-        news = Registered(address("guest@here"), "offices", "other", (), NOW)
-        await one.routes.take([news])
-        await one.desk.submit(request(to="guest@here"))
+        news = Registration(address("guest@here"), "offices", "other", (), NOW)
+        await one.routes.update([news])
+        await one.tasks.submit(request(to="guest@here"))
         await one.settled()
         assert courier.delivered.empty()
         assert (await one.task()).due == {Due.DELIVER}

@@ -13,7 +13,7 @@ from bridge.tasks.request import TaskKey
 from bridge.tasks.task import State, Step, receive
 from storage.database import Database
 from tests.support.agents import NOW, address, registered
-from tests.support.desk import Process, process, request
+from tests.support.tasks import Process, process, request
 
 KEY = TaskKey("living", "req-1")
 GOOD = Answer(True, "done", 0)
@@ -23,7 +23,7 @@ class Duty:
     def __init__(self) -> None:
         self.told: list[tuple[str, StatusInput, str | None]] = []
 
-    def take(self, agent: AgentAddress, message: StatusInput, task_id: str | None = None) -> None:
+    def apply(self, agent: AgentAddress, message: StatusInput, task_id: str | None = None) -> None:
         self.told.append((str(agent), message, task_id))
 
 
@@ -35,59 +35,59 @@ def duty() -> Duty:
 @pytest.fixture
 async def one(database: Database, duty: Duty) -> AsyncIterator[Process]:
     async with process(database, statuses=duty) as one:
-        await one.routes.take([registered("worker@here"), registered("worker@kitchen")])
+        await one.routes.update([registered("worker@here"), registered("worker@kitchen")])
         yield one
 
 
 async def test_a_step_that_was_decided_upon_something_old_is_decided_again(one: Process) -> None:
     """Another process has taken one meanwhile: the outcome is as if this one had known."""
-    await one.desk.submit(request())
+    await one.tasks.submit(request())
     task = await one.task()
     step = receive(task, Start("elsewhere"), NOW)
-    one.desk._store.committed(task)
+    one.tasks._store.cache(task)
     async with one.database.transaction() as connection:
-        assert await one.desk._store.step(connection, step.task, 99)
-    one.desk._store.committed(task)
-    assert one.desk._store.remembered(KEY) == task
-    finished = await one.desk._steps.take(KEY, Result(GOOD))
+        assert await one.tasks._store.store_step(connection, step.task, 99)
+    one.tasks._store.cache(task)
+    assert one.tasks._store.cached(KEY) == task
+    finished = await one.tasks._steps.apply(KEY, Result(GOOD))
     assert finished is not None
     assert (finished.state, finished.runner) == (State.DONE, "elsewhere")
 
 
 async def test_a_refusal_is_not_decided_upon_something_old(one: Process) -> None:
     """By what is remembered the task was not begun, and the answer would be dropped."""
-    await one.desk.submit(request())
+    await one.tasks.submit(request())
     old = await one.task()
-    assert await one.desk.begin(KEY, runner="elsewhere") is not None
-    one.desk._store.forget(KEY)
-    one.desk._store.committed(old)
-    assert one.desk._store.remembered(KEY) == old
-    await one.desk._steps.take(KEY, Result(GOOD))
+    assert await one.tasks.begin(KEY, runner="elsewhere") is not None
+    one.tasks._store.evict(KEY)
+    one.tasks._store.cache(old)
+    assert one.tasks._store.cached(KEY) == old
+    await one.tasks._steps.apply(KEY, Result(GOOD))
     assert (await one.task()).state is State.DONE
     assert one.notebook.drops == []
 
 
 async def test_many_steps_at_once_are_taken_one_after_the_other(one: Process) -> None:
     """None is lost: all reports are kept, and one of the answers."""
-    await one.desk.submit(request())
+    await one.tasks.submit(request())
     await one.run()
-    reports = [one.desk._steps.take(KEY, Progress({"n": number})) for number in range(20)]
-    answers = [one.desk._steps.take(KEY, Result(GOOD)) for _ in range(5)]
+    reports = [one.tasks._steps.apply(KEY, Progress({"n": number})) for number in range(20)]
+    answers = [one.tasks._steps.apply(KEY, Result(GOOD)) for _ in range(5)]
     await asyncio.gather(*reports, *answers)
     task = await one.task()
     assert task.state is State.DONE
-    dropped = sum(drop.what == "progress" for _, drop in one.notebook.drops)
-    assert len(await one.desk.progress_of(task)) + dropped == 20
-    assert sum(drop.what == "result" for _, drop in one.notebook.drops) == 4
+    dropped = sum(drop.message == "progress" for _, drop in one.notebook.drops)
+    assert len(await one.tasks.progress_of(task)) + dropped == 20
+    assert sum(drop.message == "result" for _, drop in one.notebook.drops) == 4
 
 
 async def test_an_agent_of_this_node_has_begun_and_has_nothing_left(one: Process, duty: Duty) -> None:
     """Those of other nodes are told of by them."""
-    await one.desk.submit(request("there", "worker@kitchen"))
-    await one.desk.progress(TaskKey("living", "there"), {})
-    await one.desk.submit(request())
+    await one.tasks.submit(request("there", "worker@kitchen"))
+    await one.tasks.progress(TaskKey("living", "there"), {})
+    await one.tasks.submit(request())
     await one.run()
-    await one.desk.finish(KEY, GOOD)
+    await one.tasks.finish(KEY, GOOD)
     while len(duty.told) < 2:
         await asyncio.sleep(0.01)
     assert duty.told == [
@@ -98,36 +98,36 @@ async def test_an_agent_of_this_node_has_begun_and_has_nothing_left(one: Process
 
 async def test_whoever_speaks_for_another_agent_is_not_heard(one: Process) -> None:
     """It is written down."""
-    await one.desk.submit(request())
-    assert await one.desk._steps.take(KEY, Start("x"), by=address("other@here")) is None
+    await one.tasks.submit(request())
+    assert await one.tasks._steps.apply(KEY, Start("x"), by=address("other@here")) is None
     [(name, drop)] = one.notebook.drops
-    assert (name, drop.what, drop.why) == ("req-1", "start", "it is not the task of other@here")
+    assert (name, drop.message, drop.reason) == ("req-1", "start", "the task is not addressed to other@here")
 
 
 async def test_a_task_that_is_taken_over_has_a_new_version(one: Process) -> None:
     """Also when nothing else is to be done: whoever had it must not take its next step."""
-    await one.desk.submit(request(to="worker@kitchen"))
+    await one.tasks.submit(request(to="worker@kitchen"))
     await one.settled()
     task = await one.task()
     async with one.database.transaction() as connection:
-        same = await one.desk._steps.own(connection, task, None)
+        same = await one.tasks._steps.take_over(connection, task, None)
         assert same is not None
         assert same.task.version == task.version + 1
-        again = await one.desk._steps.own(connection, same.task, RunnerLost())
+        again = await one.tasks._steps.take_over(connection, same.task, RunnerLost())
         assert again is not None
         assert again.task.version == task.version + 2
-        assert await one.desk._steps.own(connection, task, None) is None
-        assert not await one.desk._steps.store(connection, task, Step(same.task))
+        assert await one.tasks._steps.take_over(connection, task, None) is None
+        assert not await one.tasks._steps.store(connection, task, Step(same.task))
 
 
 async def test_an_observer_may_also_hear_what_agents_report(one: Process) -> None:
     """One that wants to: every report that was taken, and none that came too late."""
     heard: list[tuple[TaskKey, object]] = []
     one.notebook.heard = lambda task, content: heard.append((task.key, content))  # type: ignore[attr-defined]
-    await one.desk.submit(request())
-    await one.desk.progress(KEY, {"message": "too early"})
+    await one.tasks.submit(request())
+    await one.tasks.progress(KEY, {"message": "too early"})
     await one.run()
-    await one.desk.progress(KEY, {"message": "halfway"})
-    await one.desk.finish(KEY, GOOD)
-    await one.desk.progress(KEY, {"message": "too late"})
+    await one.tasks.progress(KEY, {"message": "halfway"})
+    await one.tasks.finish(KEY, GOOD)
+    await one.tasks.progress(KEY, {"message": "too late"})
     assert heard == [(KEY, {"message": "halfway"})]

@@ -13,7 +13,7 @@ from bridge.tasks.store import TaskStore, row_of, same_work, storable, task_of
 from bridge.tasks.task import Task, receive
 from storage.database import Database
 from storage.rooms.stream import begin_term, list_cursors
-from tests.support.desk import request
+from tests.support.tasks import request
 
 NOW = 10**12
 TASK = Task(
@@ -54,9 +54,9 @@ def test_a_task_is_read_as_it_was_written(task: Task) -> None:
 def test_a_task_of_which_nothing_is_left_to_do_is_nobodys() -> None:
     """Else it would be taken over for ever."""
     done = then(TASK, Accept(), Start("agent-1"), Result(FAILURE))
-    assert row_of(done, 7).desk == 7
-    assert row_of(replace(done, due=frozenset()), 7).desk is None
-    assert row_of(replace(then(TASK, Accept()), due=frozenset()), 7).desk == 7
+    assert row_of(done, 7).process_number == 7
+    assert row_of(replace(done, due=frozenset()), 7).process_number is None
+    assert row_of(replace(then(TASK, Accept()), due=frozenset()), 7).process_number == 7
 
 
 async def test_what_is_remembered_is_the_newest_that_was_seen(database: Database) -> None:
@@ -65,21 +65,21 @@ async def test_what_is_remembered_is_the_newest_that_was_seen(database: Database
     async with database.transaction() as connection:
         task, _ = await store.accept(connection, then(TASK, Accept()), 7)
     assert task is not None
-    assert store.remembered(task.key) is None
-    store.committed(task)
-    assert store.remembered(task.key) == task
+    assert store.cached(task.key) is None
+    store.cache(task)
+    assert store.cached(task.key) == task
     started = then(task, Start("agent-1"))
     async with database.transaction() as connection:
-        assert await store.step(connection, started, 7)
-        assert store.remembered(task.key) is None
-    store.committed(started)
-    store.committed(task)
-    assert store.remembered(task.key) == started
+        assert await store.store_step(connection, started, 7)
+        assert store.cached(task.key) is None
+    store.cache(started)
+    store.cache(task)
+    assert store.cached(task.key) == started
     assert await store.load(task.key) == started
     async with database.transaction() as connection:
-        assert not await store.step(connection, started, 7), "it is not the next one"
-    store.forget(task.key)
-    assert store.remembered(task.key) is None
+        assert not await store.store_step(connection, started, 7), "it is not the next one"
+    store.evict(task.key)
+    assert store.cached(task.key) is None
 
 
 async def test_a_task_is_stored_with_the_place_of_a_reader(database: Database) -> None:
@@ -98,8 +98,8 @@ async def test_a_task_is_stored_with_the_place_of_a_reader(database: Database) -
         busy = None, Load(1, 0, task.request.task_id)
         assert await store.accept(connection, other, 7, (1, 0), ("reader", term, 2)) == busy
         assert await list_cursors(connection) == {"reader": 1}
-        ended = then(new, Start("agent-1", NOW + 5), Result(FAILURE)).changed(version=new.version + 1)
-        assert await store.step(connection, ended, 8)
+        ended = then(new, Start("agent-1", NOW + 5), Result(FAILURE)).replace(version=new.version + 1)
+        assert await store.store_step(connection, ended, 8)
         assert await store.fetch(connection, task.key) == ended
         assert await connection.fetchval("SELECT desk FROM tasks WHERE id = $1", new.id) == 8
 
@@ -108,22 +108,22 @@ async def test_what_was_done_is_not_due_in_the_next_step(database: Database) -> 
     """Though the database is told of it a moment later."""
     store = TaskStore(database)
     task = then(TASK, Accept())
-    store.committed(task)
-    store.done(task, Due.SHOW)
-    known = store.remembered(task.key)
+    store.cache(task)
+    store.mark_done(task, Due.SHOW)
+    known = store.cached(task.key)
     assert known is not None
     assert known.due == {Due.DELIVER}
-    store.done(replace(task, version=1), Due.DELIVER)
-    assert store.remembered(task.key) == known, "another step was taken since"
-    store.done(replace(task, request=request("other")), Due.SHOW)
+    store.mark_done(replace(task, version=1), Due.DELIVER)
+    assert store.cached(task.key) == known, "another step was taken since"
+    store.mark_done(replace(task, request=request("other")), Due.SHOW)
 
 
 async def test_what_is_remembered_is_bounded(database: Database) -> None:
     """By what the tasks hold."""
-    store = TaskStore(database, remembered=10_000)
+    store = TaskStore(database, cache_bytes=10_000)
     for number in range(10):
-        store.committed(replace(TASK, request=request(str(number), prompt="x" * 3_000)))
-    kept = [number for number in range(10) if store.remembered(TaskKey("living", str(number)))]
+        store.cache(replace(TASK, request=request(str(number), prompt="x" * 3_000)))
+    kept = [number for number in range(10) if store.cached(TaskKey("living", str(number)))]
     assert kept == [8, 9]
 
 

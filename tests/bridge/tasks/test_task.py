@@ -12,17 +12,17 @@ from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode, TaskError
 from bridge.tasks.messages import (
     Accept,
-    AgentGone,
-    AskAgain,
+    AdvanceQueue,
+    AgentUnavailable,
     Cancel,
-    Dropped,
+    DroppedMessage,
     Due,
     Enqueue,
     Error,
-    Freed,
     Message,
     Progress,
     Renew,
+    Resubmit,
     Result,
     RunnerLost,
     SendProgress,
@@ -60,9 +60,9 @@ MESSAGES: dict[type[Any], Message] = {
         Cancel("alice"),
         Tick(),
         Unreachable("It does not answer."),
-        AgentGone(GONE),
+        AgentUnavailable(GONE),
         RunnerLost(),
-        AskAgain(Origin("cis", {"event_id": "$2"})),
+        Resubmit(Origin("cis", {"event_id": "$2"})),
     )
 }
 BEGINNING = Task(REQUEST, NOW, DEADLINE)
@@ -95,7 +95,7 @@ ENDS = {
     Error: State.FAILED,
     Cancel: State.CANCELLED,
     Unreachable: State.FAILED,
-    AgentGone: State.FAILED,
+    AgentUnavailable: State.FAILED,
 }
 # Where each input leads that does not leave the state as it is, before the deadline.
 STEPS: dict[tuple[State, type[Any]], State] = {
@@ -138,8 +138,8 @@ def test_a_step_has_the_next_version_or_is_none(state: State, kind: type[Any]) -
 def test_a_task_with_other_values_has_the_rest_as_it_was() -> None:
     """As if each field had been said again."""
     task = in_state(State.RUNNING)
-    assert task.changed(asked=7, runner=None) == replace(task, asked=7, runner=None)
-    assert task.changed() == task
+    assert task.replace(asked=7, runner=None) == replace(task, asked=7, runner=None)
+    assert task.replace() == task
 
 
 @pytest.mark.parametrize("state", sorted(LIVE))
@@ -173,7 +173,7 @@ def test_each_code_is_reached_by_an_error(state: State, code: ErrorCode) -> None
         (Tick(), DEADLINE, ErrorCode.TIMEOUT),
         (Unreachable("It does not answer."), NOW, ErrorCode.NODE_UNREACHABLE),
         (
-            AgentGone(TaskError(ErrorCode.NODE_UNREACHABLE, "Silent.")),
+            AgentUnavailable(TaskError(ErrorCode.NODE_UNREACHABLE, "Silent.")),
             NOW,
             ErrorCode.NODE_UNREACHABLE,
         ),
@@ -194,7 +194,7 @@ def test_what_happens_around_it_has_its_code(
 @pytest.mark.parametrize("state", sorted(LIVE))
 def test_a_task_whose_agent_is_lost_has_one_outcome(state: State, elsewhere: bool) -> None:
     """Begun, it is interrupted, whichever way that is noticed; not begun, it fails as its route does."""
-    for message in (AgentGone(GONE), Unreachable("It does not answer."), RunnerLost()):
+    for message in (AgentUnavailable(GONE), Unreachable("It does not answer."), RunnerLost()):
         if isinstance(message, RunnerLost) and (elsewhere or state is not State.RUNNING):
             continue
         ended = then(in_state(state, elsewhere=elsewhere), message)
@@ -204,7 +204,7 @@ def test_a_task_whose_agent_is_lost_has_one_outcome(state: State, elsewhere: boo
         if is_interrupted:
             assert ended.answer.error_code is ErrorCode.NODE_UNREACHABLE
             assert Due.CANCEL in ended.due, "it may come back and still be at it"
-        elif isinstance(message, AgentGone):
+        elif isinstance(message, AgentUnavailable):
             assert ended.answer.error_code is ErrorCode.AGENT_NOT_FOUND
 
 
@@ -257,7 +257,7 @@ def test_only_a_lease_that_is_held_is_renewed(message: Renew) -> None:
     task = in_state(State.RUNNING)
     step = receive(task, message, NOW)
     assert step.task == task
-    assert isinstance(step.effects[0], Dropped)
+    assert isinstance(step.effects[0], DroppedMessage)
 
 
 def test_a_lease_that_is_longer_than_the_deadline_changes_nothing() -> None:
@@ -297,7 +297,7 @@ def test_one_runner_begins() -> None:
     task = in_state(State.RUNNING)
     assert receive(task, Start("desk-1"), NOW) == Step(task)
     refused = receive(task, Start("desk-2"), NOW)
-    assert refused == Step(task, (Dropped("start", "another runner has it"),))
+    assert refused == Step(task, (DroppedMessage("start", "another runner has it"),))
 
 
 def test_a_result_without_a_beginning_is_not_taken() -> None:
@@ -305,7 +305,7 @@ def test_a_result_without_a_beginning_is_not_taken() -> None:
     for state in (State.RECEIVED, State.QUEUED, State.ACCEPTED):
         for message in (Result(GOOD), Progress({})):
             [dropped] = receive(in_state(state), message, NOW).effects
-            assert isinstance(dropped, Dropped)
+            assert isinstance(dropped, DroppedMessage)
 
 
 def test_on_no_way_it_is_begun_or_answered_twice() -> None:
@@ -371,7 +371,7 @@ def test_the_end_frees_an_agent_of_this_node(state: State, elsewhere: bool) -> N
     """So that the next one in its queue may go. Other nodes keep their own queues."""
     step = receive(in_state(state, elsewhere=elsewhere), Cancel("alice"), NOW)
     has_it = state in {State.ACCEPTED, State.RUNNING} and not elsewhere
-    assert step.effects == ((Freed(),) if has_it else ())
+    assert step.effects == ((AdvanceQueue(),) if has_it else ())
 
 
 @pytest.mark.parametrize("state", sorted(FINAL))
@@ -382,14 +382,14 @@ def test_what_comes_late_is_dropped_and_audited(state: State, kind: type[Any]) -
     step = receive(task, MESSAGES[kind], NOW)
     assert step.task == task
     [dropped] = step.effects
-    assert dropped == Dropped(kind.__name__.lower(), f"the task is {state} already")
+    assert dropped == DroppedMessage(kind.__name__.lower(), f"the task is {state} already")
 
 
 @pytest.mark.parametrize("state", list(State))
 def test_asked_again_it_is_answered_again_if_there_is_an_answer(state: State) -> None:
     """ "a repeated request id gets the stored answer", at the place where it was asked last."""
     task = replace(in_state(state), due=frozenset())
-    again = then(task, AskAgain(Origin("cis", {"event_id": "$2"})))
+    again = then(task, Resubmit(Origin("cis", {"event_id": "$2"})))
     assert again.due == ({Due.ANSWER} if state in FINAL else frozenset())
     assert again.asked == task.asked + 1
     assert again.request.origin.reference == {"event_id": "$2"}

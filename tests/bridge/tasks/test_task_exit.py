@@ -5,17 +5,17 @@ import pytest
 from bridge.tasks.answer import Answer, cancelled, failure
 from bridge.tasks.errors import ErrorCode, TaskError
 from bridge.tasks.task import State
-from bridge.tasks.view import CANCELLED, CODES, exit_code
+from bridge.tasks.view import CANCELLED, EXIT_CODES, exit_code
 
 
 def test_each_reason_has_a_code_of_its_own() -> None:
     """None that says something else already: success, failure, wrong usage, Ctrl-C, what shells give."""
-    codes = [*CODES.values(), CANCELLED]
-    assert set(CODES) == set(ErrorCode)
+    codes = [*EXIT_CODES.values(), CANCELLED]
+    assert set(EXIT_CODES) == set(ErrorCode)
     assert len(set(codes)) == len(codes)
     assert all(2 < code < 126 for code in codes)
-    assert CODES[ErrorCode.TIMEOUT] == 124
-    for code, number in CODES.items():
+    assert EXIT_CODES[ErrorCode.TIMEOUT] == 124
+    for code, number in EXIT_CODES.items():
         assert exit_code(State.FAILED, failure(TaskError(code, "It is so."))) == number
 
 

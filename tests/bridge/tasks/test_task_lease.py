@@ -15,7 +15,7 @@ from tests.support.postgres import as_another_process, lose_session
 TIMEOUT = 60.0
 
 
-class Desk:
+class Process:
     def __init__(self, database: Database) -> None:
         self.database = as_another_process(database)
         self.background = BackgroundTasks()
@@ -31,18 +31,18 @@ class Desk:
 
 
 @pytest.fixture
-async def two(database: Database) -> AsyncIterator[tuple[Desk, Desk]]:
-    desks = Desk(database), Desk(database)
-    for desk in desks:
-        await desk.lease.start()
-    yield desks
-    for desk in desks:
-        await desk.close()
+async def two(database: Database) -> AsyncIterator[tuple[Process, Process]]:
+    processes = Process(database), Process(database)
+    for process in processes:
+        await process.lease.start()
+    yield processes
+    for process in processes:
+        await process.close()
 
 
 async def give_work(database: Database, number: int) -> None:
     async with database.transaction() as connection:
-        await tasks.accept_task(connection, TASK._replace(request_id=f"of-{number}", desk=number))
+        await tasks.accept_task(connection, TASK._replace(request_id=f"of-{number}", process_number=number))
 
 
 async def locks(database: Database) -> set[tuple[int, int]]:
@@ -54,35 +54,35 @@ async def locks(database: Database) -> set[tuple[int, int]]:
     return {tuple(row) for row in await database.read(lambda connection: connection.fetch(query))}
 
 
-async def test_what_lives_is_no_orphan(database: Database, two: tuple[Desk, Desk]) -> None:
+async def test_what_lives_is_no_orphan(database: Database, two: tuple[Process, Process]) -> None:
     """What has ended is: once, for one of the others, and not for itself."""
     one, other = two
     numbers = one.lease.number, other.lease.number
     assert len(set(numbers)) == 2
     for number in (*numbers, 77):
         await give_work(database, number)
-    await other.lease.each_orphan(other.take_over)
+    await other.lease.take_over_orphans(other.take_over)
     assert other.taken == [77]
     await one.close()
-    await other.lease.each_orphan(other.take_over)
+    await other.lease.take_over_orphans(other.take_over)
     assert set(other.taken) == {77, numbers[0]}
 
 
-async def test_two_do_not_take_over_the_same(database: Database, two: tuple[Desk, Desk]) -> None:
+async def test_two_do_not_take_over_the_same(database: Database, two: tuple[Process, Process]) -> None:
     """As long as one is at it, the other leaves it alone."""
     one, other = two
     await give_work(database, 77)
 
     async def meanwhile(number: int) -> None:
-        await other.lease.each_orphan(other.take_over)
+        await other.lease.take_over_orphans(other.take_over)
 
-    await one.lease.each_orphan(meanwhile)
+    await one.lease.take_over_orphans(meanwhile)
     assert other.taken == []
-    await other.lease.each_orphan(other.take_over)
+    await other.lease.take_over_orphans(other.take_over)
     assert other.taken == [77]
 
 
-async def test_with_a_new_session_it_has_the_same_number(database: Database, two: tuple[Desk, Desk]) -> None:
+async def test_a_new_session_keeps_the_number(database: Database, two: tuple[Process, Process]) -> None:
     """What runs in this process goes on under it."""
     one, _ = two
     number = one.lease.number
@@ -97,7 +97,7 @@ async def test_with_a_new_session_it_has_the_same_number(database: Database, two
 
 
 async def test_a_number_that_was_taken_over_is_not_its_own_any_more(
-    database: Database, two: tuple[Desk, Desk]
+    database: Database, two: tuple[Process, Process]
 ) -> None:
     """Another process is at its tasks."""
     one, other = two
@@ -114,13 +114,13 @@ async def test_a_number_that_was_taken_over_is_not_its_own_any_more(
     lose_session(one.database)
     async with asyncio.timeout(TIMEOUT):
         while not has_another.is_set():
-            await other.lease.each_orphan(take)
+            await other.lease.take_over_orphans(take)
             if not has_another.is_set():
                 lose_session(one.database)
 
 
 async def test_who_is_told_to_stop_while_the_session_ends_stops(
-    database: Database, two: tuple[Desk, Desk]
+    database: Database, two: tuple[Process, Process]
 ) -> None:
     """A lease that cannot be given back any more hides that from nobody."""
     one, _ = two
@@ -131,7 +131,7 @@ async def test_who_is_told_to_stop_while_the_session_ends_stops(
         at_it.set()
         await asyncio.Event().wait()
 
-    taking = asyncio.create_task(one.lease.each_orphan(take_for_ever))
+    taking = asyncio.create_task(one.lease.take_over_orphans(take_for_ever))
     await at_it.wait()
     lose_session(one.database)
     taking.cancel()

@@ -7,7 +7,7 @@ import pytest
 
 from bridge.agents.address import AgentAddress
 from bridge.tasks.errors import ErrorCode
-from bridge.tasks.request import MOST_REFERENCE_BYTES, Origin, TaskKey, TaskRequest, check, encoded
+from bridge.tasks.request import MAX_REFERENCE_BYTES, Origin, TaskKey, TaskRequest, check_request, encoded
 
 REQUEST = TaskRequest(
     TaskKey("living", "req-1"),
@@ -22,8 +22,11 @@ MOST = 1_000
 
 def test_an_ordinary_request_has_nothing_wrong() -> None:
     """What is optional may be left out."""
-    assert check(REQUEST, MOST) is None
-    assert check(replace(REQUEST, context="c", system_prompt="s", model="m", metadata={"a": 1}), MOST) is None
+    assert check_request(REQUEST, MOST) is None
+    assert (
+        check_request(replace(REQUEST, context="c", system_prompt="s", model="m", metadata={"a": 1}), MOST)
+        is None
+    )
 
 
 def deep(levels: int) -> dict[str, Any]:
@@ -50,13 +53,13 @@ def deep(levels: int) -> dict[str, Any]:
         ({"metadata": {"number": 10**30}}, "task"),
         ({"metadata": deep(1_000)}, "task"),
         ({"metadata": {"x": object()}}, "task"),
-        ({"origin": Origin("cis", {"x": "x" * MOST_REFERENCE_BYTES})}, "reference"),
+        ({"origin": Origin("cis", {"x": "x" * MAX_REFERENCE_BYTES})}, "reference"),
         ({"origin": Origin("cis", {"x": "\ud800"})}, "reference"),
     ],
 )
 def test_what_is_wrong_is_named(changed: dict[str, Any], field: str) -> None:
     """ "Wrong payloads get `INVALID_PAYLOAD` with the field named": whatever strangers send."""
-    error = check(replace(REQUEST, **changed), MOST)
+    error = check_request(replace(REQUEST, **changed), MOST)
     assert error is not None
     assert (error.code, error.metadata["field"]) == (ErrorCode.INVALID_PAYLOAD, field)
 
@@ -64,8 +67,8 @@ def test_what_is_wrong_is_named(changed: dict[str, Any], field: str) -> None:
 def test_as_much_as_is_allowed_is_allowed() -> None:
     """To the byte, all parts together."""
     size = len(encoded(REQUEST.content()) or b"")
-    assert check(REQUEST, size) is None
-    assert check(REQUEST, size - 1) is not None
+    assert check_request(REQUEST, size) is None
+    assert check_request(REQUEST, size - 1) is not None
 
 
 def test_equal_requests_are_equal_bytes() -> None:
@@ -77,11 +80,11 @@ def test_equal_requests_are_equal_bytes() -> None:
 
 def test_a_nul_in_the_text_is_kept() -> None:
     """It is text like any other, and no column of text has to hold it."""
-    assert check(replace(REQUEST, prompt="a\0b"), MOST) is None
+    assert check_request(replace(REQUEST, prompt="a\0b"), MOST) is None
 
 
 def test_it_is_answered_to_whoever_asked_last() -> None:
     """All else stays."""
-    again = REQUEST.asked_again(Origin("cis", {"event_id": "$2"}))
+    again = REQUEST.resubmitted(Origin("cis", {"event_id": "$2"}))
     assert again == replace(REQUEST, origin=Origin("cis", {"event_id": "$2"}))
     assert str(again.key) == "req-1 of living"

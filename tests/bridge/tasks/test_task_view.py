@@ -9,9 +9,9 @@ import pytest
 from bridge.tasks.answer import failure
 from bridge.tasks.errors import ErrorCode, TaskError
 from bridge.tasks.task import State, Task
-from bridge.tasks.view import answer_of, line_of, refusal_of, states_of, view_of
+from bridge.tasks.view import answer_json, refusal_json, state_history, task_details, task_summary
 from tests.support.agents import NOW
-from tests.support.desk import request
+from tests.support.tasks import request
 
 TASK = Task(request(), NOW, NOW + 9)
 ERROR = TaskError(ErrorCode.AGENT_BUSY, "It is busy.", {"current_task": "t"})
@@ -20,13 +20,13 @@ ERROR = TaskError(ErrorCode.AGENT_BUSY, "It is busy.", {"current_task": "t"})
 def test_all_of_it_passes_through_json() -> None:
     """With the request, the reports and the answer."""
     ended = replace(TASK, state=State.FAILED, finished_at=NOW + 2, answer=failure(ERROR))
-    view = json.loads(json.dumps(view_of(ended, [{"text": "halfway"}])))
+    view = json.loads(json.dumps(task_details(ended, [{"text": "halfway"}])))
     assert view["request"]["prompt"] == "Implement a function"
     assert (view["answer"]["error_code"], view["answer"]["exit"]) == ("AGENT_BUSY", 122)
     assert view["answer"]["advice"] == ErrorCode.AGENT_BUSY.advice
     assert view["progress"] == [{"text": "halfway"}]
-    assert {**view, **line_of(ended)} == view
-    assert view_of(TASK, [])["answer"] is None
+    assert {**view, **task_summary(ended)} == view
+    assert task_details(TASK, [])["answer"] is None
 
 
 @pytest.mark.parametrize(
@@ -44,13 +44,13 @@ def test_all_of_it_passes_through_json() -> None:
 )
 def test_the_states_that_it_had(changed: dict[str, Any], states: list[tuple[str, int | None]]) -> None:
     """With their times, as far as they are known; the last is the one that it has."""
-    assert [(one["state"], one["at"]) for one in states_of(replace(TASK, **changed))] == states
+    assert [(one["state"], one["at"]) for one in state_history(replace(TASK, **changed))] == states
 
 
 def test_a_refusal_is_told_like_an_answer() -> None:
     """Code, sentence, advice, and what a command ends with."""
-    said = refusal_of(ERROR)
-    answer = answer_of(State.FAILED, failure(ERROR))
+    said = refusal_json(ERROR)
+    answer = answer_json(State.FAILED, failure(ERROR))
     assert {name: said[name] for name in ("error_code", "advice", "exit")} == {
         name: answer[name] for name in ("error_code", "advice", "exit")
     }

@@ -9,10 +9,10 @@ from bridge.clock import now_ms
 from bridge.tasks.messages import Tick
 from bridge.tasks.request import TaskKey
 from bridge.tasks.task import State, Task
-from bridge.tasks.timers import AGAIN_MS, TaskTimers
+from bridge.tasks.timers import RETRY_MS, TaskTimers
 from storage.concurrency import BackgroundTasks
 from tests.support.agents import Clock
-from tests.support.desk import request
+from tests.support.tasks import request
 
 
 def task(name: str, deadline: int, node: str = "living") -> Task:
@@ -25,7 +25,7 @@ class Ticks:
         self.failures = 0
         self.reports: list[str] = []
 
-    async def take(self, key: TaskKey, message: Tick) -> None:
+    async def apply(self, key: TaskKey, message: Tick) -> None:
         if self.failures:
             self.failures -= 1
             raise ConnectionError
@@ -36,10 +36,10 @@ class Ticks:
 
 
 @contextlib.asynccontextmanager
-async def running(ticks: Ticks, clock: Clock | None = None) -> AsyncIterator[TaskTimers]:
+async def running(acks: Ticks, clock: Clock | None = None) -> AsyncIterator[TaskTimers]:
     background = BackgroundTasks()
-    timers = TaskTimers(now_ms=clock or now_ms, background=background, report=ticks.report)
-    timers.start(ticks)  # type: ignore[arg-type]
+    timers = TaskTimers(now_ms=clock or now_ms, background=background, report=acks.report)
+    timers.start(acks)  # type: ignore[arg-type]
     try:
         yield timers
     finally:
@@ -48,8 +48,8 @@ async def running(ticks: Ticks, clock: Clock | None = None) -> AsyncIterator[Tas
 
 async def test_each_task_is_told_when_its_time_has_come() -> None:
     """In the order of their times, though they come in another, and while it waits for a later one."""
-    ticks = Ticks()
-    async with running(ticks) as timers:
+    acks = Ticks()
+    async with running(acks) as timers:
         at = now_ms()
         timers.watch(task("never", at + 10**9))
         await asyncio.sleep(0)
@@ -57,14 +57,14 @@ async def test_each_task_is_told_when_its_time_has_come() -> None:
         timers.watch(task("a", at + 20))
         timers.watch(task("gone", at + 10))
         timers.watch(replace(task("gone", at + 10), state=State.DONE, finished_at=1))
-        assert [await ticks.keys.get() for _ in range(2)] == ["a", "b"]
+        assert [await acks.keys.get() for _ in range(2)] == ["a", "b"]
         assert timers.live("living") == 1
 
 
 async def test_who_sleeps_until_an_earlier_time_need_not_be_woken() -> None:
     """Most tasks end before their time: it is looked up when that comes."""
-    clock, ticks = Clock(), Ticks()
-    async with running(ticks, clock) as timers:
+    clock, acks = Clock(), Ticks()
+    async with running(acks, clock) as timers:
         timers.watch(task("gone", clock() + 50))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -73,21 +73,21 @@ async def test_who_sleeps_until_an_earlier_time_need_not_be_woken() -> None:
         timers.watch(task("a", clock() + 100))
         assert not timers._moved.is_set()
         clock.advance(100)
-        assert await ticks.keys.get() == "a"
+        assert await acks.keys.get() == "a"
 
 
 async def test_what_cannot_be_worked_on_is_tried_again() -> None:
     """A second later, and the others are not kept waiting."""
-    clock, ticks = Clock(), Ticks()
-    ticks.failures = 1
-    async with running(ticks, clock) as timers:
+    clock, acks = Clock(), Ticks()
+    acks.failures = 1
+    async with running(acks, clock) as timers:
         timers.watch(task("a", clock()))
         timers.watch(task("b", clock()))
-        assert await ticks.keys.get() == "b"
-        assert len(ticks.reports) == 1
-        clock.advance(AGAIN_MS)
+        assert await acks.keys.get() == "b"
+        assert len(acks.reports) == 1
+        clock.advance(RETRY_MS)
         timers.watch(task("c", clock()))
-        assert sorted([await ticks.keys.get(), await ticks.keys.get()]) == ["a", "c"]
+        assert sorted([await acks.keys.get(), await acks.keys.get()]) == ["a", "c"]
 
 
 async def test_live_tasks_are_counted_by_who_asked() -> None:
@@ -97,7 +97,7 @@ async def test_live_tasks_are_counted_by_who_asked() -> None:
         timers.watch(task(name, 10**13))
     timers.watch(task("a", 10**13, "attic"))
     assert (timers.live("living"), timers.live("attic"), timers.live("cellar")) == (2, 1, 0)
-    assert timers.live_of_all() == 3
+    assert timers.live_total() == 3
     ended = replace(task("a", 10**13), state=State.DONE, finished_at=1)
     timers.watch(ended)
     timers.watch(ended)

@@ -138,7 +138,7 @@ class Publishing:
 
     def _known_to(self, peer: Peer) -> list[Agent]:
         agents = self._routes.table.agents_of(self._settings.node_id).values()
-        return [one for one in agents if one.is_here and self._concerns(peer, self._rooms_of(one))]
+        return [one for one in agents if one.is_online and self._concerns(peer, self._rooms_of(one))]
 
     async def _beat_at(self, access: PeerAccess) -> None:
         agents = iter(self._known_to(access.peer))

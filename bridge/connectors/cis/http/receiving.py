@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from bridge.agents import news as agent_news
+from bridge.agents import updates as agent_updates
 from bridge.agents.routing_table import RoutingTable
 from bridge.connectors.cis.acts import Act, Verdict, subject_of, verdict_of
 from bridge.connectors.cis.effects import Effect, News, effect_of
@@ -87,7 +87,7 @@ class Receiving:
     async def _take(self, peer: Peer, read: Envelope, taken: Taken) -> TaskAnswer:
         effect = effect_of(taken, peer, self._settings)
         try:
-            if isinstance(effect, News) and isinstance(effect.said, agent_news.Heartbeat):
+            if isinstance(effect, News) and isinstance(effect.said, agent_updates.AgentHeartbeat):
                 await self._take_beat(effect.said)
                 verdict: Verdict | Forbidden = Verdict.TAKEN
             else:
@@ -99,16 +99,16 @@ class Receiving:
         self._note(peer, read, verdict, subject_of(taken.event))
         return accepted(read.event_id)
 
-    async def _take_beat(self, beat: agent_news.Heartbeat) -> None:
+    async def _take_beat(self, beat: agent_updates.AgentHeartbeat) -> None:
         """Not remembered by its id: it comes without end, and taken twice it changes nothing. Of an agent
         that was never registered no more is known than where it is."""
         if self._routes.agent(beat.address) is None:
-            found = agent_news.Registered(
-                beat.address, NAME, UNKNOWN_RUNTIME, (), beat.sent_at, by_itself=True
+            found = agent_updates.Registration(
+                beat.address, NAME, UNKNOWN_RUNTIME, (), beat.sent_at, sends_heartbeats=True
             )
-            await self._routes.take([found, beat])
+            await self._routes.update([found, beat])
         else:
-            self._routes.say(beat)
+            self._routes.update_later(beat)
 
     async def _take_once(self, peer: Peer, read: Envelope, effect: Effect) -> Verdict | Forbidden:
         """ "the key is (peer, event_id), an id with other content is refused\""""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from bridge.agents.agent import MOST
+from bridge.agents.agent import MAX_CAPABILITIES
 from bridge.connectors.cis.protocol import json_values as exact_numbers
 from bridge.connectors.cis.protocol.events import (
     EVENTS,
@@ -151,5 +151,5 @@ def _for_published(event: AnyEvent) -> AnyEvent:
     if not isinstance(event, Registered) or event.runtime_type in PUBLISHED_RUNTIMES:
         return event
     # One fewer of its own, if it has as many as anybody may: this one says more.
-    capabilities = (*event.capabilities[: MOST - 1], f"runtime:{event.runtime_type}")
+    capabilities = (*event.capabilities[: MAX_CAPABILITIES - 1], f"runtime:{event.runtime_type}")
     return event.model_copy(update={"runtime_type": "claude", "capabilities": capabilities})

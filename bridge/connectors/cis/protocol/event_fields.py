@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import PlainSerializer, PlainValidator
 
-from bridge.agents.address import AgentAddress, NotAnAddress, wrong_agent_id, wrong_node_id
-from bridge.agents.agent import AgentStatus, NoCapabilities, read_capabilities, read_status
-from bridge.agents.news import LONGEST_TEXT
+from bridge.agents.address import AgentAddress, InvalidAddress, agent_id_problem, node_id_problem
+from bridge.agents.agent import AgentStatus, InvalidCapabilities, parse_capabilities, parse_status
+from bridge.agents.updates import MAX_TEXT_LENGTH
 from federation.matrix.identifiers import MAX_BYTES, has_valid_length
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -75,11 +75,11 @@ _LONGEST_KNOWN: Final = 2 * MAX_BYTES + 1
 
 
 def _agent_id(value: object) -> str:
-    return _checked(value, wrong_agent_id(_string(value)))
+    return _checked(value, agent_id_problem(_string(value)))
 
 
 def _node_id(value: object) -> str:
-    return _checked(value, wrong_node_id(_string(value)))
+    return _checked(value, node_id_problem(_string(value)))
 
 
 def _address(value: object) -> AgentAddress:
@@ -87,19 +87,19 @@ def _address(value: object) -> AgentAddress:
         return value
     text = _string(value)
     address = _known_address(text) if len(text) <= _LONGEST_KNOWN else AgentAddress.parse(text)
-    if isinstance(address, NotAnAddress):
+    if isinstance(address, InvalidAddress):
         raise ValueError("is not an address, as in worker-1@kitchen.local")
     return address
 
 
 @lru_cache(_MOST_KNOWN)
-def _known_address(text: str) -> AgentAddress | NotAnAddress:
+def _known_address(text: str) -> AgentAddress | InvalidAddress:
     """The same ones come again and again."""
     return AgentAddress.parse(text)
 
 
 def _status(value: object) -> AgentStatus:
-    status = read_status(_string(value))
+    status = parse_status(_string(value))
     if status is None:
         raise ValueError("is not running, idle, busy, error or shutdown")
     return status
@@ -153,16 +153,16 @@ def _metadata(value: object) -> dict[str, Any]:
 
 
 def _capabilities(value: object) -> tuple[str, ...]:
-    capabilities = read_capabilities(value)
-    if isinstance(capabilities, NoCapabilities):
+    capabilities = parse_capabilities(value)
+    if isinstance(capabilities, InvalidCapabilities):
         raise ValueError(f"is wrong: {capabilities.reason}")
     return capabilities
 
 
 def _reason(value: object) -> str | None:
     text = _optional_text(value)
-    if text is not None and len(text) > LONGEST_TEXT:
-        raise ValueError(f"has more than {LONGEST_TEXT} characters")
+    if text is not None and len(text) > MAX_TEXT_LENGTH:
+        raise ValueError(f"has more than {MAX_TEXT_LENGTH} characters")
     return text
 
 

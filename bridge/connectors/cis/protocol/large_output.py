@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from bridge.agents.local.output import Output
+from bridge.agents.local.output import OutputCapture
 from bridge.connectors.cis.protocol import content
 from bridge.connectors.cis.protocol.envelope import MAX_BODY
 from bridge.connectors.cis.protocol.events import AnyEvent, TaskPayload, TaskRequest, TaskResponse, TaskResult
@@ -139,7 +139,7 @@ def _place(inner: TaskPayload | TaskResult) -> str:
 
 
 def _short(text: str) -> str:
-    output = Output(SHORT)
+    output = OutputCapture(SHORT)
     output.add(text.encode())
     return output.kept().text
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from bridge.agents.address import wrong_node_id
+from bridge.agents.address import node_id_problem
 from bridge.connectors.cis.protocol.events import AnyEvent, Message, TaskRequest, TaskResponse
 from bridge.connectors.cis.protocol.refusals import Forbidden
 from bridge.peers.peer import Peer
@@ -106,7 +106,7 @@ def room_of(text: str, peer: Peer, own_node: str) -> AgentRoom | Forbidden:
 
 def _parse(name: str) -> AgentRoom | None:
     kind, _, node_id = name.partition(":")
-    if wrong_node_id(node_id) is not None:
+    if node_id_problem(node_id) is not None:
         return None
     if kind == _BROADCAST:
         return BroadcastRoom(node_id)

@@ -15,8 +15,8 @@ from nacl.signing import SigningKey
 
 from bridge.agents.address import AgentAddress
 from bridge.agents.agent import Agent
-from bridge.agents.news import NodeHeartbeat
 from bridge.agents.routing_table import RoutingTable
+from bridge.agents.updates import NodeHeartbeat
 from bridge.connectors.cis.effects import Missed
 from bridge.connectors.cis.http.client import EventClient
 from bridge.connectors.cis.http.endpoints import CisEndpoints
@@ -191,7 +191,7 @@ class CisConnector(Connector):
         self._reading: asyncio.Task[None] | None = None
         self._is_ending = asyncio.Event()
         self._end: Callable[[], None] = lambda: None
-        self._desk: TaskService
+        self._tasks: TaskService
 
     # -- what it can do --
 
@@ -199,10 +199,10 @@ class CisConnector(Connector):
         """With the whole of the texts that were too long for an event."""
         return WholeTexts(self._parts.side, delivery)
 
-    def use_desk(self, desk: TaskService) -> None:
-        self._desk = desk
-        self._taking.use_desk(desk)
-        self._trusting.use_desk(desk)
+    def use_task_service(self, tasks: TaskService) -> None:
+        self._tasks = tasks
+        self._taking.use_task_service(tasks)
+        self._trusting.use_task_service(tasks)
 
     def has_puppet(self, address: AgentAddress) -> bool:
         access = self._parts.settings.peers.get(address.node_id)
@@ -224,7 +224,7 @@ class CisConnector(Connector):
         return CisEndpoints(self._parts.settings, self._receiving, self._parts.version).routes()
 
     async def start(self) -> None:
-        """Peers are joined when they are there. `use_desk` comes first."""
+        """Peers are joined when they are there. `use_task_service` comes first."""
         self._end = self._parts.follow_peers(self._peers_changed)
         await self._parts.ghosts.appear(self._parts.names.node_user)
         await self._own_rooms.make()
@@ -352,7 +352,7 @@ class CisConnector(Connector):
             self._start(self._learning.learn(access.peer, as_of=beat.sent_at))
 
     async def _refused(self, key: TaskKey, reason: str) -> None:
-        await self._desk.unreachable(key, reason)
+        await self._tasks.fail_unreachable(key, reason)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         self._background.spawn("what a peer has said", self._watched(work))

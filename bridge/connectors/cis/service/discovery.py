@@ -11,9 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
-from bridge.agents.news import Registered as RegisteredNews
-from bridge.agents.news import Unregistered as UnregisteredNews
 from bridge.agents.routing_table import RoutingTable
+from bridge.agents.updates import Registration, Unregistration
 from bridge.connectors.cis.effects import Said, news_of
 from bridge.connectors.cis.examination import From, Taken, examine_pdu
 from bridge.connectors.cis.protocol.events import Registered, Unregistered
@@ -150,13 +149,13 @@ class Learning:
                 continue  # this node is not in there
             said = said if as_of is None else [self._renewed(one, as_of) for one in said]
             for begin in range(0, len(said), AT_ONCE):
-                await self._routes.take(said[begin : begin + AT_ONCE])
+                await self._routes.update(said[begin : begin + AT_ONCE])
 
     def _renewed(self, news: Said, as_of: int) -> Said:
         """Newer than what is known by as little as can be: what its node has said of it meanwhile may still
         be on its way, behind the sign of life."""
         known = self._routes.agent(news.address)
-        if not isinstance(news, RegisteredNews) or known is None or not known.is_lost:
+        if not isinstance(news, Registration) or known is None or not known.is_lost:
             return news
         sent_at = min(as_of, known.sent_at + 1)
         return news if news.sent_at >= sent_at else replace(news, sent_at=sent_at)
@@ -183,7 +182,7 @@ class Learning:
             event = examined.event
             if not isinstance(event, Registered | Unregistered) or event.agent_id != entry.state_key:
                 continue
-            news = news_of(event, by_itself=False)
+            news = news_of(event, sends_heartbeats=False)
             known = newest.get(event.agent_id)
             if known is None or _is_newer(news, known):
                 newest[event.agent_id] = news
@@ -193,7 +192,7 @@ class Learning:
 def _is_newer(news: Said, known: Said) -> bool:
     """ "Registered" and "unregistered" of the same time: it is gone."""
     if news.sent_at == known.sent_at:
-        return isinstance(news, UnregisteredNews)
+        return isinstance(news, Unregistration)
     return news.sent_at > known.sent_at
 
 

@@ -8,8 +8,8 @@ taken twice they change nothing, and forgotten they would.
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
-from bridge.agents.news import NotKnown, Registered, TooMany, Verdict
 from bridge.agents.routing_table import RoutingTable
+from bridge.agents.updates import LimitReached, Registration, UnknownAgent, UpdateOutcome
 from bridge.connectors.cis.effects import (
     Answered,
     Asked,
@@ -59,7 +59,7 @@ class Taking:
     ) -> None:
         self._database = database
         self._routes = routes
-        self._desk: TaskService
+        self._tasks: TaskService
         self._settings = settings
         self._refusing = refusing
         self._observer = observer
@@ -69,9 +69,9 @@ class Taking:
         self.unknown: Callable[[str, tuple[str, ...]], None] = lambda node_id, agent_ids: None
         self.registered: Callable[[str], None] = lambda node_id: None
 
-    def use_desk(self, desk: TaskService) -> None:
+    def use_task_service(self, tasks: TaskService) -> None:
         """Before anything is taken."""
-        self._desk = desk
+        self._tasks = tasks
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Be told of messages between agents, once each unless the process is killed; gives what ends it."""
@@ -92,7 +92,7 @@ class Taking:
         effects = [self._held_to_namespaces(one) for one in effects if self._is_heard(one)]
         match effects:
             case [Asked() as asked]:
-                submitted = await self._desk.submit(asked.request, reader.cursor(position))
+                submitted = await self._tasks.submit(asked.request, reader.cursor(position))
                 if submitted.refusal is None:
                     reader.set_position(position)
                     return
@@ -114,13 +114,13 @@ class Taking:
         else:
             async with self._database.transaction() as connection:
                 applied = await self._routes.apply(connection, news) if news else None
-                submitted = [await self._desk.accept(connection, one.request) for one in asked]
+                submitted = [await self._tasks.accept(connection, one.request) for one in asked]
                 await commit(connection)
             if applied is not None:
                 await self._routes.committed(applied)
-                self._look_at(news, applied.verdicts)
+                self._look_at(news, applied.outcomes)
             for one, result in zip(asked, submitted, strict=True):
-                self._desk.go_on(result)
+                self._tasks.committed(result)
                 if result.refusal is not None:
                     self._refusing.refuse(_refused(one, result.refusal))
         self._tell(effects)
@@ -162,11 +162,11 @@ class Taking:
     async def _take_step(self, key: TaskKey, step: Answered | Progressed | Cancelled) -> None:
         match step:
             case Answered():
-                await self._desk.finish(key, step.answer, by=step.by)
+                await self._tasks.finish(key, step.answer, by=step.by)
             case Progressed():
-                await self._desk.progress(key, step.content, by=step.by)
+                await self._tasks.progress(key, step.content, by=step.by)
             case Cancelled():
-                await self._desk.cancel(key, step.by, step.reason)
+                await self._tasks.cancel(key, step.by, step.reason)
 
     async def _task_of(self, step: Progressed) -> TaskKey | None:
         """Nodes that take the specification at its word do not say of which task they speak."""
@@ -179,13 +179,13 @@ class Taking:
 
     # -- afterwards --
 
-    def _look_at(self, news: Sequence[Said], verdicts: Sequence[Verdict]) -> None:
+    def _look_at(self, news: Sequence[Said], verdicts: Sequence[UpdateOutcome]) -> None:
         for said, verdict in zip(news, verdicts, strict=True):
-            if isinstance(verdict, NotKnown):
+            if isinstance(verdict, UnknownAgent):
                 self.unknown(said.address.node_id, (said.address.agent_id,))
-            elif isinstance(verdict, TooMany):
+            elif isinstance(verdict, LimitReached):
                 self._observer.problem(f"{said.address} is not taken in: there are too many.", None)
-            elif isinstance(said, Registered):
+            elif isinstance(said, Registration):
                 self.registered(said.address.node_id)
 
     def _tell(self, effects: Iterable[Effect]) -> None:

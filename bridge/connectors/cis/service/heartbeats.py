@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from bridge.agents.address import AgentAddress
-from bridge.agents.news import Heard, Heartbeat, NodeHeartbeat
 from bridge.agents.routing_table import RoutingTable
+from bridge.agents.updates import AgentHeartbeat, HeartbeatRecorded, NodeHeartbeat
 from bridge.connectors.cis import heartbeats
 from bridge.connectors.cis.acts import Act, verdict_of
 from bridge.connectors.cis.examination import UNKNOWN_PEER
@@ -95,7 +95,7 @@ class OwnBeats:
         statuses = None
         if self._lists_all():
             agents = self._routes.table.agents_of(self._settings.node_id)
-            statuses = {agent_id: agent.status for agent_id, agent in agents.items() if agent.is_here}
+            statuses = {agent_id: agent.status for agent_id, agent in agents.items() if agent.is_online}
         beat = NodeHeartbeat(self._settings.node_id, self._now_ms(), statuses)
         where = room_id(self._settings.broadcast_room)
         await self._side.send_edu(where, heartbeats.TYPE, edu_content(beat))
@@ -123,7 +123,7 @@ class HeardBeats:
         self._unknown = unknown
         self._met = met
         self._nodes: dict[str, NodeHeartbeat] = {}
-        self._agents: dict[AgentAddress, Heartbeat] = {}
+        self._agents: dict[AgentAddress, AgentHeartbeat] = {}
         self._something = asyncio.Event()
         self._background = BackgroundTasks()
         self._end: Callable[[], None] = lambda: None
@@ -146,7 +146,7 @@ class HeardBeats:
                 known = self._nodes.get(said.origin)
                 if known is None or known.sent_at <= beat.sent_at:
                     self._nodes[said.origin] = beat
-            case Heartbeat() as beat:
+            case AgentHeartbeat() as beat:
                 if len(self._agents) < MOST_HEARD or beat.address in self._agents:
                     self._agents[beat.address] = beat
             case refusal:
@@ -154,7 +154,7 @@ class HeardBeats:
                 self._observer.acted(Act(said.origin, heartbeats.TYPE, verdict_of(refusal), detail=detail))
         self._something.set()
 
-    def _read(self, said: ReceivedCustomEdu) -> NodeHeartbeat | Heartbeat | InvalidPayload | Forbidden:
+    def _read(self, said: ReceivedCustomEdu) -> NodeHeartbeat | AgentHeartbeat | InvalidPayload | Forbidden:
         access = self._settings.access(said.origin)
         if access is None or not access.is_homeserver:
             return UNKNOWN_PEER
@@ -173,14 +173,14 @@ class HeardBeats:
             except Exception as error:
                 self._observer.problem("Heartbeats of other nodes could not be written.", error)
 
-    async def _write(self, nodes: list[NodeHeartbeat], agents: list[Heartbeat]) -> None:
+    async def _write(self, nodes: list[NodeHeartbeat], agents: list[AgentHeartbeat]) -> None:
         # It may be trusted no more since it was heard.
         nodes = [beat for beat in nodes if self._settings.access(beat.node_id) is not None]
         agents = [beat for beat in agents if self._settings.access(beat.address.node_id) is not None]
         returned = [beat for beat in nodes if self._was_silent(beat.node_id)]
-        verdicts = await self._routes.take([*nodes, *agents])
+        verdicts = await self._routes.update([*nodes, *agents])
         for beat, verdict in zip(nodes, verdicts, strict=False):
-            if isinstance(verdict, Heard) and verdict.unknown:
+            if isinstance(verdict, HeartbeatRecorded) and verdict.unknown:
                 self._unknown(beat.node_id, verdict.unknown)
         for beat in returned:
             self._met(beat)

@@ -15,7 +15,7 @@ from bridge.connectors.cis.settings import NAME
 from bridge.matrix.backend import MatrixBackend
 from bridge.peers.peer import PeerProfile
 from bridge.tasks.errors import ErrorCode, TaskError
-from bridge.tasks.ports import Delivery, DeliveryOutcome, NotNow, Rejected
+from bridge.tasks.ports import Delivery, DeliveryOutcome, Rejected, RetryLater
 from bridge.tasks.task import Task
 from federation.matrix.errors import MatrixError, PeerError
 
@@ -103,7 +103,7 @@ class WholeTexts:
         try:
             read = await whole(self._side, task)
         except (MatrixError, PeerError):
-            return NotNow("A text of the task could not be fetched from the node that has sent it.")
+            return RetryLater("A text of the task could not be fetched from the node that has sent it.")
         if isinstance(read, TaskError):
             return Rejected(read)
         return await self._delivery.deliver(read)

@@ -30,8 +30,8 @@ RETRY: Final = 1.0
 
 
 class Trusting:
-    """`rooms_follow` keeps the rooms of this node closed to whom they are to be closed. `use_desk` comes
-    first."""
+    """`rooms_follow` keeps the rooms of this node closed to whom they are to be closed. `use_task_service`
+    comes first."""
 
     def __init__(
         self,
@@ -55,10 +55,10 @@ class Trusting:
         self._rooms_follow = rooms_follow
         # What is newest must be written last.
         self._turn = asyncio.Lock()
-        self._desk: TaskService
+        self._tasks: TaskService
 
-    def use_desk(self, desk: TaskService) -> None:
-        self._desk = desk
+    def use_task_service(self, tasks: TaskService) -> None:
+        self._tasks = tasks
 
     async def begin(self) -> None:
         """What has changed while no process was there. A node that was a peer once, and is in no book any
@@ -122,7 +122,7 @@ class Trusting:
                 # Others than nodes may ask from there.
                 if row.origin == NAME:
                     key = TaskKey(row.requester_node, row.request_id)
-                    await self._desk.cancel(key, str(self._settings.node_address), reason)
+                    await self._tasks.cancel(key, str(self._settings.node_address), reason)
             if not rows:
                 return
             after = rows[-1].id

@@ -14,8 +14,8 @@ from cachetools import LRUCache
 
 from bridge.agents.address import AgentAddress
 from bridge.agents.agent import Agent, AgentStatus
-from bridge.agents.news import SHUTDOWN
 from bridge.agents.routing_table import Change, RoutingTable
+from bridge.agents.updates import SHUTDOWN
 from bridge.connectors.cis.protocol import content
 from bridge.connectors.cis.protocol.events import Registered, Unregistered
 from bridge.connectors.cis.protocol.rooms import AgentRoom, room_id
@@ -93,7 +93,7 @@ class Announcing:
             else:
                 self._believe_said(room, here.values())
         for agent in here.values():
-            if agent.is_here:
+            if agent.is_online:
                 # What it does now is said by the heartbeat that follows.
                 self._told[agent.address] = agent.status, agent.current_task
         self._wake(AgentAddress(one, self._settings.node_id) for one in {*here, *self._said.agents()})
@@ -114,7 +114,7 @@ class Announcing:
     async def say_again(self, address: AgentAddress) -> None:
         """Another node believes that the agent is gone: "answers with a fresh `registered` if it lives"."""
         agent, now_ms = self._routes.agent(address), self._now_ms()
-        if agent is None or not agent.is_here or now_ms < (self._missed.get(address) or 0) + AGAIN_MS:
+        if agent is None or not agent.is_online or now_ms < (self._missed.get(address) or 0) + AGAIN_MS:
             return
         self._missed[address] = now_ms
         fresh = registered(agent._replace(sent_at=max(agent.sent_at, now_ms)))
@@ -126,13 +126,13 @@ class Announcing:
     def all_registered(self, peer: Peer) -> list[Registered]:
         """Of the agents that are here now, those that this peer may know."""
         agents = self._routes.table.agents_of(self._settings.node_id).values()
-        return [registered(agent) for agent in agents if agent.is_here and self._is_for(agent, peer)]
+        return [registered(agent) for agent in agents if agent.is_online and self._is_for(agent, peer)]
 
     def are_all_told_to_all(self) -> bool:
         """Whether there is no agent here that only some may know."""
         agents = self._routes.table.agents_of(self._settings.node_id).values()
         to_all = (self._settings.broadcast_room,)
-        return all(self._rooms(agent) == to_all for agent in agents if agent.is_here)
+        return all(self._rooms(agent) == to_all for agent in agents if agent.is_online)
 
     # -- what is to be said --
 
@@ -188,7 +188,7 @@ class Announcing:
         for room, event in missing:
             if not await self._set(room, event):
                 return False
-        if missing and isinstance(missing[-1][1], Registered) is agent.is_here:
+        if missing and isinstance(missing[-1][1], Registered) is agent.is_online:
             await self._published.tell(missing[-1][1], rooms)
         done = await self._say_status(agent, rooms)
         await self._show(agent)
@@ -204,7 +204,7 @@ class Announcing:
 
     async def _say_status(self, agent: Agent, rooms: Collection[AgentRoom]) -> bool:
         address, now_ms = agent.address, self._now_ms()
-        if not agent.is_here:
+        if not agent.is_online:
             self._told.pop(address, None)
             return True
         status = agent.status, agent.current_task
@@ -229,7 +229,7 @@ class Announcing:
         """To people, and to other homeservers, which know nothing of agents."""
         user = self._names.ghost(agent.address)
         if isinstance(user, str):
-            presence = PRESENCE[agent.status] if agent.is_here else GONE
+            presence = PRESENCE[agent.status] if agent.is_online else GONE
             with contextlib.suppress(MatrixError):  # who has switched presence off sees none
                 await self._side.set_presence(user, presence.state, status=presence.status)
 
@@ -238,7 +238,7 @@ class Announcing:
     def _believe_said(self, room: AgentRoom, agents: Iterable[Agent]) -> None:
         """Of who is gone that he was here, so that it is said once more that he is not."""
         for agent in agents:
-            if not agent.is_here:
+            if not agent.is_online:
                 self._said.read(room, registered(agent))
 
     async def _read(self, room: AgentRoom) -> None:

@@ -12,7 +12,7 @@ from bridge.connectors.cis.service.sender import Channels, Letter, NotSaid
 from bridge.connectors.cis.settings import CisSettings
 from bridge.peers.peer import PeerAccess
 from bridge.tasks.errors import ErrorCode, TaskError
-from bridge.tasks.ports import Delivered, DeliveryOutcome, NotNow, Rejected
+from bridge.tasks.ports import Delivered, DeliveryOutcome, Rejected, RetryLater
 from bridge.tasks.task import Task
 from federation.matrix.errors import PeerError
 
@@ -46,7 +46,7 @@ class TaskDelivery:
             case NotSaid(reason, is_final=True):
                 return Rejected(TaskError(ErrorCode.INVALID_PAYLOAD, reason))
             case NotSaid(reason):
-                return NotNow(reason)
+                return RetryLater(reason)
         return Delivered()
 
     async def cancel(self, task: Task) -> bool:

@@ -31,7 +31,7 @@ class Reaching:
     ) -> None:
         self._server = server
         self._records = records
-        self._desk: TaskService | None = None
+        self._task_service: TaskService | None = None
         self.calls = DirectCalls(server, records.tools)
         self.tasks = OfficeTasks(server, self._seat, now_ms=parts.now_ms, report=parts.report)
         elsewhere = nowhere if shared is None else shared.office_of
@@ -48,12 +48,12 @@ class Reaching:
         server.moved = self._moved
         records.learned = self._addresses.moved
 
-    def work_for(self, desk: TaskService) -> None:
-        self._desk = desk
-        self.tasks.work_for(desk)
+    def use_task_service(self, task_service: TaskService) -> None:
+        self._task_service = task_service
+        self.tasks.use_task_service(task_service)
 
     async def stop_work(self) -> None:
-        self._desk = None
+        self._task_service = None
         await self.tasks.stop()
 
     async def start(self) -> None:
@@ -93,6 +93,6 @@ class Reaching:
 
     async def _came(self, addresses: Sequence[AgentAddress]) -> None:
         """What was meant for them before is brought to them now."""
-        if self._desk is not None:
+        if self._task_service is not None:
             for address in addresses:
-                await self._desk.attached(address)
+                await self._task_service.agent_attached(address)

@@ -16,9 +16,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridge.agents.address import AgentAddress
-from bridge.agents.agent import LONGEST, MOST, Agent, AgentStatus, Capabilities
-from bridge.agents.news import News, Registered, Stale, StatusSaid, Taken, Unregistered, Verdict
+from bridge.agents.agent import MAX_CAPABILITIES, MAX_CAPABILITY_LENGTH, Agent, AgentStatus, Capabilities
 from bridge.agents.routing_table import Change, RoutingTable
+from bridge.agents.updates import (
+    Registration,
+    StaleUpdate,
+    StatusUpdate,
+    Unregistration,
+    Update,
+    Updated,
+    UpdateOutcome,
+)
 from bridge.connectors.offices.protocol.office import AGENT, Member
 from bridge.connectors.offices.rooms.office_room import member_address, member_of
 from bridge.connectors.offices.rooms.record_rows import read_body
@@ -55,7 +63,7 @@ class Seat:
 class Told:
     """`taken` are addresses that other agents of this node have: those stay what they are."""
 
-    news: tuple[Registered | Unregistered, ...]
+    news: tuple[Registration | Unregistration, ...]
     taken: tuple[AgentAddress, ...] = ()
 
 
@@ -67,42 +75,42 @@ def what_to_tell(
 ) -> Told:
     """So that the routing table has who is there, and has no more who was there and has `gone`. `known` is
     what it says of each of them."""
-    news: list[Registered | Unregistered] = []
+    news: list[Registration | Unregistration] = []
     taken: list[AgentAddress] = []
     for address in gone:
         agent = known.get(address)
-        if address not in seats and agent is not None and _is_ours(agent) and agent.is_here:
-            news.append(Unregistered(address, LEFT, max(now_ms, agent.sent_at)))
+        if address not in seats and agent is not None and _is_ours(agent) and agent.is_online:
+            news.append(Unregistration(address, LEFT, max(now_ms, agent.sent_at)))
     for address, seat in seats.items():
         agent = known.get(address)
-        if agent is not None and agent.is_here and not _is_ours(agent):
+        if agent is not None and agent.is_online and not _is_ours(agent):
             taken.append(address)
         elif (
             agent is None
-            or not agent.is_here
+            or not agent.is_online
             or (agent.runtime, agent.capabilities) != (RUNTIME, seat.capabilities)
         ):
             # A clock that was put back must not make it be taken for old news.
             sent_at = now_ms if agent is None else max(now_ms, agent.sent_at + 1)
-            news.append(Registered(address, CONNECTOR, RUNTIME, seat.capabilities, sent_at))
+            news.append(Registration(address, CONNECTOR, RUNTIME, seat.capabilities, sent_at))
     return Told(tuple(news), tuple(taken))
 
 
-def idle_again(agents: Iterable[Agent], now_ms: int) -> list[News]:
+def idle_again(agents: Iterable[Agent], now_ms: int) -> list[Update]:
     """The process in which they were at work has ended."""
     return [
-        StatusSaid(agent.address, AgentStatus.IDLE, None, max(now_ms, agent.sent_at + 1))
+        StatusUpdate(agent.address, AgentStatus.IDLE, None, max(now_ms, agent.sent_at + 1))
         for agent in agents
-        if agent.is_here and _is_ours(agent) and agent.status is not AgentStatus.IDLE
+        if agent.is_online and _is_ours(agent) and agent.status is not AgentStatus.IDLE
     ]
 
 
-def all_gone(agents: Iterable[Agent], now_ms: int) -> list[News]:
+def all_gone(agents: Iterable[Agent], now_ms: int) -> list[Update]:
     """Where no offices are served nobody is in one, whatever a process before this one has left."""
     return [
-        Unregistered(agent.address, LEFT, max(now_ms, agent.sent_at))
+        Unregistration(agent.address, LEFT, max(now_ms, agent.sent_at))
         for agent in agents
-        if agent.is_here and _is_ours(agent)
+        if agent.is_online and _is_ours(agent)
     ]
 
 
@@ -125,7 +133,12 @@ def _names(tools: Iterable[str]) -> Capabilities:
     """As many as an agent may have, each once."""
     names: dict[str, str] = {}
     for tool in tools:
-        if len(names) < MOST and 0 < len(tool) <= LONGEST and tool.isprintable() and tool == tool.strip():
+        if (
+            len(names) < MAX_CAPABILITIES
+            and 0 < len(tool) <= MAX_CAPABILITY_LENGTH
+            and tool.isprintable()
+            and tool == tool.strip()
+        ):
             names.setdefault(tool.casefold(), tool)
     return tuple(names.values())
 
@@ -175,7 +188,7 @@ class Addresses:
 
     async def start(self) -> None:
         with suppress(ConnectionLost):
-            await self._routes.take(idle_again(await self._left_behind(), self._now_ms()))
+            await self._routes.update(idle_again(await self._left_behind(), self._now_ms()))
         self._end = self._routes.subscribe(self._changed)
         self._background.supervise("members as agents", self._tell_for_ever)
         self._background.spawn("members that did not come back", self._give_up())
@@ -215,7 +228,7 @@ class Addresses:
         """Another process may have told of the leaving of somebody who is here by now."""
         for change in changes:
             agent = change.after
-            if agent is not None and not agent.is_here and agent.address in self._seats:
+            if agent is not None and not agent.is_online and agent.address in self._seats:
                 self._woken.set()
 
     async def _tell_for_ever(self) -> None:
@@ -249,7 +262,7 @@ class Addresses:
             there = {address: seat.member for address, seat in seats.items() if address not in told.taken}
             # Before it is: who is told of and not known here to be would never be told gone.
             self._told |= set(there)
-            verdicts = await self._routes.take(told.news) if told.news else []
+            verdicts = await self._routes.update(told.news) if told.news else []
             self._told = set(there)
             for news, verdict in zip(told.news, verdicts, strict=True):
                 self._look_at(news, verdict)
@@ -257,13 +270,13 @@ class Addresses:
             self._met = there
         await self._came(new)
 
-    def _look_at(self, news: Registered | Unregistered, verdict: Verdict) -> None:
-        if isinstance(verdict, Stale):
+    def _look_at(self, news: Registration | Unregistration, verdict: UpdateOutcome) -> None:
+        if isinstance(verdict, StaleUpdate):
             # Somebody else has said something newer in this very moment.
-            if isinstance(news, Unregistered):
+            if isinstance(news, Unregistration):
                 self._told.add(news.address)
             asyncio.get_running_loop().call_later(AGAIN, self._woken.set)
-        elif not isinstance(verdict, Taken):
+        elif not isinstance(verdict, Updated):
             self._complain(news.address, f"Of {news.address} cannot be told: {verdict}.")
 
     def _complain(self, address: AgentAddress, sentence: str) -> None:
@@ -300,5 +313,5 @@ class Addresses:
         return [
             agent
             for agent in self._routes.table.agents_of(node_id).values()
-            if agent.is_here and agent.connector == CONNECTOR and agent.address not in members
+            if agent.is_online and agent.connector == CONNECTOR and agent.address not in members
         ]

@@ -31,9 +31,9 @@ from bridge.connectors.offices.protocol.office import COMPUTER
 from bridge.connectors.offices.protocol.relay import LONGEST_CALL
 from bridge.connectors.offices.protocol.tools import Outcome, whole_text
 from bridge.observability.report import Report
-from bridge.tasks.answer import MOST_EXIT_CODE, Answer
+from bridge.tasks.answer import MAX_EXIT_CODE, Answer
 from bridge.tasks.errors import ErrorCode, TaskError
-from bridge.tasks.ports import Delivered, DeliveryOutcome, NotHere, Rejected
+from bridge.tasks.ports import Delivered, DeliveryOutcome, NotInThisProcess, Rejected
 from bridge.tasks.queue_settings import AgentSettings
 from bridge.tasks.service import TaskService
 from bridge.tasks.task import Task
@@ -171,7 +171,7 @@ def _refusal(error: Mapping[str, Any]) -> WorkOutcome:
 
 
 def _exit_code(said: object, success: bool) -> int:
-    if type(said) is int and abs(said) <= MOST_EXIT_CODE:
+    if type(said) is int and abs(said) <= MAX_EXIT_CODE:
         return said
     return 0 if success else _FAILED
 
@@ -238,7 +238,7 @@ class _Running:
 
 
 class OfficeTasks:
-    """A `Delivery`. First comes `work_for`; in the end `stop`, while there is still a desk. `moved` says that
+    """A `Delivery`. Call `use_task_service` first, `stop` while the task service runs. `moved` says that
     somebody has come or gone."""
 
     def __init__(
@@ -248,16 +248,16 @@ class OfficeTasks:
         self._seat = seat
         self._now_ms = now_ms
         self._report = report
-        self._desk: TaskService | None = None
+        self._tasks: TaskService | None = None
         self._running: dict[int, _Running] = {}
         self._background = BackgroundTasks()
 
-    def work_for(self, desk: TaskService) -> None:
-        self._desk = desk
+    def use_task_service(self, tasks: TaskService) -> None:
+        self._tasks = tasks
 
     async def stop(self) -> None:
         """End what was begun, and say so."""
-        desk, self._desk = self._desk, None
+        tasks, self._tasks = self._tasks, None
         running = list(self._running.values())
         works = [one.work for one in running if one.work is not None]
         for work in works:
@@ -265,10 +265,10 @@ class OfficeTasks:
         await asyncio.gather(*works, return_exceptions=True)
         for one in running:
             # What had not been begun is begun after the next start.
-            if one.is_begun and desk is not None:
+            if one.is_begun and tasks is not None:
                 await self._take_back(one)
                 try:
-                    await desk.fail(one.task.key, node_stopped(), by=one.address)
+                    await tasks.fail(one.task.key, node_stopped(), by=one.address)
                 except ConnectionLost:
                     # After the next start the desk finds it, and says much the same.
                     self._report(f"That the task {one.task.key} was interrupted could not be said.", None)
@@ -302,9 +302,9 @@ class OfficeTasks:
     async def deliver(self, task: Task) -> DeliveryOutcome:
         address = task.request.to_address
         seat = self._seat(address)
-        if seat is None or self._desk is None:
+        if seat is None or self._tasks is None:
             # It may be in another process of the node, or may be about to come back.
-            return NotHere()
+            return NotInThisProcess()
         if task.id in self._running:
             return Delivered()
         call: DirectCall | None = None
@@ -317,7 +317,7 @@ class OfficeTasks:
             return Rejected(not_declared(address))
         running = _Running(task, seat, asyncio.get_running_loop().create_future(), call)
         self._running[task.id] = running
-        running.work = self._background.spawn("task of an office", self._work(running, self._desk))
+        running.work = self._background.spawn("task of an office", self._work(running, self._tasks))
         running.work.add_done_callback(lambda _: self._running.pop(task.id, None))
         return Delivered()
 
@@ -330,7 +330,7 @@ class OfficeTasks:
             return True
         # It may be in another process of the node, which is told then; for a while.
         ended_ago = self._now_ms() - (task.finished_at or 0)
-        return task.runner is None or self._desk is None or ended_ago > TOLD_FOR_MS
+        return task.runner is None or self._tasks is None or ended_ago > TOLD_FOR_MS
 
     # -- inside --
 
@@ -345,10 +345,10 @@ class OfficeTasks:
             by=str(task.request.from_address),
         )
 
-    async def _work(self, running: _Running, desk: TaskService) -> None:
+    async def _work(self, running: _Running, tasks: TaskService) -> None:
         task = running.task
         try:
-            if not await begin(desk, task):
+            if not await begin(tasks, task):
                 return
             running.is_begun = True
             outcome = await (
@@ -357,7 +357,7 @@ class OfficeTasks:
         except Exception as error:
             self._report(f"The task {task.key} failed in a way that nobody foresaw.", error)
             outcome = Answer(False, f"The office could not be asked: {type(error).__name__}.", 1)
-        await report(desk, task, outcome)
+        await report(tasks, task, outcome)
 
     async def _ask(self, running: _Running) -> WorkOutcome:
         # It may have gone while the desk was asked.

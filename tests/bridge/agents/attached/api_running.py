@@ -14,7 +14,7 @@ import aiohttp
 from yarl import URL
 
 from bridge.agents.attached.attached import AttachedLimits
-from bridge.agents.attached.http import serve
+from bridge.agents.attached.http import add_routes
 from bridge.agents.attached.messages import AGENT
 from bridge.agents.attached.services import AgentServices, ApiLimits
 from bridge.agents.attached.tokens import AgentTokens
@@ -176,7 +176,7 @@ async def api(
         )  # fmt: skip
         seen = Recorder()
         app = make_app(Node(lambda: b"{}", Readiness, "1.2.3", AdmissionRules()), PATIENT)
-        serve(app, services)
+        add_routes(app, services)
         listener = Listener(app, ListenerSettings((Bind("127.0.0.1"),), port, limits=PATIENT), None, seen)
         addresses = await listener.start()
         try:

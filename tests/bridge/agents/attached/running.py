@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bridge.agents.attached.runner import AgentRunner, Offer
-from bridge.agents.attached.runner_connection import Place
-from bridge.agents.local.process import Recipe
+from bridge.agents.attached.runner import AgentDescription, AgentRunner
+from bridge.agents.attached.runner_connection import AgentEndpoint
+from bridge.agents.local.process import CommandSettings
 from bridge.clock import now_ms
 from tests.bridge.agents.attached.api_running import Api
 
@@ -33,18 +33,20 @@ class Running:
                 await self._news.wait()
 
 
-async def place(one: Api, agent_id: str = "worker") -> Place:
-    return Place(f"http://127.0.0.1:{one.port}", agent_id, await one.token(agent_id))
+async def place(one: Api, agent_id: str = "worker") -> AgentEndpoint:
+    return AgentEndpoint(f"http://127.0.0.1:{one.port}", agent_id, await one.token(agent_id))
 
 
 @contextlib.asynccontextmanager
 async def running(
-    where: Place, script: str, *, program: str = "/bin/sh", parallel: int = 1, grace: float = TIMEOUT
+    where: AgentEndpoint, script: str, *, program: str = "/bin/sh", parallel: int = 1, grace: float = TIMEOUT
 ) -> AsyncIterator[Running]:
-    recipe = Recipe((program, "-c", script), {"PATH": "/usr/bin:/bin"}, Path("/"), TIMEOUT, 1 << 20, grace)
+    recipe = CommandSettings(
+        (program, "-c", script), {"PATH": "/usr/bin:/bin"}, Path("/"), TIMEOUT, 1 << 20, grace
+    )
     made = Running()
     made.runner = AgentRunner(
-        where, Offer("claude", ("coding",), parallel), recipe, now_ms=now_ms, say=made.hear
+        where, AgentDescription("claude", ("coding",), parallel), recipe, now_ms=now_ms, say=made.hear
     )
     made.task = asyncio.create_task(made.runner.run())
     try:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bridge.agents.attached.tokens import ID_BYTES, SECRET_BYTES, Token, make_token, read_bearer, read_token
+from bridge.agents.attached.tokens import ID_BYTES, SECRET_BYTES, Token, make_token, parse_bearer, parse_token
 
 TOKEN = make_token(bytes(range(ID_BYTES)), bytes(range(SECRET_BYTES)))
 
@@ -13,7 +13,7 @@ def test_a_token_reads_as_what_it_is() -> None:
     assert len(TOKEN.token_id) == 10
     for filling in (b"\0", b"\xff"):
         assert len(make_token(filling * ID_BYTES, filling * SECRET_BYTES).text) == len(TOKEN.text) == 63
-    assert read_token(TOKEN.text) == TOKEN
+    assert parse_token(TOKEN.text) == TOKEN
     assert TOKEN.text not in repr(TOKEN)
 
 
@@ -43,7 +43,7 @@ def test_the_hash_tells_one_from_another() -> None:
 )
 def test_what_was_copied_badly_is_no_token(text: str) -> None:
     """The checksum tells it before anybody looks for it."""
-    assert read_token(text) is None
+    assert parse_token(text) is None
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_what_was_copied_badly_is_no_token(text: str) -> None:
 )
 def test_it_comes_in_a_header(headers: list[str], token: Token | None) -> None:
     """RFC 6750: one, and of this scheme."""
-    assert read_bearer(headers) == token
+    assert parse_bearer(headers) == token

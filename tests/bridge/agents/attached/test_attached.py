@@ -8,7 +8,7 @@ import pytest
 from bridge.agents.agent import AgentStatus
 from bridge.agents.attached.attached import CONNECTOR, AttachedLimits
 from bridge.agents.attached.session import Program
-from bridge.agents.news import Unregistered
+from bridge.agents.updates import Unregistration
 from bridge.config.agents import Agent
 from bridge.connectors.offices.calls.member_agents import reserved
 from bridge.tasks.answer import Answer
@@ -58,7 +58,7 @@ async def test_a_program_becomes_an_agent(database: Database, tmp_path: Path) ->
 async def test_it_takes_nobody_elses_place(database: Database, tmp_path: Path) -> None:
     """Not that of an agent that the node runs itself, nor of one of another connector."""
     async with kitchen(database, tmp_path, [Agent(id="worker", command=["true"])]) as node:
-        await node.routes.take([registered("other@here")])
+        await node.routes.update([registered("other@here")])
         for agent_id in ("worker", "other"):
             with pytest.raises(MatrixError, match="runs an agent of this name"):
                 await node.attached.register(agent_id, program(), {})
@@ -66,7 +66,7 @@ async def test_it_takes_nobody_elses_place(database: Database, tmp_path: Path) -
 
 async def test_an_address_may_be_kept_for_others(database: Database, tmp_path: Path) -> None:
     """Whether or not they are there; the program is told for whom."""
-    async with kitchen(database, tmp_path, kept_for=reserved) as node:
+    async with kitchen(database, tmp_path, reserved_for=reserved) as node:
         with pytest.raises(MatrixError, match="address of boss in the office a: attach under an id without"):
             await node.attached.register("a/boss", program(), {})
         await node.attached.register("a/b/c", program(), {})
@@ -75,7 +75,7 @@ async def test_an_address_may_be_kept_for_others(database: Database, tmp_path: P
 
 async def test_only_so_many_are_attached(database: Database, tmp_path: Path) -> None:
     """One that is there already may register again."""
-    async with kitchen(database, tmp_path, limits=AttachedLimits(most=1)) as node:
+    async with kitchen(database, tmp_path, limits=AttachedLimits(max_agents=1)) as node:
         await attach(node)
         with pytest.raises(MatrixError, match="Too many"):
             await node.attached.register("other", program(), {})
@@ -100,7 +100,7 @@ async def test_a_new_session_takes_the_place_of_the_old_one(database: Database, 
             ErrorCode.NODE_UNREACHABLE,
             True,
         )
-        with pytest.raises(MatrixError, match="taken the place") as refused:
+        with pytest.raises(MatrixError, match="is attached as this agent") as refused:
             node.attached.session("worker", "session-1")
         assert refused.value.status == 409
         assert old.has_ended
@@ -180,9 +180,9 @@ async def test_one_that_was_attached_to_a_process_before_can_go_too(
         await node.attached.unregister("worker", "session-1", "shutdown")
         agent = node.routes.agent(address("worker@here"))
         assert agent is not None
-        assert not agent.is_here
+        assert not agent.is_online
         await attach(node, "session-2")
-        with pytest.raises(MatrixError, match="taken the place"):
+        with pytest.raises(MatrixError, match="is attached as this agent"):
             await node.attached.unregister("worker", "session-1", "shutdown")
 
 
@@ -191,12 +191,12 @@ async def test_one_that_is_not_heard_from_has_to_register_again(database: Databa
     async with kitchen(database, tmp_path) as node:
         await attach(node)
         await begun(node)
-        await node.routes.take([Unregistered(address("worker@here"), "timeout", NOW)])
+        await node.routes.update([Unregistration(address("worker@here"), "timeout", NOW)])
         assert (await node.answered()).state is State.FAILED
         with pytest.raises(MatrixError, match="not attached"):
             node.attached.session("worker", "session-1")
         await attach(node)
-        assert (await node.status_is(AgentStatus.IDLE)).is_here
+        assert (await node.status_is(AgentStatus.IDLE)).is_online
 
 
 async def test_a_token_that_is_revoked_ends_what_was_attached_with_it(

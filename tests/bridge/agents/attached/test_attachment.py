@@ -1,13 +1,13 @@
 """What a program that has attached itself is given."""
 
-from bridge.agents.attached.attachment import MOST_REMEMBERED, Attachment, Phase
-from bridge.agents.work import TaskToDo
+from bridge.agents.attached.attachment import MAX_FINISHED, Attachment, Phase
+from bridge.agents.work import TaskAssignment
 from tests.bridge.agents.agent_tasks import task
 
 LASTS = 10.0
 
 
-def work(work_id: str, attempt: int = 1) -> TaskToDo:
+def work(work_id: str, attempt: int = 1) -> TaskAssignment:
     return task(work_id=work_id, attempt=attempt)
 
 
@@ -31,14 +31,14 @@ def test_tasks_are_given_in_their_order_as_many_as_there_is_room_for() -> None:
 def test_whether_something_waits() -> None:
     """What was offered does not, until it is offered again."""
     made = attachment("a", "b", parallel=2)
-    assert made.has_waiting()
+    assert made.has_pending()
     made.take(0.0)
     made.take(0.0)
-    assert not made.has_waiting()
-    made.give_back("a")
-    assert made.has_waiting()
+    assert not made.has_pending()
+    made.withdraw_offer("a")
+    assert made.has_pending()
     made.withdraw("a")
-    assert not made.has_waiting()
+    assert not made.has_pending()
 
 
 def test_one_that_is_brought_twice_is_there_once() -> None:
@@ -58,11 +58,11 @@ def test_what_is_not_begun_in_time_is_offered_again() -> None:
     made = attachment("a")
     made.take(0.0)
     assert made.deadline() == LASTS
-    assert made.phase("a", 1, LASTS - 1) is Phase.OFFERED
-    assert made.phase("a", 1, LASTS) is None
+    assert made.phase_of("a", 1, LASTS - 1) is Phase.OFFERED
+    assert made.phase_of("a", 1, LASTS) is None
     assert made.take(LASTS) == work("a", 2)
-    assert made.phase("a", 1, LASTS) is None
-    assert made.phase("a", 2, LASTS) is Phase.OFFERED
+    assert made.phase_of("a", 1, LASTS) is None
+    assert made.phase_of("a", 2, LASTS) is Phase.OFFERED
 
 
 def test_what_is_begun_is_given_to_nobody_else() -> None:
@@ -72,24 +72,24 @@ def test_what_is_begun_is_given_to_nobody_else() -> None:
     made.begin("a")
     assert made.deadline() is None
     assert made.take(1000.0) is None
-    assert made.phase("a", 1, 1000.0) is Phase.BEGUN
-    made.give_back("a")
-    assert made.phase("a", 1, 1000.0) is Phase.BEGUN
+    assert made.phase_of("a", 1, 1000.0) is Phase.BEGUN
+    made.withdraw_offer("a")
+    assert made.phase_of("a", 1, 1000.0) is Phase.BEGUN
 
 
 def test_what_has_not_arrived_is_offered_again_at_once() -> None:
     """The one who asked for it was gone."""
     made = attachment("a")
     made.take(0.0)
-    made.give_back("a")
-    made.give_back("b")
+    made.withdraw_offer("a")
+    made.withdraw_offer("b")
     assert made.take(0.0) == work("a", 2)
 
 
 def test_nothing_can_be_said_of_what_was_not_given() -> None:
     """One that waits, one that never was."""
     made = attachment("a")
-    assert (made.phase("a", 1, 0.0), made.phase("b", 1, 0.0)) == (None, None)
+    assert (made.phase_of("a", 1, 0.0), made.phase_of("b", 1, 0.0)) == (None, None)
 
 
 def test_an_answer_may_be_repeated() -> None:
@@ -98,10 +98,10 @@ def test_an_answer_may_be_repeated() -> None:
     made.take(0.0)
     made.begin("a")
     made.finish("a", 1)
-    assert (made.phase("a", 1, 0.0), made.phase("a", 2, 0.0)) == (Phase.OVER, None)
-    for number in range(MOST_REMEMBERED):
+    assert (made.phase_of("a", 1, 0.0), made.phase_of("a", 2, 0.0)) == (Phase.FINISHED, None)
+    for number in range(MAX_FINISHED):
         made.finish(str(number), 1)
-    assert made.phase("a", 1, 0.0) is None
+    assert made.phase_of("a", 1, 0.0) is None
 
 
 def test_what_nobody_wants_any_more_is_told() -> None:
@@ -112,8 +112,8 @@ def test_what_nobody_wants_any_more_is_told() -> None:
     assert made.withdraw("a")
     assert not made.withdraw("a")
     made.begin("a")
-    assert made.unwanted(["a", "b", "c"]) == ["a", "c"]
-    assert made.phase("a", 1, 0.0) is None
+    assert made.cancelled_of(["a", "b", "c"]) == ["a", "c"]
+    assert made.phase_of("a", 1, 0.0) is None
 
 
 def test_what_was_begun_and_what_was_not() -> None:
@@ -125,4 +125,4 @@ def test_what_was_begun_and_what_was_not() -> None:
     made.resume(work("d", 3))
     assert made.begun() == ["a", "d"]
     assert made.not_begun() == [work("b"), work("c")]
-    assert made.phase("d", 3, 0.0) is Phase.BEGUN
+    assert made.phase_of("d", 3, 0.0) is Phase.BEGUN

@@ -101,5 +101,5 @@ async def test_it_goes_on_with_what_it_had_begun(database: Database, tmp_path: P
 async def test_it_stops_when_it_may_not(database: Database, tmp_path: Path) -> None:
     """With the node's own sentence."""
     async with api(database, tmp_path) as one, echo(one, tmp_path, await one.token("other")) as process:
-        assert "403 M_FORBIDDEN: The token is another agent's." in await line(process)
+        assert "403 M_FORBIDDEN: The token belongs to another agent." in await line(process)
         assert await asyncio.wait_for(process.wait(), TIMEOUT) == 1

@@ -5,27 +5,31 @@ from pathlib import Path
 
 import pytest
 
-from bridge.agents.attached.handlers import do
-from bridge.agents.attached.messages import BY_NAME, Alive
-from bridge.agents.attached.tokens import Holder
+from bridge.agents.attached.handlers import call_operation
+from bridge.agents.attached.messages import OPERATIONS_BY_NAME, HeartbeatResponse
+from bridge.agents.attached.tokens import TokenOwner
 from federation.matrix.errors import MatrixError
 from storage.database import Database
 from tests.bridge.agents.attached.api_running import SESSION, api
 
-HOLDER = Holder("worker", "token-1")
+HOLDER = TokenOwner("worker", "token-1")
 
 
 async def test_what_is_done_is_answered_in_its_form(database: Database, tmp_path: Path) -> None:
     """Which is the one that the operation is described with."""
     async with api(database, tmp_path) as one:
         await one.register()
-        answer = await do(one.services, HOLDER, BY_NAME["heartbeat"], {"session": SESSION})
-        assert isinstance(answer, Alive)
+        answer = await call_operation(
+            one.services, HOLDER, OPERATIONS_BY_NAME["heartbeat"], {"session": SESSION}
+        )
+        assert isinstance(answer, HeartbeatResponse)
         for name in ("register", "show", "set_status", "unregister"):
-            operation = BY_NAME[name]
+            operation = OPERATIONS_BY_NAME[name]
             body = {"session": SESSION, **({"status": "idle"} if name == "set_status" else {})}
-            answered = await do(one.services, HOLDER, operation, {} if operation.takes is None else body)
-            assert isinstance(answered, operation.gives)
+            answered = await call_operation(
+                one.services, HOLDER, operation, {} if operation.request_type is None else body
+            )
+            assert isinstance(answered, operation.response_type)
 
 
 async def test_a_database_that_is_away_is_no_fault_of_the_program(database: Database, tmp_path: Path) -> None:
@@ -34,7 +38,9 @@ async def test_a_database_that_is_away_is_no_fault_of_the_program(database: Data
         await one.register()
         async with database.transaction() as connection:
             await connection.execute("LOCK TABLE agents")
-            asking = asyncio.create_task(do(one.services, HOLDER, BY_NAME["register"], {"session": SESSION}))
+            asking = asyncio.create_task(
+                call_operation(one.services, HOLDER, OPERATIONS_BY_NAME["register"], {"session": SESSION})
+            )
             # Postgres goes away while the operation waits for it.
             while not asking.done():
                 await connection.execute(

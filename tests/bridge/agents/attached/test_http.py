@@ -10,7 +10,7 @@ import pytest
 from bridge.agents.agent import AgentStatus
 from bridge.agents.attached import messages
 from bridge.agents.attached.attached import AttachedLimits
-from bridge.agents.attached.messages import DOCUMENT, MOST_BODY, OPERATIONS
+from bridge.agents.attached.messages import DOCUMENT, MAX_BODY, OPERATIONS
 from bridge.agents.attached.services import ApiLimits
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode
@@ -24,7 +24,7 @@ async def test_the_whole_way(database: Database, tmp_path: Path) -> None:
     """Register, take, begin, report, answer, leave; each answer has the form that is described."""
     async with api(database, tmp_path) as one:
         registered = await one.register(runtime="opencode", capabilities=["coding"])
-        messages.Registered.model_validate(registered)
+        messages.RegisterResponse.model_validate(registered)
         assert registered["address"] == "worker@here"
         await one.node.ask("a", prompt="Cook", model="m", metadata={"x": [1, None]})
         task = (await one.take())["task"]
@@ -75,7 +75,7 @@ async def test_a_heartbeat_tells_what_is_cancelled(database: Database, tmp_path:
         task = (await one.take())["task"]
         await one.say(task, "begin")
         waiting = asyncio.create_task(one.take(working=[task["work_id"]]))
-        await one.node.desk.cancel((await one.node.task("a")).key, "somebody")
+        await one.node.tasks.cancel((await one.node.task("a")).key, "somebody")
         assert await waiting == {"task": None, "cancelled": [task["work_id"]]}
         said = {"session": SESSION, "working": [task["work_id"]]}
         assert (await one.ask("POST", "/heartbeat", said)).body == {"cancelled": [task["work_id"]]}
@@ -235,7 +235,7 @@ HOSTILE: list[tuple[str, str, Any, str]] = [
         {"session": SESSION, "attempt": 1, "code": "X", "reason": "r"},
         "M_BAD_JSON",
     ),
-    ("POST", "/tasks/1/result", b"x" * (MOST_BODY + 1), "M_TOO_LARGE"),
+    ("POST", "/tasks/1/result", b"x" * (MAX_BODY + 1), "M_TOO_LARGE"),
     ("DELETE", "?session=x", None, "M_BAD_JSON"),
     ("DELETE", f"?session={SESSION}&what=1", None, "M_BAD_JSON"),
     ("DELETE", f"?session={SESSION}&reason=a%0Ab", None, "M_BAD_JSON"),
@@ -313,7 +313,7 @@ async def test_whoever_waits_is_told_that_the_node_stops(database: Database, tmp
 async def test_limits_of_the_node_are_told(database: Database, tmp_path: Path, most: int) -> None:
     """One agent too many."""
     async with api(database, tmp_path) as one:
-        one.node.attached.limits = AttachedLimits(most=most)
+        one.node.attached.limits = AttachedLimits(max_agents=most)
         await one.register()
         answer = await one.ask("PUT", "", {"session": SESSION}, agent_id="other")
         assert (answer.status, answer.body["errcode"]) == (429, "M_LIMIT_EXCEEDED")

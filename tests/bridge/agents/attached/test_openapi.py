@@ -42,7 +42,7 @@ def test_every_operation_is_described() -> None:
         assert described["operationId"] == operation.name
         in_path = {one["name"] for one in described["parameters"] if one["in"] == "path"}
         assert in_path == set(re.findall(r"\{(\w+)\}", operation.path))
-        assert ("requestBody" in described) == (operation.takes is not None and not operation.in_query)
+        assert ("requestBody" in described) == (operation.request_type is not None and not operation.in_query)
         assert set(described["responses"]) > {"200", "400", "401"}
 
 

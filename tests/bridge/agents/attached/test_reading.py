@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bridge.agents.attached.codec import read, read_json
+from bridge.agents.attached.codec import parse_json_object, parse_message
 from bridge.agents.attached.messages import Heartbeat, Register, Take, Unregister, WorkRef
 from federation.matrix.errors import MatrixError
 
@@ -13,12 +13,17 @@ SESSION = "session-1"
 
 def test_a_message_is_read_as_it_is() -> None:
     """With its defaults; a whole number will do where a number is wanted."""
-    assert read_json(b'{"session":"session-1","wait_seconds":5}') == {"session": SESSION, "wait_seconds": 5}
-    said = read(Register, {"session": SESSION, "working": [{"work_id": "1", "attempt": 2}]})
+    assert parse_json_object(b'{"session":"session-1","wait_seconds":5}') == {
+        "session": SESSION,
+        "wait_seconds": 5,
+    }
+    said = parse_message(Register, {"session": SESSION, "working": [{"work_id": "1", "attempt": 2}]})
     assert (said.parallel, said.queue, said.working) == (1, 100, [WorkRef(work_id="1", attempt=2)])
-    assert read(Take, {"session": SESSION, "wait_seconds": 5}).wait_seconds == 5.0
-    assert read(Heartbeat, {"session": SESSION, "working": None}).working is None
-    assert read(Unregister, {"session": SESSION, "reason": "because"}, is_text=True).reason == "because"
+    assert parse_message(Take, {"session": SESSION, "wait_seconds": 5}).wait_seconds == 5.0
+    assert parse_message(Heartbeat, {"session": SESSION, "working": None}).working is None
+    assert (
+        parse_message(Unregister, {"session": SESSION, "reason": "because"}, is_text=True).reason == "because"
+    )
 
 
 @pytest.mark.parametrize(
@@ -35,7 +40,7 @@ def test_a_message_is_read_as_it_is() -> None:
 def test_what_is_wrong_is_named(value: dict[str, Any], field: str, part: str) -> None:
     """By its field, in a sentence without what was sent, of any length."""
     with pytest.raises(MatrixError, match=part) as refused:
-        read(Register, value)
+        parse_message(Register, value)
     assert (refused.value.status, refused.value.errcode) == (400, "M_BAD_JSON")
     assert refused.value.fields == {"field": field}
     assert len(refused.value.text) < 500
@@ -48,5 +53,5 @@ def test_what_is_wrong_is_named(value: dict[str, Any], field: str, part: str) ->
 def test_what_is_no_object_is_refused(body: bytes | str, errcode: str) -> None:
     """Whatever else it is."""
     with pytest.raises(MatrixError) as refused:
-        read_json(body)
+        parse_json_object(body)
     assert refused.value.errcode == errcode

@@ -8,7 +8,7 @@ import pytest
 from bridge.agents.agent import AgentStatus
 from bridge.agents.attached import runner as runner_module
 from bridge.agents.attached.attached import AttachedLimits
-from bridge.agents.attached.runner_connection import Place
+from bridge.agents.attached.runner_connection import AgentEndpoint
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode
 from bridge.tasks.task import State
@@ -22,7 +22,7 @@ from tests.bridge.agents.running import is_alive, process_in
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody has to wait for a second attempt."""
-    monkeypatch.setattr(runner_module, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(runner_module, "MIN_RETRY_DELAY", 0.02)
 
 
 async def test_it_does_tasks(database: Database, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ async def test_what_is_cancelled_is_ended(database: Database, tmp_path: Path) ->
             await one.node.status_is(AgentStatus.IDLE)
             await one.node.ask("a")
             it = await process_in(tmp_path / "it")
-            await one.node.desk.cancel((await one.node.task("a")).key, "somebody")
+            await one.node.tasks.cancel((await one.node.task("a")).key, "somebody")
             await other.until("not wanted any more")
             while is_alive(it):
                 await asyncio.sleep(0.01)
@@ -163,11 +163,11 @@ async def test_one_that_may_not_says_so(database: Database, tmp_path: Path) -> N
     """To whoever has started it, with what to do."""
     async with api(database, tmp_path) as one:
         good = await place(one)
-        bad = Place(good.url, "worker", good.token[:-1] + ("a" if good.token[-1] != "a" else "b"))
+        bad = AgentEndpoint(good.url, "worker", good.token[:-1] + ("a" if good.token[-1] != "a" else "b"))
         for where, part in (
             (bad, "does not know the token"),
-            (Place(good.url, "other", good.token), "another agent's"),
-            (Place(good.url + "/elsewhere", "worker", good.token), "no interface"),
+            (AgentEndpoint(good.url, "other", good.token), "belongs to another agent"),
+            (AgentEndpoint(good.url + "/elsewhere", "worker", good.token), "no interface"),
         ):
             async with running(where, "true") as other:
                 with pytest.raises(LocalError, match=part):

@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 
 from bridge.agents.attached import runner_connection as connection_module
-from bridge.agents.attached.messages import Alive, Push, Registered
-from bridge.agents.attached.runner_connection import ConnectionClosed, Place, Refused, connect
+from bridge.agents.attached.messages import HeartbeatResponse, Push, RegisterResponse
+from bridge.agents.attached.runner_connection import AgentEndpoint, CallRefused, ConnectionClosed, connect
 from storage.database import Database
 from tests.bridge.agents.attached.api_running import SESSION, api
 from tests.bridge.agents.attached.running import TIMEOUT, place
@@ -34,8 +34,8 @@ def speaking(speak: Speak) -> LoopbackServer:
     return LoopbackServer(handle)
 
 
-def at(server: LoopbackServer) -> Place:
-    return Place(f"http://127.0.0.1:{server.port}", "worker", "token")
+def at(server: LoopbackServer) -> AgentEndpoint:
+    return AgentEndpoint(f"http://127.0.0.1:{server.port}", "worker", "token")
 
 
 async def test_calls_are_answered_and_pushes_arrive(database: Database, tmp_path: Path) -> None:
@@ -43,21 +43,21 @@ async def test_calls_are_answered_and_pushes_arrive(database: Database, tmp_path
     pushed: asyncio.Queue[Push] = asyncio.Queue()
     async with api(database, tmp_path) as one, connect(await place(one), pushed.put_nowait) as connection:
         listening = asyncio.create_task(connection.listen())
-        registered = await connection.call("register", {"session": SESSION}, Registered)
+        registered = await connection.call("register", {"session": SESSION}, RegisterResponse)
         assert registered.address == "worker@here"
         await one.node.ask("a")
         async with asyncio.timeout(TIMEOUT):
             push = await pushed.get()
         assert push.task is not None
-        with pytest.raises(Refused, match="session") as refused:
-            await connection.call("heartbeat", {"session": "x"}, Alive)
+        with pytest.raises(CallRefused, match="session") as refused:
+            await connection.call("heartbeat", {"session": "x"}, HeartbeatResponse)
         assert (refused.value.status, refused.value.is_passing) == (400, False)
         listening.cancel()
 
 
 async def test_any_name_is_a_place() -> None:
     """Whatever is in it stays in it."""
-    where = Place("https://node.example:7676/", "../a b/ü", "t")
+    where = AgentEndpoint("https://node.example:7676/", "../a b/ü", "t")
     assert str(where.socket_url) == (
         "https://node.example:7676/_palaver/v1/agents/..%2Fa%20b%2F%C3%BC/socket"
     )
@@ -65,8 +65,8 @@ async def test_any_name_is_a_place() -> None:
 
 async def test_nobody_there_is_a_closed_connection() -> None:
     """As is a node that says nothing any more; both are tried again."""
-    nobody = Place(f"http://127.0.0.1:{lasting_port()}", "worker", "token")
-    with pytest.raises(ConnectionClosed, match="could not be reached: connection refused"):
+    nobody = AgentEndpoint(f"http://127.0.0.1:{lasting_port()}", "worker", "token")
+    with pytest.raises(ConnectionClosed, match="could not be reached: nobody listens there"):
         async with connect(nobody, lambda push: None):
             pass
 
@@ -80,7 +80,7 @@ async def test_what_helps_against_a_certificate_that_is_not_believed(tmp_path: P
     server = speaking(silent)
     files = Certificates(tmp_path).make("localhost")
     async with server.running(files):
-        where = Place(f"https://localhost:{server.port}", "worker", "token")
+        where = AgentEndpoint(f"https://localhost:{server.port}", "worker", "token")
         with pytest.raises(ConnectionClosed, match=r"a certificate that is not valid: .*--authority"):
             async with connect(where, lambda push: None):
                 pass
@@ -88,7 +88,7 @@ async def test_what_helps_against_a_certificate_that_is_not_believed(tmp_path: P
 
 async def test_a_node_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is waited for, but not for ever; and one that leaves in the middle answers nobody."""
-    monkeypatch.setattr(connection_module, "TIMEOUT", 0.1)
+    monkeypatch.setattr(connection_module, "CALL_TIMEOUT", 0.1)
 
     async def silent(socket: web.WebSocketResponse) -> None:
         await socket.receive()
@@ -98,10 +98,10 @@ async def test_a_node_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> N
     async with server.running(None), connect(at(server), lambda push: None) as connection:
         listening = asyncio.create_task(connection.listen())
         with pytest.raises(ConnectionClosed, match="does not answer"):
-            await connection.call("heartbeat", {}, Alive)
-        monkeypatch.setattr(connection_module, "TIMEOUT", TIMEOUT)
+            await connection.call("heartbeat", {}, HeartbeatResponse)
+        monkeypatch.setattr(connection_module, "CALL_TIMEOUT", TIMEOUT)
         with pytest.raises(ConnectionClosed, match="closed"):
-            await connection.call("heartbeat", {}, Alive)
+            await connection.call("heartbeat", {}, HeartbeatResponse)
         with pytest.raises(ConnectionClosed):
             await listening
 
@@ -146,7 +146,7 @@ async def test_a_page_of_something_else_is_refused() -> None:
 
     server = LoopbackServer(page)
     async with server.running(None):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(CallRefused) as refused:
             async with connect(at(server), lambda push: None):
                 pass
     assert (refused.value.status, refused.value.is_passing) == (502, True)

@@ -4,11 +4,11 @@ import asyncio
 
 from bridge.agents.attached.attachment import Phase
 from bridge.agents.attached.session import AttachedSession, Program
-from bridge.agents.work import to_do
+from bridge.agents.work import assignment_of
 from bridge.tasks.queue_settings import AgentSettings
 from bridge.tasks.task import Task
 from tests.support.agents import address
-from tests.support.desk import request
+from tests.support.tasks import request
 
 
 def session(parallel: int = 1) -> AttachedSession:
@@ -33,7 +33,7 @@ async def test_whoever_waits_is_woken_by_news() -> None:
         lambda: one.finish("3", 1),
         one.end,
     ):
-        waiting = [asyncio.create_task(one.news(3_600.0)) for _ in range(2)]
+        waiting = [asyncio.create_task(one.wait_for_change(3_600.0)) for _ in range(2)]
         await asyncio.sleep(0)
         assert not any(each.done() for each in waiting)
         happening()
@@ -46,11 +46,11 @@ async def test_nobody_is_woken_where_nothing_waits() -> None:
     """A task is over and there is no other: whoever waits goes on waiting, as long as was said."""
     one = session()
     one.deliver(work(1))
-    assert one.next([], 0.0, 30.0) == to_do(work(1))
-    waiting = asyncio.create_task(one.news(3_600.0))
+    assert one.next([], 0.0, 30.0) == assignment_of(work(1))
+    waiting = asyncio.create_task(one.wait_for_change(3_600.0))
     await asyncio.sleep(0)
     one.finish("1", 1)
-    await one.news(0.01)
+    await one.wait_for_change(0.01)
     assert not waiting.done()
     one.wake()
     async with asyncio.timeout(10):
@@ -63,7 +63,7 @@ def test_what_comes_next() -> None:
     assert one.next([], 0.0, 30.0) == 30.0
     assert one.next(["7"], 0.0, 30.0) == ["7"]
     one.deliver(work(1))
-    assert one.next(["7"], 0.0, 30.0) == to_do(work(1))
+    assert one.next(["7"], 0.0, 30.0) == assignment_of(work(1))
     # What was offered will be offered again before the time is over.
     assert one.next([], 0.0, 30.0) == 10.0
     assert one.next([], 0.0, 5.0) == 5.0
@@ -77,7 +77,7 @@ def test_the_desks_task_goes_with_it() -> None:
     assert one.task("1") == work(1)
     assert [task.id for task in one.not_begun()] == [1]
     one.resume(work(2), 3)
-    assert one.attachment.phase("2", 3, 0.0) is Phase.BEGUN
+    assert one.attachment.phase_of("2", 3, 0.0) is Phase.BEGUN
     assert [task.id for task in one.begun()] == [2]
     assert one.withdraw("1")
     assert not one.withdraw("1")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bridge.agents.attached.tokens import DAY_MS, AgentTokens, Holder, commands, read_token
+from bridge.agents.attached.tokens import DAY_MS, AgentTokens, TokenOwner, commands, parse_token
 from storage.database import Database
 from storage.errors import LocalError
 from tests.support.agents import NOW, Clock
@@ -16,9 +16,9 @@ async def test_from_the_first_to_the_last_day(database: Database) -> None:
     tokens = AgentTokens(database, now_ms=clock)
     known = commands(tokens)
     made = await known["agents-token-create"]({"agent": "worker-1", "note": "laptop", "days": 30})
-    token = read_token(made["token"])
+    token = parse_token(made["token"])
     assert token is not None
-    assert await tokens.holder(token) == Holder("worker-1", made["token_id"])
+    assert await tokens.holder(token) == TokenOwner("worker-1", made["token_id"])
     await known["agents-token-create"]({"agent": "other"})
     listed = (await known["agents-token-list"]({}))["tokens"]
     assert [(one["agent_id"], one["state"]) for one in listed] == [("other", "good"), ("worker-1", "good")]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bridge.agents.attached.tokens import NOTED_EVERY_MS, AgentTokens, Holder, read_token
+from bridge.agents.attached.tokens import USE_RECORDED_EVERY_MS, AgentTokens, TokenOwner, parse_token
 from storage.agents import tokens as agent_tokens
 from storage.database import Database
 from storage.errors import LocalError
@@ -22,8 +22,8 @@ async def tokens(database: Database, clock: Clock) -> AgentTokens:
 async def test_a_token_shows_whose_it_is(tokens: AgentTokens, database: Database) -> None:
     """Of the secret nothing is in the database."""
     token, row = await tokens.create("worker-1", "laptop", None)
-    assert await tokens.holder(token) == Holder("worker-1", token.token_id)
-    assert read_token(token.text) == token
+    assert await tokens.holder(token) == TokenOwner("worker-1", token.token_id)
+    assert parse_token(token.text) == token
     async with database.transaction() as connection:
         everything = str(await connection.fetch("TABLE agent_tokens"))
     assert token.text[14:] not in everything
@@ -73,10 +73,10 @@ async def test_its_use_is_noted_to_the_minute(tokens: AgentTokens, clock: Clock,
         return row.last_used_at
 
     assert await used() == NOW
-    clock.advance(NOTED_EVERY_MS - 1)
+    clock.advance(USE_RECORDED_EVERY_MS - 1)
     assert await used() == NOW
     clock.advance(1)
-    assert await used() == NOW + NOTED_EVERY_MS
+    assert await used() == NOW + USE_RECORDED_EVERY_MS
 
 
 async def test_what_cannot_be_is_refused(tokens: AgentTokens, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from bridge.agents.agent import AgentStatus
 from bridge.agents.attached import messages
 from bridge.agents.attached.attached import AttachedLimits
-from bridge.agents.attached.messages import MOST_BODY
+from bridge.agents.attached.messages import MAX_BODY
 from bridge.tasks.answer import Answer
 from bridge.tasks.task import State
 from storage.database import Database
@@ -46,7 +46,7 @@ async def test_tasks_go_on_coming_after_a_failure(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An agent that is attached gets its tasks, whatever failed before; what failed is logged."""
-    monkeypatch.setattr("bridge.agents.attached.websocket.RETRY", 0.01)
+    monkeypatch.setattr("bridge.agents.attached.websocket.RETRY_DELAY", 0.01)
     async with api(database, tmp_path) as one, one.socket() as socket:
         await socket.call("register")
         now_ms, failures = one.services.now_ms, 2
@@ -90,7 +90,7 @@ async def test_what_is_cancelled_is_told_at_once(database: Database, tmp_path: P
         tasks = {task["task_id"]: task for task in [(await socket.push())["task"] for _ in "ab"]}
         await socket.call("begin", tasks["task-a"]["work_id"], attempt=1)
         for name in "ab":
-            await one.node.desk.cancel((await one.node.task(name)).key, "somebody")
+            await one.node.tasks.cancel((await one.node.task(name)).key, "somebody")
             assert await socket.push() == {"cancelled": [tasks[f"task-{name}"]["work_id"]]}
         answered = await socket.call("begin", tasks["task-b"]["work_id"], attempt=1)
         assert answered["answer"] == {"wanted": False}
@@ -122,7 +122,7 @@ async def test_a_program_whose_place_is_taken_has_to_leave(database: Database, t
         await socket.call("register")
         await one.register("session-2")
         pushed = await socket.push()
-        assert "taken the place" in pushed["closing"]
+        assert "is attached as this agent" in pushed["closing"]
         assert pushed["errcode"] == "PALAVER_SESSION_REPLACED"
         assert await socket.is_closed() == aiohttp.WSCloseCode.POLICY_VIOLATION
 
@@ -130,7 +130,7 @@ async def test_a_program_whose_place_is_taken_has_to_leave(database: Database, t
 async def test_a_task_for_a_connection_that_is_gone_comes_again(database: Database, tmp_path: Path) -> None:
     """On the next one: it was not begun."""
     async with api(database, tmp_path) as one:
-        one.node.attached.limits = AttachedLimits(begin=0.1)
+        one.node.attached.limits = AttachedLimits(begin_timeout=0.1)
         async with one.socket() as socket:
             await socket.call("register")
             # As a cable is pulled.
@@ -178,7 +178,7 @@ async def test_a_node_that_stops_says_so(database: Database, tmp_path: Path) -> 
 async def test_silence_ends_it(database: Database, tmp_path: Path) -> None:
     """Pings keep a connection open; whoever says nothing by itself is no agent."""
     async with api(database, tmp_path) as one:
-        one.node.attached.limits = AttachedLimits(silence=0.1)
+        one.node.attached.limits = AttachedLimits(timeout=0.1)
         async with one.socket() as socket:
             assert await socket.is_closed() is not None
 
@@ -234,5 +234,5 @@ async def test_what_is_no_text_ends_the_connection(database: Database, tmp_path:
         async with one.socket() as socket:
             # The end may come before all of it was sent.
             with contextlib.suppress(ConnectionError):
-                await socket.socket.send_str(json.dumps({"id": 1, "do": "x" * MOST_BODY}))
+                await socket.socket.send_str(json.dumps({"id": 1, "do": "x" * MAX_BODY}))
             assert await socket.is_closed() in {aiohttp.WSCloseCode.MESSAGE_TOO_BIG, None}

@@ -118,7 +118,7 @@ async def test_to_answer_is_also_to_begin(database: Database, tmp_path: Path) ->
         task = await node.task("a")
         assert (task.state, task.runner, task.answer) == (State.DONE, session.runner, DONE)
         assert await node.work.finish(session, work_id, attempt, DONE)
-        assert await node.desk.finish(task.key, Answer(True, "more", 0), by=session.address) == task
+        assert await node.tasks.finish(task.key, Answer(True, "more", 0), by=session.address) == task
 
 
 async def test_who_answers_at_once_and_comes_too_late_is_told_so(database: Database, tmp_path: Path) -> None:
@@ -128,13 +128,13 @@ async def test_who_answers_at_once_and_comes_too_late_is_told_so(database: Datab
         node.attached.cancel = _later  # type: ignore[method-assign] # the word is still on its way
         await node.ask("a")
         session, work_id, attempt = await taken(node)
-        await node.desk.cancel((await node.task("a")).key, "somebody")
+        await node.tasks.cancel((await node.task("a")).key, "somebody")
         assert not await node.work.finish(session, work_id, attempt, DONE)
         assert session.task(work_id) is None
         assert (await node.task("a")).state is State.CANCELLED
         await node.ask("b")
         session, work_id, attempt = await taken(node)
-        await node.desk.begin((await node.task("b")).key, runner="session other", lease_until=NOW + 60_000)
+        await node.tasks.begin((await node.task("b")).key, runner="session other", lease_until=NOW + 60_000)
         assert not await node.work.finish(session, work_id, attempt, DONE)
         assert (await node.task("b")).state is State.RUNNING
 
@@ -160,7 +160,7 @@ async def test_what_was_taken_and_not_begun_is_given_again(database: Database, t
         await attach(node)
         await node.ask("a")
         session, work_id, attempt = await taken(node)
-        seconds.now += node.attached.limits.begin
+        seconds.now += node.attached.limits.begin_timeout
         assert not await node.work.begin(session, work_id, attempt)
         again = await taken(node)
         assert again[1:] == (work_id, attempt + 1)
@@ -170,7 +170,7 @@ async def test_what_was_taken_and_not_begun_is_given_again(database: Database, t
 
 async def test_whoever_waits_hears_of_what_was_not_begun(database: Database, tmp_path: Path) -> None:
     """Without anything else happening."""
-    async with kitchen(database, tmp_path, limits=AttachedLimits(begin=0.05)) as node:
+    async with kitchen(database, tmp_path, limits=AttachedLimits(begin_timeout=0.05)) as node:
         await attach(node)
         await node.ask("a")
         await taken(node)
@@ -187,7 +187,7 @@ async def test_what_is_cancelled_is_told_to_whoever_works_on_it(database: Databa
         await node.work.begin(session, work_id, attempt)
         asking = asyncio.create_task(node.work.take("worker", "session-1", TIMEOUT, [work_id]))
         await asyncio.sleep(0)
-        await node.desk.cancel((await node.task("a")).key, "somebody")
+        await node.tasks.cancel((await node.task("a")).key, "somebody")
         assert await asyncio.wait_for(asking, TIMEOUT) == (None, [work_id])
         assert not await node.work.progress(session, work_id, attempt, "x")
         assert not await node.work.finish(session, work_id, attempt, DONE)
@@ -200,7 +200,7 @@ async def test_a_desk_that_has_closed_the_case_is_believed(database: Database, t
         await node.ask("a")
         session, work_id, attempt = await taken(node)
         node.attached.cancel = _later  # type: ignore[method-assign] # the word is still on its way
-        await node.desk.cancel((await node.task("a")).key, "somebody")
+        await node.tasks.cancel((await node.task("a")).key, "somebody")
         assert not await node.work.begin(session, work_id, attempt)
         assert session.task(work_id) is None
 

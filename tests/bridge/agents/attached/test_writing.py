@@ -5,9 +5,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from bridge.agents.attached.codec import call_answer, push
-from bridge.agents.attached.messages import CallAnswer, Done, Message, Push, Registered, Said, Task, WorkRef
-from bridge.agents.work import TaskToDo
+from bridge.agents.attached.codec import call_answer_json, push_json
+from bridge.agents.attached.messages import (
+    CallAnswer,
+    EmptyResponse,
+    Message,
+    Push,
+    RegisterResponse,
+    Task,
+    TaskCallResponse,
+    WorkRef,
+)
+from bridge.agents.work import TaskAssignment
 from tests.bridge.agents.agent_tasks import task
 
 NOW = 1_000
@@ -23,10 +32,10 @@ NOW = 1_000
         task(prompt='"ü\u2028\\n', metadata={"a": [1, 2.5, None, {"b": True}]}),
     ],
 )
-def test_a_push_is_as_it_is_described(given: TaskToDo | None, cancelled: Sequence[str]) -> None:
+def test_a_push_is_as_it_is_described(given: TaskAssignment | None, cancelled: Sequence[str]) -> None:
     """By the model, of which nothing is said that would say nothing."""
     described = Push(task=None if given is None else Task.of(given, NOW), cancelled=list(cancelled))
-    said = json.loads(push(given, cancelled, NOW))
+    said = json.loads(push_json(given, cancelled, NOW))
     assert said == described.model_dump(mode="json", exclude_defaults=True)
     assert Push.model_validate(said, strict=True) == described
 
@@ -34,9 +43,9 @@ def test_a_push_is_as_it_is_described(given: TaskToDo | None, cancelled: Sequenc
 @pytest.mark.parametrize(
     "answer",
     [
-        Said(wanted=True),
-        Done(),
-        Registered(
+        TaskCallResponse(wanted=True),
+        EmptyResponse(),
+        RegisterResponse(
             address="ü@here",
             heartbeat_seconds=1.0,
             silence_seconds=2.0,
@@ -48,4 +57,4 @@ def test_a_push_is_as_it_is_described(given: TaskToDo | None, cancelled: Sequenc
 def test_an_answer_is_as_it_is_described(answer: Message) -> None:
     """With all that the model has."""
     described = CallAnswer(id=2**53 - 1, answer=answer.model_dump(mode="json"))
-    assert json.loads(call_answer(2**53 - 1, answer)) == described.model_dump(mode="json")
+    assert json.loads(call_answer_json(2**53 - 1, answer)) == described.model_dump(mode="json")

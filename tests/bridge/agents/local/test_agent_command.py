@@ -3,7 +3,7 @@
 import pytest
 
 from bridge.agents.local.command import (
-    LONGEST,
+    MAX_ARGUMENT_BYTES,
     PRESETS,
     Word,
     fill,
@@ -92,7 +92,7 @@ def test_braces_that_are_no_placeholder_stay() -> None:
         ("{model}", {"model": "--dangerous"}, "hyphen"),
         ("{model}{prompt}", {"model": "", "prompt": "-x"}, "hyphen"),
         ("--model={model}", {"model": "a\0b"}, "NUL"),
-        ("--prompt={prompt}", {"prompt": "é" * (LONGEST // 2)}, "bytes"),
+        ("--prompt={prompt}", {"prompt": "é" * (MAX_ARGUMENT_BYTES // 2)}, "bytes"),
         ("-s{system_prompt}", {"system_prompt": "\0"}, "system prompt"),
     ],
 )

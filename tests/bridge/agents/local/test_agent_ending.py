@@ -2,14 +2,22 @@
 
 import pytest
 
-from bridge.agents.local.output import Ended, Ending, Exited, Kept, NotStarted, Signalled, answer
+from bridge.agents.local.output import (
+    CapturedOutput,
+    Ending,
+    Exited,
+    NotStarted,
+    Signalled,
+    Termination,
+    outcome_of,
+)
 from bridge.agents.work import WorkOutcome
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode, TaskError
 
-OUT = Kept("out", 3, 0)
-NONE = Kept(" \n", 2, 0)
-CUT = Kept("o…t", 1000, 997)
+OUT = CapturedOutput("out", 3, 0)
+NONE = CapturedOutput(" \n", 2, 0)
+CUT = CapturedOutput("o…t", 1000, 997)
 
 
 @pytest.mark.parametrize(
@@ -28,15 +36,15 @@ CUT = Kept("o…t", 1000, 997)
             "",
             Answer(False, "Not found.", 127, {"not_started": True}),
         ),
-        (Ended.FLOOD, OUT, "", Answer(False, "out", 1, {"ended": "It wrote without end."})),
+        (Termination.FLOOD, OUT, "", Answer(False, "out", 1, {"ended": "It wrote without end."})),
         (
-            Ended.LOST,
+            Termination.LOST,
             OUT,
             "",
             Answer(False, "out", 1, {"ended": "What watched over the process was killed."}),
         ),
         (
-            Ended.TIME_LIMIT,
+            Termination.TIME_LIMIT,
             OUT,
             "log",
             TaskError(
@@ -47,7 +55,9 @@ CUT = Kept("o…t", 1000, 997)
         ),
     ],
 )
-def test_every_ending_is_an_answer(ending: Ending, output: Kept, said: str, expected: WorkOutcome) -> None:
+def test_every_ending_is_an_answer(
+    ending: Ending, output: CapturedOutput, said: str, expected: WorkOutcome
+) -> None:
     """Zero is success; any other end a failure with its code; too late is TIMEOUT. Where a program said
     nothing else, what it wrote to standard error is the answer."""
-    assert answer(ending, output, said, 300.0) == expected
+    assert outcome_of(ending, output, said, 300.0) == expected

@@ -1,6 +1,6 @@
 """The environment of an agent's process."""
 
-from bridge.agents.local.command import LONGEST, own_environment, task_environment
+from bridge.agents.local.command import MAX_ARGUMENT_BYTES, agent_environment, task_environment
 from tests.bridge.agents.agent_tasks import task
 
 NODE = {
@@ -18,7 +18,7 @@ NODE = {
 
 def test_little_of_the_node_is_passed_on() -> None:
     """What a program needs to run at all, and what the operator names."""
-    assert own_environment(NODE, ["ANTHROPIC_API_KEY", "NOT_THERE"], {"MORE": "1", "LANG": "C"}) == {
+    assert agent_environment(NODE, ["ANTHROPIC_API_KEY", "NOT_THERE"], {"MORE": "1", "LANG": "C"}) == {
         "PATH": "/bin",
         "HOME": "/home/palaver",
         "LANG": "C",
@@ -28,7 +28,7 @@ def test_little_of_the_node_is_passed_on() -> None:
         "ANTHROPIC_API_KEY": "key",
         "MORE": "1",
     }
-    assert own_environment({}, [], {})["PATH"] == "/usr/local/bin:/usr/bin:/bin"
+    assert agent_environment({}, [], {})["PATH"] == "/usr/local/bin:/usr/bin:/bin"
 
 
 def test_the_task_is_in_variables() -> None:
@@ -53,10 +53,10 @@ def test_the_task_is_in_variables() -> None:
 
 def test_what_no_variable_can_hold_goes_into_a_file() -> None:
     """Too long, counted in bytes, or with a NUL in it."""
-    long, nul = "é" * (LONGEST // 2 + 1), "a\0b"
+    long, nul = "é" * (MAX_ARGUMENT_BYTES // 2 + 1), "a\0b"
     made = task_environment(task(context=long, system_prompt=nul, metadata={"a": "\0"}))
     assert made.files == {"PALAVER_TASK_CONTEXT_FILE": long, "PALAVER_TASK_SYSTEM_PROMPT_FILE": nul}
     assert "PALAVER_TASK_CONTEXT" not in made.variables
     assert made.variables["PALAVER_TASK_METADATA"] == '{"a":"\\u0000"}'
-    exact = "x" * LONGEST
+    exact = "x" * MAX_ARGUMENT_BYTES
     assert task_environment(task(context=exact)).variables["PALAVER_TASK_CONTEXT"] == exact

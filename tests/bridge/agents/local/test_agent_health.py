@@ -2,8 +2,15 @@
 
 import pytest
 
-from bridge.agents.local.health import FAILURES, FIRST_PAUSE, LONGEST_PAUSE, MOMENT, Failed, Health
-from bridge.agents.local.output import Ended, Ending, Exited, NotStarted, Signalled
+from bridge.agents.local.health import (
+    FAILURES,
+    IMMEDIATE_SECONDS,
+    MAX_RETRY_DELAY,
+    MIN_RETRY_DELAY,
+    Failed,
+    Health,
+)
+from bridge.agents.local.output import Ending, Exited, NotStarted, Signalled, Termination
 
 MISSING = NotStarted("The command of this agent was not found.", "The command x was not found.", 127)
 
@@ -11,7 +18,7 @@ MISSING = NotStarted("The command of this agent was not found.", "The command x 
 def test_what_cannot_be_started_has_failed() -> None:
     """At once, and with the sentence that says why."""
     assert Health().ended(MISSING, 0.1, has_answered=False) == Failed(
-        "The command x was not found.", FIRST_PAUSE
+        "The command x was not found.", MIN_RETRY_DELAY
     )
 
 
@@ -31,10 +38,10 @@ def test_what_ends_at_once_again_and_again_has_failed(ending: Ending) -> None:
     [
         (Exited(0), 0.1, False),
         (Exited(1), 0.1, True),
-        (Exited(1), MOMENT, False),
-        (Signalled(11, "SIGSEGV"), MOMENT, False),
-        (Ended.TIME_LIMIT, 300.0, False),
-        (Ended.FLOOD, 0.1, True),
+        (Exited(1), IMMEDIATE_SECONDS, False),
+        (Signalled(11, "SIGSEGV"), IMMEDIATE_SECONDS, False),
+        (Termination.TIME_LIMIT, 300.0, False),
+        (Termination.FLOOD, 0.1, True),
     ],
 )
 def test_a_task_that_was_not_done_is_no_failure_of_the_agent(
@@ -55,6 +62,6 @@ def test_it_is_left_alone_for_longer_each_time() -> None:
     for _ in range(10):
         failed = health.ended(Exited(1), 0.1, has_answered=False) or health.failed("Still not.")
         pauses.append(failed.pause)
-    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, *[LONGEST_PAUSE] * 4]
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, *[MAX_RETRY_DELAY] * 4]
     assert health.ended(Exited(0), 1.0, has_answered=True) is None
-    assert health.ended(MISSING, 0.1, has_answered=False) == Failed(MISSING.problem, FIRST_PAUSE)
+    assert health.ended(MISSING, 0.1, has_answered=False) == Failed(MISSING.problem, MIN_RETRY_DELAY)

@@ -2,11 +2,17 @@
 
 import pytest
 
-from bridge.agents.local.output import INTERVAL, LONGEST, MOST, REMEMBERED, Progress
+from bridge.agents.local.output import (
+    INTERVAL,
+    MAX_MESSAGE_LENGTH,
+    MAX_MESSAGES,
+    STDERR_TAIL_BYTES,
+    ProgressReader,
+)
 
 
-def progress(*pieces: bytes) -> Progress:
-    made = Progress()
+def progress(*pieces: bytes) -> ProgressReader:
+    made = ProgressReader()
     for piece in pieces:
         made.add(piece)
     return made
@@ -34,23 +40,23 @@ def test_of_many_lines_the_newest_is_told_once_in_a_second() -> None:
 
 def test_there_is_an_end_to_it() -> None:
     """A task has so many messages and no more."""
-    made = Progress()
+    made = ProgressReader()
     told = 0
-    for now in range(MOST + 10):
+    for now in range(MAX_MESSAGES + 10):
         made.add(b"still at it\n")
         told += made.due(now * INTERVAL) is not None
-    assert told == MOST
+    assert told == MAX_MESSAGES
 
 
 def test_a_line_without_end_costs_no_memory() -> None:
     """It is cut, and the next one is whole again."""
-    made = Progress()
+    made = ProgressReader()
     for _ in range(100):
         made.add(b"x" * 65536)
     made.add(b"\n")
     message = made.due(0.0)
     assert message is not None
-    assert len(message) == LONGEST
+    assert len(message) == MAX_MESSAGE_LENGTH
     made.add(b"next\n")
     assert made.due(INTERVAL) == "next"
     assert made.total == 100 * 65536 + 6
@@ -77,4 +83,4 @@ def test_the_end_is_remembered() -> None:
     """Of a task that fails, the last words often say why."""
     made = progress(b"x" * 100_000, b"\n\x1b[31mno such file\x1b[0m\n")
     assert made.end().endswith("x\nno such file")
-    assert len(made.end()) <= REMEMBERED
+    assert len(made.end()) <= STDERR_TAIL_BYTES

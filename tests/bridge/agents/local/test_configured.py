@@ -130,7 +130,7 @@ async def test_a_task_that_is_cancelled_is_ended(database: Database, tmp_path: P
         await node.ask("a")
         child = await process_in(tmp_path / "child")
         await node.ask("b")
-        await node.desk.cancel((await node.task("a")).key, "somebody")
+        await node.tasks.cancel((await node.task("a")).key, "somebody")
         assert (await node.answered()).state is State.CANCELLED
         assert (await node.answered()).state is State.DONE
         while Due.CANCEL in (await node.task("a")).due:
@@ -198,12 +198,12 @@ async def test_a_node_that_stops_says_so(database: Database, tmp_path: Path) -> 
     assert not is_alive(it)
     gone = node.routes.agent(address("worker@here"))
     assert gone is not None
-    assert (gone.is_here, gone.gone_reason) == (False, "shutdown")
+    assert (gone.is_online, gone.gone_reason) == (False, "shutdown")
     async with kitchen(database, tmp_path, [sh(script)]) as node:
         while (await node.answered()).key == key:
             pass  # perhaps the node had no time left to say that it was answered
         assert (await node.task("b")).state is State.DONE
-        task = await node.desk.task(key)
+        task = await node.tasks.task(key)
         assert task is not None
         assert task.answer is not None
         assert (task.answer.error_code, task.answer.metadata["interrupted"]) == (
@@ -253,9 +253,9 @@ async def test_an_agent_that_is_no_longer_configured_is_gone(database: Database,
         gone = node.routes.agent(address("other@here"))
         assert gone is not None
         assert gone.gone_reason == "removed"
-        assert (await node.status_is(AgentStatus.IDLE)).is_here
+        assert (await node.status_is(AgentStatus.IDLE)).is_online
     async with kitchen(database, tmp_path, both) as node:
-        assert (await node.status_is(AgentStatus.IDLE, "other@here")).is_here
+        assert (await node.status_is(AgentStatus.IDLE, "other@here")).is_online
 
 
 @pytest.mark.parametrize("said", [{"busy": "refuse"}, {"queue": 7, "parallel": 3}])
@@ -265,5 +265,5 @@ async def test_what_it_is_set_to(database: Database, tmp_path: Path, said: dict[
         agent = await node.status_is(AgentStatus.IDLE)
         settings = node.configured.settings(agent)
         assert settings is not None
-        assert (settings.at_once, settings.waiting) == ((1, 0) if "busy" in said else (3, 7))
+        assert (settings.parallel, settings.queue_length) == ((1, 0) if "busy" in said else (3, 7))
         assert node.configured.settings(agent._replace(agent_id="other")) is None

@@ -37,4 +37,7 @@ async def test_both_kinds_work_side_by_side(database: Database, tmp_path: Path) 
         await node.work.finish(session, task.work_id, task.attempt, Answer(True, "done", 0))
         assert [(await node.answered()).state for _ in "ab"] == [State.DONE, State.DONE]
     agents = node.routes.table.agents_of("here")
-    assert {agent_id: agent.is_here for agent_id, agent in agents.items()} == {"worker": False, "other": True}
+    assert {agent_id: agent.is_online for agent_id, agent in agents.items()} == {
+        "worker": False,
+        "other": True,
+    }

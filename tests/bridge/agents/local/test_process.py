@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bridge.agents.local import process as process_module
-from bridge.agents.local.output import Ended, Exited, NotStarted, Signalled
+from bridge.agents.local.output import Exited, NotStarted, Signalled, Termination
 from tests.bridge.agents.running import (
     TIMEOUT,
     Runner,
@@ -28,7 +28,7 @@ async def test_input_output_progress_and_exit_code() -> None:
     """The prompt on standard input, the answer on standard output, progress from standard error."""
     runner = Runner()
     ran = await runner.sh('read -r line; echo working >&2; echo "<$line>"; exit 3', stdin=b"do this\n")
-    assert (ran.ending, ran.output.text, ran.said) == (Exited(3), "<do this>\n", "working")
+    assert (ran.ending, ran.output.text, ran.stderr) == (Exited(3), "<do this>\n", "working")
     await runner.until("working")
 
 
@@ -75,7 +75,7 @@ async def test_no_file_of_the_node_is_open_in_it(tmp_path: Path) -> None:
     ):
         os.set_inheritable(file.fileno(), True)
         ran = await Runner().sh("ls /proc/$$/fd; cat /dev/stdin; echo end > /dev/stderr", stdin=b"in")
-    assert (ran.output.text, ran.said) == ("0\n1\n2\nin", "end")
+    assert (ran.output.text, ran.stderr) == ("0\n1\n2\nin", "end")
 
 
 async def test_it_has_a_session_of_its_own() -> None:
@@ -132,15 +132,15 @@ async def test_output_is_cut_in_the_middle() -> None:
 async def test_what_writes_without_end_is_ended() -> None:
     """Long before its time is over."""
     ran = await Runner().run("yes", output=1000)
-    assert ran.ending is Ended.FLOOD
-    assert ran.output.total < 3 * process_module.LEAST_FLOOD
+    assert ran.ending is Termination.FLOOD
+    assert ran.output.total < 3 * process_module.MIN_FLOOD_BYTES
 
 
 async def test_invalid_utf_8_is_replaced() -> None:
     """In both streams."""
     runner = Runner()
     ran = await runner.sh(r"printf 'a\377b'; printf 'c\377d\n' >&2")
-    assert (ran.output.text, ran.said) == ("a\ufffdb", "c\ufffdd")
+    assert (ran.output.text, ran.stderr) == ("a\ufffdb", "c\ufffdd")
 
 
 # -- ends --
@@ -156,7 +156,7 @@ async def test_the_time_limit_ends_it(tmp_path: Path) -> None:
     ran = await Runner().sh(
         "trap 'echo interrupted; exit 7' TERM; echo started; while :; do sleep 0.01; done", seconds=1.0
     )
-    assert (ran.ending, ran.output.text) == (Ended.TIME_LIMIT, "started\ninterrupted\n")
+    assert (ran.ending, ran.output.text) == (Termination.TIME_LIMIT, "started\ninterrupted\n")
 
 
 async def test_who_does_not_listen_is_killed(tmp_path: Path) -> None:
@@ -165,14 +165,14 @@ async def test_who_does_not_listen_is_killed(tmp_path: Path) -> None:
         f"trap '' TERM; sleep 1000 & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/it; wait",
         seconds=0.5, grace=0.2,
     )  # fmt: skip
-    assert ran.ending is Ended.TIME_LIMIT
+    assert ran.ending is Termination.TIME_LIMIT
     assert not is_alive(await process_in(tmp_path / "it"))
     assert not is_alive(await process_in(tmp_path / "child"))
 
 
 async def test_one_that_is_stopped_is_ended_too() -> None:
     """It would not hear a SIGTERM."""
-    assert (await Runner().sh("kill -STOP $$", seconds=0.5)).ending is Ended.TIME_LIMIT
+    assert (await Runner().sh("kill -STOP $$", seconds=0.5)).ending is Termination.TIME_LIMIT
 
 
 async def test_cancelled_it_ends_before_its_caller(tmp_path: Path) -> None:
@@ -213,9 +213,9 @@ async def test_a_warden_that_is_killed_takes_the_process_along(tmp_path: Path) -
     async with asyncio.timeout(TIMEOUT):
         while not (tmp_path / "it").exists() or len((tmp_path / "it").read_text().split()) < 2:
             await asyncio.sleep(0.01)
-    it, warden = map(int, (tmp_path / "it").read_text().split())
-    os.kill(warden, 9)
-    assert (await task).ending is Ended.LOST
+    it, supervisor = map(int, (tmp_path / "it").read_text().split())
+    os.kill(supervisor, 9)
+    assert (await task).ending is Termination.LOST
     await end_of(it)
     await end_of(child)
 
@@ -283,8 +283,8 @@ async def test_what_no_variable_can_hold_is_in_a_file(tmp_path: Path) -> None:
         output=1 << 20,
     )
     assert ran.output.text == "a\0b" + "x" * 300_000 + "\n700\n"
-    assert not Path(ran.said).exists()
-    assert not Path(ran.said).parent.exists()
+    assert not Path(ran.stderr).exists()
+    assert not Path(ran.stderr).parent.exists()
 
 
 async def test_nothing_is_left_open() -> None:

@@ -14,7 +14,7 @@ from bridge.tasks.request import TaskKey
 from bridge.tasks.task import Task
 from storage.connect import ConnectionLost, DatabaseAddress
 from tests.support.agents import address
-from tests.support.desk import request
+from tests.support.tasks import request
 
 TASK = Task(request(), 0, 1, id=1)
 WORKER = address("worker@here")
@@ -68,20 +68,20 @@ class FarDesk:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reporting, "RETRY", 0.0)
+    monkeypatch.setattr(reporting, "RETRY_DELAY", 0.0)
 
 
 async def test_an_answer_waits_until_it_is_stored() -> None:
     """It has cost something; in whose name it is said, the desk is told too."""
     answer, error = Answer(True, "done", 0), TaskError(ErrorCode.TIMEOUT, "Too late.")
     for outcome in (answer, error):
-        desk = FarDesk()
-        await report(desk, TASK, outcome)
-        assert desk.heard == [(outcome, TASK.key, WORKER)]
+        tasks = FarDesk()
+        await report(tasks, TASK, outcome)
+        assert tasks.heard == [(outcome, TASK.key, WORKER)]
 
 
 async def test_a_beginning_waits_too() -> None:
     """What is not known to be begun is not begun."""
-    desk = FarDesk()
-    assert await begin(desk, TASK)
-    assert desk.heard == [("begin", TASK.key, WORKER)]
+    tasks = FarDesk()
+    assert await begin(tasks, TASK)
+    assert tasks.heard == [("begin", TASK.key, WORKER)]

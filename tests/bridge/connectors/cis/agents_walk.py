@@ -88,13 +88,13 @@ class AgentsWalk:
             self._start(node.name, self._do(node, await node.hands.given.get()))
 
     async def _do(self, node: CisNode, task: Task) -> None:
-        desk, me = node.core.desk, task.request.to_address
-        if await desk.begin(task.key, by=me) is None:
+        tasks, me = node.core.tasks, task.request.to_address
+        if await tasks.begin(task.key, by=me) is None:
             return
         self.begun[task.key] += 1
-        await desk.progress(task.key, {"percent": 50}, by=me)
+        await tasks.progress(task.key, {"percent": 50}, by=me)
         await asyncio.sleep(self._chance.choice([0, 0, 0.05, 0.3]))
-        await desk.finish(task.key, DONE, by=me)
+        await tasks.finish(task.key, DONE, by=me)
 
     async def _listen(self, node: CisNode) -> None:
         while True:
@@ -123,7 +123,7 @@ class AgentsWalk:
             await self._far.cis[name].hands.go(agent)
 
     async def _ask_somebody(self, name: str) -> None:
-        known = [agent for agent in self._far.cis[name].table.agents() if agent.is_here]
+        known = [agent for agent in self._far.cis[name].table.agents() if agent.is_online]
         for agent in self._chance.sample(known, min(len(known), self._chance.choice([1, 1, 3]))):
             await self.ask(name, str(agent.address), str(len(self.asked)))
 
@@ -210,7 +210,7 @@ class AgentsWalk:
             for name in AGENTS:
                 shared = home == node.name or set(agents.get(name, ())) & self._shared(node, home)
                 agent = node.table.agent(address(f"{name}@{home}"))
-                is_seen = agent is not None and agent.is_here
+                is_seen = agent is not None and agent.is_online
                 if is_seen != bool(name in agents and shared):
                     wrong.append(f"{node.name} {'sees' if is_seen else 'misses'} {name}@{home}")
         return wrong

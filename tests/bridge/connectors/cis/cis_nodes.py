@@ -13,11 +13,11 @@ from nacl.signing import SigningKey
 
 from bridge.agents.address import AgentAddress
 from bridge.agents.agent import Agent
-from bridge.agents.local.local import AgentsOfThisNode
-from bridge.agents.news import Registered, Unregistered
+from bridge.agents.local.local import LocalAgents
 from bridge.agents.routing import AgentRoutingTable
 from bridge.agents.routing_table import RoutingTable
 from bridge.agents.statuses import AgentStatuses
+from bridge.agents.updates import Registration, Unregistration
 from bridge.connectors.cis.acts import Act, Verdict
 from bridge.connectors.cis.service.connector import CisConnector, CisParts, FollowPeers, peers_stay
 from bridge.connectors.cis.service.leader import Lead
@@ -29,7 +29,7 @@ from bridge.matrix.ghosts import Ghosts
 from bridge.node.core import AgentCore, AgentCoreParts
 from bridge.peers.peer import Peer, PeerAccess
 from bridge.tasks.answer import Answer
-from bridge.tasks.messages import Dropped
+from bridge.tasks.messages import DroppedMessage
 from bridge.tasks.ports import Delivered, Delivery, DeliveryOutcome
 from bridge.tasks.queue_settings import AgentSettings
 from bridge.tasks.request import Origin, TaskKey, TaskRequest
@@ -46,7 +46,7 @@ LOCAL = "hands"
 
 
 class Hands:
-    """Agents of a node that do what the test says. Satisfies `AgentsOfThisNode` and `Delivery`."""
+    """Agents of a node that do what the test says. Satisfies `LocalAgents` and `Delivery`."""
 
     def __init__(self, table: RoutingTable, statuses: AgentStatuses) -> None:
         self.table = table
@@ -58,7 +58,7 @@ class Hands:
         self.answers_by_itself: Answer | None = None
         self.ahead = 0
         self.deliveries: Mapping[str, Delivery] = {LOCAL: self}
-        self._desk: TaskService | None = None
+        self._tasks: TaskService | None = None
         self._at_work: set[asyncio.Task[None]] = set()
 
     async def come(
@@ -71,13 +71,13 @@ class Hands:
         for agent_id in agent_ids:
             self.of_agents[agent_id] = namespaces
         places = [AgentAddress(agent_id, self.table.node_id) for agent_id in agent_ids]
-        await self.table.take(
-            [Registered(one, LOCAL, runtime, capabilities, self._now_ms()) for one in places]
+        await self.table.update(
+            [Registration(one, LOCAL, runtime, capabilities, self._now_ms()) for one in places]
         )
 
     async def go(self, agent_id: str, reason: str = "shutdown") -> None:
-        gone = Unregistered(AgentAddress(agent_id, self.table.node_id), reason, self._now_ms())
-        await self.table.take([gone])
+        gone = Unregistration(AgentAddress(agent_id, self.table.node_id), reason, self._now_ms())
+        await self.table.update([gone])
 
     def _now_ms(self) -> int:
         return now_ms() + self.ahead
@@ -88,8 +88,8 @@ class Hands:
     def settings(self, agent: Agent) -> AgentSettings | None:
         return self.settings_of.get(agent.agent_id, AgentSettings(None))
 
-    def work_for(self, desk: TaskService) -> None:
-        self._desk = desk
+    def use_task_service(self, tasks: TaskService) -> None:
+        self._tasks = tasks
 
     async def start(self) -> None: ...
 
@@ -113,12 +113,12 @@ class Hands:
         return True
 
     async def do(self, task: Task, answer: Answer, *progress: Mapping[str, Any]) -> None:
-        assert self._desk is not None
-        if await self._desk.begin(task.key, by=task.request.to_address) is None:
+        assert self._tasks is not None
+        if await self._tasks.begin(task.key, by=task.request.to_address) is None:
             return
         for content in progress:
-            await self._desk.progress(task.key, content, by=task.request.to_address)
-        await self._desk.finish(task.key, answer, by=task.request.to_address)
+            await self._tasks.progress(task.key, content, by=task.request.to_address)
+        await self._tasks.finish(task.key, answer, by=task.request.to_address)
 
 
 class Requester:
@@ -142,7 +142,7 @@ class Eyes:
 
     def __init__(self) -> None:
         self.acts: list[Act] = []
-        self.drops: list[Dropped] = []
+        self.drops: list[DroppedMessage] = []
         self.problems: list[tuple[str, BaseException | None]] = []
         self._changed = asyncio.Event()
 
@@ -154,7 +154,7 @@ class Eyes:
 
     def heard(self, task: Task, content: Mapping[str, Any]) -> None: ...
 
-    def dropped(self, task: Task | None, dropped: Dropped) -> None:
+    def dropped(self, task: Task | None, dropped: DroppedMessage) -> None:
         self.drops.append(dropped)
         self._changed.set()
 
@@ -225,7 +225,7 @@ class CisNode:
 
         def here(table: AgentRoutingTable) -> bool:
             agent = table.agent(address(text))
-            return agent is not None and agent.is_here
+            return agent is not None and agent.is_online
 
         await self.until(here)
         agent = self.table.agent(address(text))
@@ -237,7 +237,7 @@ class CisNode:
 
         def gone(table: AgentRoutingTable) -> bool:
             agent = table.agent(address(text))
-            return agent is not None and not agent.is_here
+            return agent is not None and not agent.is_online
 
         await self.until(gone)
         agent = self.table.agent(address(text))
@@ -269,7 +269,7 @@ class CisNode:
             "prompt": "Implement a function",
             "origin": Origin(Requester.PROTOCOL),
         }
-        submitted = await self.core.desk.submit(TaskRequest(**{**known, **changed}))
+        submitted = await self.core.tasks.submit(TaskRequest(**{**known, **changed}))
         assert submitted.refusal is None, submitted.refusal
         return key
 
@@ -283,13 +283,13 @@ class CisNode:
             return await self.hands.given.get()
 
     async def task(self, key: TaskKey) -> Task:
-        task = await self.core.desk.task(key)
+        task = await self.core.tasks.task(key)
         assert task is not None
         return task
 
     async def until_state(self, key: TaskKey, state: State) -> Task:
         async with asyncio.timeout(TIMEOUT):
-            while (task := await self.core.desk.task(key)) is None or task.state is not state:
+            while (task := await self.core.tasks.task(key)) is None or task.state is not state:
                 await asyncio.sleep(0.02)
         return task
 
@@ -360,7 +360,7 @@ class CisNodes(Nodes):
             hands = Hands(table, statuses)
             return hands
 
-        def connectors(table: RoutingTable, agents: AgentsOfThisNode) -> Sequence[Connector]:
+        def connectors(table: RoutingTable, agents: LocalAgents) -> Sequence[Connector]:
             nonlocal connector
             connector = CisConnector(
                 CisParts(

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from bridge.agents.address import AgentAddress
-from bridge.agents.agent import WIRE_STATUSES, read_capabilities
+from bridge.agents.agent import WIRE_STATUSES, parse_capabilities
 from bridge.connectors.cis.protocol import event_fields as timestamps
 from bridge.connectors.cis.protocol.events import (
     AnyEvent,
@@ -77,7 +77,7 @@ _NAMES = HONEST_TEXT.filter(bool)
 _IDS = _NAMES.filter(lambda text: "@" not in text)
 _ADDRESSES = st.builds(AgentAddress, _IDS, _IDS)
 _TEXTS = HONEST_TEXT
-_CAPABILITIES = _NAMES.filter(lambda name: isinstance(read_capabilities([name]), tuple))
+_CAPABILITIES = _NAMES.filter(lambda name: isinstance(parse_capabilities([name]), tuple))
 _STATUSES = st.sampled_from(sorted(WIRE_STATUSES))
 _TIMES = st.integers(0, 2**42).map(timestamps.of)
 _OBJECTS = st.dictionaries(HONEST_TEXT, HONEST, max_size=3)

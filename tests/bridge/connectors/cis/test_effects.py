@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bridge.agents import news as agent_news
+from bridge.agents import updates as agent_updates
 from bridge.connectors.cis.effects import (
     Answered,
     Asked,
@@ -99,8 +99,8 @@ def test_what_is_said_of_agents_is_for_the_routing_table(event: AnyEvent) -> Non
     for profile in PeerProfile:
         news = effect_of(Taken(event, From(WORKER), ALPHA), Peer("kitchen.local", profile), LIVING)
         assert isinstance(news, News)
-        if isinstance(news.said, agent_news.Registered):
-            assert news.said.by_itself is (profile is PeerProfile.CIS_1_1)
+        if isinstance(news.said, agent_updates.Registration):
+            assert news.said.sends_heartbeats is (profile is PeerProfile.CIS_1_1)
 
 
 def test_that_an_agent_of_ours_is_missed() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bridge.agents.address import AgentAddress
 from bridge.agents.agent import WIRE_STATUSES, AgentStatus
-from bridge.agents.news import Heartbeat, NodeHeartbeat
+from bridge.agents.updates import AgentHeartbeat, NodeHeartbeat
 from bridge.connectors.cis import heartbeats
 from bridge.connectors.cis.protocol import content
 from bridge.connectors.cis.protocol.refusals import Forbidden, InvalidPayload
@@ -58,7 +58,7 @@ def test_however_many() -> None:
 def test_the_heartbeat_of_one_agent(profile: PeerProfile) -> None:
     """As the specification has it, in either shape, as an EDU or as an event."""
     event = heartbeat()
-    expected = Heartbeat(AgentAddress("worker-1", NODE), AgentStatus.IDLE, 1_770_552_000_000)
+    expected = AgentHeartbeat(AgentAddress("worker-1", NODE), AgentStatus.IDLE, 1_770_552_000_000)
     assert heartbeats.of_event(event) == expected
     said = content.render(event, profile)
     assert heartbeats.read_edu(said, NODE) == expected

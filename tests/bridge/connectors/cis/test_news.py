@@ -1,6 +1,6 @@
 """What the routing table is told."""
 
-from bridge.agents import news as agent_news
+from bridge.agents import updates as agent_updates
 from bridge.agents.agent import AgentStatus
 from bridge.connectors.cis.effects import news_of
 from bridge.connectors.cis.protocol.events import StatusUpdate
@@ -19,19 +19,19 @@ def test_what_is_said_of_agents() -> None:
         timestamp=NOON,
     )
     said = [
-        news_of(event, by_itself=True)
+        news_of(event, sends_heartbeats=True)
         for event in (registered("kimi", ("a",)), unregistered(reason="shutdown"), heartbeat(), status)
     ]
     assert said == [
-        agent_news.Registered(WORKER, "cis", "kimi", ("a",), AT, by_itself=True),
-        agent_news.Unregistered(WORKER, "shutdown", AT),
-        agent_news.Heartbeat(WORKER, AgentStatus.IDLE, AT),
-        agent_news.StatusSaid(WORKER, AgentStatus.BUSY, "t", AT),
+        agent_updates.Registration(WORKER, "cis", "kimi", ("a",), AT, sends_heartbeats=True),
+        agent_updates.Unregistration(WORKER, "shutdown", AT),
+        agent_updates.AgentHeartbeat(WORKER, AgentStatus.IDLE, AT),
+        agent_updates.StatusUpdate(WORKER, AgentStatus.BUSY, "t", AT),
     ]
 
 
 def test_who_goes_without_a_reason_is_gone_all_the_same() -> None:
     """ "reason" may be null."""
-    gone = news_of(unregistered(), by_itself=False)
-    assert isinstance(gone, agent_news.Unregistered)
+    gone = news_of(unregistered(), sends_heartbeats=False)
+    assert isinstance(gone, agent_updates.Unregistration)
     assert gone.reason == "unregistered"

@@ -10,8 +10,8 @@ import pytest
 from nacl.signing import SigningKey
 
 from bridge.agents.agent import AgentStatus
-from bridge.agents.news import StatusSaid, Unregistered
 from bridge.agents.routing import Unknown
+from bridge.agents.updates import StatusUpdate, Unregistration
 from bridge.connectors.cis.acts import Verdict
 from bridge.connectors.cis.protocol.rooms import parse_room_id
 from bridge.connectors.cis.service.sender import Said
@@ -89,7 +89,7 @@ async def test_they_know_of_each_others_agents(both: tuple[CisNode, CisNode]) ->
     for ours, theirs, agent in ((*both, WORKER), (*reversed(both), MINER)):
         known = await theirs.sees(agent)
         assert (known.runtime, known.capabilities) == ("claude", ("coding",))
-        await ours.routes.take([StatusSaid(address(agent), AgentStatus.BUSY, "t-1", now_ms())])
+        await ours.routes.update([StatusUpdate(address(agent), AgentStatus.BUSY, "t-1", now_ms())])
 
         def busy(table: Any, agent: str = agent) -> bool:
             found = table.agent(address(agent))
@@ -136,7 +136,7 @@ async def test_a_task_is_taken_back(both: tuple[CisNode, CisNode]) -> None:
     for asking, working, agent in ((*both, MINER), (*reversed(both), WORKER)):
         key = await asking.ask(agent, "req-cancel")
         task = await working.given()
-        await asking.core.desk.cancel(key, "@alice:there.test")
+        await asking.core.tasks.cancel(key, "@alice:there.test")
         async with asyncio.timeout(TIMEOUT):
             stopped = await working.hands.stopped.get()
         assert stopped.key == task.key
@@ -171,7 +171,7 @@ async def test_whoever_has_no_rooms_tells_all_of_it_again(
     await cellar.sees(f"cook@{KITCHEN}")
     await kitchen.close()
     async with routing_table(kitchen.node.database, KITCHEN, now_ms=now_ms) as routes:
-        await routes.take([Unregistered(address(WORKER), "maintenance", now_ms())])
+        await routes.update([Unregistration(address(WORKER), "maintenance", now_ms())])
     told = len(cellar.eyes.acts)
     await nodes.reopen(kitchen)
     assert (await cellar.misses(WORKER)).gone_reason == "maintenance"
@@ -186,8 +186,8 @@ async def test_whoever_has_no_rooms_tells_all_of_it_again(
 async def test_one_that_another_node_has_given_up_is_there_again(both: tuple[CisNode, CisNode]) -> None:
     """ "answers with a fresh `registered` if it lives", also where that is not said in a room."""
     kitchen, cellar = both
-    lost = Unregistered(address(WORKER), "lost", now_ms())
-    await cellar.routes.take([lost])
+    lost = Unregistration(address(WORKER), "lost", now_ms())
+    await cellar.routes.update([lost])
     await cellar.misses(WORKER)
     await cellar.connector.announce_lost([agent] if (agent := cellar.routes.agent(address(WORKER))) else [])
     await kitchen.eyes.until_act(Verdict.TAKEN, "io.cis.agent.unregistered", CELLAR)

@@ -17,7 +17,7 @@ from bridge.connectors.cis.settings import CisSettings
 from bridge.peers.peer import PeerProfile
 from bridge.tasks.answer import Answer, cancelled
 from bridge.tasks.errors import ErrorCode, TaskError
-from bridge.tasks.request import Origin, TaskKey, check
+from bridge.tasks.request import Origin, TaskKey, check_request
 from bridge.tasks.request import TaskRequest as Request
 from bridge.tasks.task import Task
 from federation.matrix.canonical_json import encode
@@ -67,7 +67,7 @@ def test_a_request_of_ours_and_how_the_other_node_reads_it() -> None:
         ),
         timeout_ms=50_000,
     )
-    assert check(read, 10_000) is None
+    assert check_request(read, 10_000) is None
 
 
 def test_there_is_always_a_second_left() -> None:

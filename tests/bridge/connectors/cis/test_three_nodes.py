@@ -111,7 +111,7 @@ async def test_whoever_comes_when_is_known_to_all_and_works_for_all(three: Three
             assert found.capabilities == (("coding", "review") if is_first else ("coding",))
         for one in (a, c):
             left = one.table.agent(address("left@b.test"))
-            assert left is None or not left.is_here
+            assert left is None or not left.is_online
         working = [asyncio.create_task(_serve(one, 6)) for one in far.all]
         for one, other in permutations(far.all, 2):
             for number in range(3):
@@ -181,7 +181,7 @@ async def test_who_does_not_share_a_namespace_neither_sees_nor_reaches_its_agent
         await c.hands.come("hidden", namespaces=("gamma",))
         await c.hands.come("open")
         await b.hands.come("open")
-        assert (await b.sees("hidden@a.test")).is_here
+        assert (await b.sees("hidden@a.test")).is_online
         for one, seen in ((b, "both@a.test"), (c, "both@a.test"), (a, "open@c.test"), (b, "open@c.test")):
             await one.sees(seen)
         await far.in_touch()
@@ -194,7 +194,7 @@ async def test_who_does_not_share_a_namespace_neither_sees_nor_reaches_its_agent
             assert refused.error_code is ErrorCode.AGENT_NOT_FOUND
             assert to.partition("@")[2] in refused.output
             # Its name is no secret; who knows it asks in a namespace that it may use.
-            await one.routes.take([registered(to, sent_at=now_ms())])
+            await one.routes.update([registered(to, sent_at=now_ms())])
             refused = await _refused(one, to, "known")
             assert refused.error_code is ErrorCode.AGENT_NOT_FOUND
             assert f"There is no agent {to} in the namespace default." in refused.output
@@ -243,7 +243,7 @@ async def test_an_agent_that_goes_in_the_middle_fails_its_tasks_and_no_others(th
                 await one.ask(f"{name}@b.test", f"{name} {one.name}")
         given = [await b.given() for _ in range(4)]
         for task in given:
-            assert await b.core.desk.begin(task.key) is not None
+            assert await b.core.tasks.begin(task.key) is not None
         await b.hands.go("weak", "out of memory")
         for one in (a, c):
             failed = (await one.answered()).answer
@@ -253,7 +253,7 @@ async def test_an_agent_that_goes_in_the_middle_fails_its_tasks_and_no_others(th
             assert (await one.misses("weak@b.test")).gone_reason == "out of memory"
         for task in given:
             if task.request.to_address.agent_id == "strong":
-                await b.core.desk.finish(task.key, GOOD)
+                await b.core.tasks.finish(task.key, GOOD)
         for one in (a, c):
             assert (await one.answered()).answer == GOOD
             assert one.requester.answered.empty()
@@ -315,7 +315,7 @@ async def test_a_node_that_is_cut_off_for_a_moment_loses_nothing(three: Three) -
 
 
 def _gone(changes: Sequence[Change]) -> list[Change]:
-    return [one for one in changes if one.after is not None and not one.after.is_here]
+    return [one for one in changes if one.after is not None and not one.after.is_online]
 
 
 async def test_a_node_that_is_cut_off_is_gone_until_it_is_back(three: Three) -> None:
@@ -439,14 +439,14 @@ async def test_clocks_may_be_a_minute_fast_and_a_minute_slow(three: Three) -> No
                 task = await one.given()
                 # What is left of five seconds, rounded up, counts from here.
                 assert 1_000 <= task.deadline - task.received_at <= 5_000
-                assert await one.core.desk.begin(task.key) is not None
+                assert await one.core.tasks.begin(task.key) is not None
         # Meanwhile something else is done.
         await far.cis[A].ask("worker@b.test", "status")
         task = await far.cis[B].given()
-        assert await far.cis[B].core.desk.begin(task.key) is not None
+        assert await far.cis[B].core.tasks.begin(task.key) is not None
         for one in (far.cis[A], far.cis[C]):
             await one.until(_is(one, "worker@b.test", (AgentStatus.BUSY, "task-status")))
-        await far.cis[B].core.desk.finish(task.key, GOOD)
+        await far.cis[B].core.tasks.finish(task.key, GOOD)
         assert (await far.cis[A].answered()).answer == GOOD
         for one in (far.cis[A], far.cis[C]):
             await one.until(_is(one, "worker@b.test", (AgentStatus.IDLE, None)))

@@ -39,7 +39,7 @@ def test_neither_is_taken_for_the_other() -> None:
     """Whoever may be an agent of the node may not therefore come into an office."""
     assert read_token(OF_AGENT.text) is None
     assert read_token(OF_AGENT.text.replace("plv_", "plo_")) is None
-    assert agent_tokens.read_token(TOKEN.text) is None
+    assert agent_tokens.parse_token(TOKEN.text) is None
 
 
 def test_the_hash_tells_one_from_another() -> None:

@@ -14,14 +14,14 @@ from tests.support.postgres import Server
 def _operator(node: CisNode) -> Operated:
     """The operator's commands of a node that was created without them."""
     reply, feed = OperatorReply(), LiveFeed(now_ms=now_ms)
-    ports = node.core.desk._ports
+    ports = node.core.tasks._ports
     assert isinstance(ports.replies, dict)
     ports.replies[PROTOCOL] = reply
     parts = Parts(
         node_id=node.name,
         database=node.node.database,
         routes=node.core.table,
-        tasks=node.core.desk,
+        tasks=node.core.tasks,
         local=node.core.local,
         replies=reply,
         feed=feed,

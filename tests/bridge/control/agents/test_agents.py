@@ -5,7 +5,7 @@ import random
 import pytest
 
 from bridge.agents.agent import AgentStatus
-from bridge.agents.news import StatusSaid, Unregistered
+from bridge.agents.updates import StatusUpdate, Unregistration
 from bridge.tasks.queue_settings import AgentSettings
 from storage.errors import LocalError
 from tests.federation.nodes import now_ms
@@ -16,17 +16,17 @@ from tests.support.operated import Operated
 async def _register_agents(node: Operated) -> None:
     now = now_ms()
     await node.hands.come("cook", runtime="kimi", capabilities=("cooking",))
-    await node.table.take(
+    await node.table.update(
         [
             registered("baker@b.test", now, capabilities=("cooking", "baking")),
             registered("coder@a.test", now),
             registered("gone@a.test", now),
         ]
     )
-    await node.table.take(
+    await node.table.update(
         [
-            Unregistered(address("gone@a.test"), "crash", now + 1),
-            StatusSaid(address("coder@a.test"), AgentStatus.BUSY, "task-7", now + 1),
+            Unregistration(address("gone@a.test"), "crash", now + 1),
+            StatusUpdate(address("coder@a.test"), AgentStatus.BUSY, "task-7", now + 1),
         ]
     )
 
@@ -67,7 +67,7 @@ async def test_a_list_has_the_total(node: Operated) -> None:
 async def test_the_first_of_many_agents_are_returned(node: Operated) -> None:
     """Sorted, however they were registered, with the total."""
     numbers = random.Random(7).sample(range(3_000), 3_000)
-    await node.table.take([registered(f"worker-{number:04}@a.test", now_ms()) for number in numbers])
+    await node.table.update([registered(f"worker-{number:04}@a.test", now_ms()) for number in numbers])
     answer = await node.ask("agents-list", limit=7, search="worker")
     assert [one["agent_id"] for one in answer["agents"]] == [f"worker-{number:04}" for number in range(7)]
     assert answer["total"] == 3_000

@@ -2,25 +2,25 @@
 
 import pytest
 
-from bridge.agents.news import Unregistered
+from bridge.agents.updates import Unregistration
 from bridge.control.agents.lookup import find_agent, find_task
 from bridge.tasks.request import TaskKey
 from storage.errors import LocalError
 from tests.federation.nodes import now_ms
 from tests.support.agents import address, registered
-from tests.support.desk import request
 from tests.support.operated import Operated
+from tests.support.tasks import request
 
 
 async def test_an_agent_is_found_by_its_address_or_id(node: Operated) -> None:
     """A local agent has precedence. An id of several remote agents is ambiguous, unless only one of them is
     online."""
     now = now_ms()
-    await node.table.take([registered("worker@a.test", now), registered("worker@b.test", now)])
+    await node.table.update([registered("worker@a.test", now), registered("worker@b.test", now)])
     assert find_agent(node.parts, "worker@b.test").node_id == "b.test"
     with pytest.raises(LocalError, match=r"2 agents with the id worker: worker@a.test, worker@b.test"):
         find_agent(node.parts, "worker")
-    await node.table.take([Unregistered(address("worker@a.test"), "shutdown", now + 1)])
+    await node.table.update([Unregistration(address("worker@a.test"), "shutdown", now + 1)])
     assert find_agent(node.parts, "worker").node_id == "b.test"
     await node.hands.come("worker")
     assert find_agent(node.parts, "worker").node_id == "here.test"
@@ -45,10 +45,10 @@ async def test_an_unknown_agent_is_an_error(node: Operated, text: str, sentence:
 async def test_a_task_is_found_by_its_key_or_an_id(node: Operated) -> None:
     """Two nodes can use the same request id. Then only the key is unique."""
     for node_id in ("living", "kitchen"):
-        await node.core.desk.submit(
+        await node.core.tasks.submit(
             request(key=TaskKey(node_id, "req-1"), task_id=f"task-of-{node_id}", to="worker@here.test")
         )
-    await node.core.desk.submit(request("a@b", to="worker@here.test"))
+    await node.core.tasks.submit(request("a@b", to="worker@here.test"))
     assert (await find_task(node.parts, "req-1@kitchen")).key.node_id == "kitchen"
     assert (await find_task(node.parts, "task-of-living")).key.node_id == "living"
     assert (await find_task(node.parts, "a@b")).key.request_id == "a@b"

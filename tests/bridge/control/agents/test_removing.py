@@ -21,7 +21,7 @@ async def test_a_local_agent_is_unregistered(node: Operated) -> None:
     assert (answer["address"], answer["tokens"]) == ("worker@here.test", [token.token_id])
     agent = node.table.agent(address("worker@here.test"))
     assert agent is not None
-    assert (agent.is_here, agent.gone_reason) == (False, "too slow")
+    assert (agent.is_online, agent.gone_reason) == (False, "too slow")
     with pytest.raises(LocalError, match="is already offline: too slow"):
         await node.ask("agents-remove", agent="worker")
     await node.hands.come("worker")
@@ -35,7 +35,7 @@ async def test_an_agent_in_the_configuration_cannot_be_removed(node: Operated) -
         await node.ask("agents-remove", agent="fixed")
     agent = node.table.agent(address("fixed@here.test"))
     assert agent is not None
-    assert agent.is_here
+    assert agent.is_online
 
 
 async def test_a_connector_can_refuse_a_removal(node: Operated) -> None:
@@ -48,13 +48,13 @@ async def test_a_connector_can_refuse_a_removal(node: Operated) -> None:
         await agents_remove(parts, {"agent": "worker"})
     agent = node.table.agent(address("worker@here.test"))
     assert agent is not None
-    assert agent.is_here
+    assert agent.is_online
 
 
 async def test_a_remote_agent_is_removed_until_it_registers_again(node: Operated) -> None:
     """Its route is removed and its tasks fail, even if the clock of its node is ahead."""
     ahead = now_ms() + 60_000
-    await node.table.take([registered("fixed@a.test", ahead)])
+    await node.table.update([registered("fixed@a.test", ahead)])
     async with node.stream("task-send", to="fixed@a.test", prompt="Do it.", id="one", wait=True) as items:
         await item(items, type="accepted")
         answer = await node.ask("agents-remove", agent="fixed@a.test")
@@ -62,5 +62,5 @@ async def test_a_remote_agent_is_removed_until_it_registers_again(node: Operated
         result = await item(items, type="result")
     assert (result["state"], result["error_code"]) == (State.FAILED, "AGENT_NOT_FOUND")
     assert (await node.ask("route", address="fixed@a.test"))["decision"] == "unknown"
-    await node.table.take([registered("fixed@a.test", ahead + 10_000)])
+    await node.table.update([registered("fixed@a.test", ahead + 10_000)])
     assert (await node.ask("route", address="fixed@a.test"))["decision"] == "remote"

@@ -4,7 +4,7 @@ from bridge.control.agents.context import OperatorReply
 from bridge.tasks.request import TaskKey
 from bridge.tasks.task import Task
 from tests.support.agents import NOW
-from tests.support.desk import request
+from tests.support.tasks import request
 
 TASK = Task(request(), NOW, NOW + 1)
 

@@ -9,7 +9,7 @@ from bridge.people.requester import in_name_of
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode, TaskError
 from bridge.tasks.queue_settings import AgentSettings
-from bridge.tasks.view import CODES
+from bridge.tasks.view import EXIT_CODES
 from storage.database import Database
 from storage.errors import LocalError
 from tests.bridge.control.agents.test_in_a_name import ALICE, BOB, FOR_PEOPLE
@@ -80,9 +80,9 @@ async def test_each_error_code_is_reported(node: Operated, code: ErrorCode) -> N
     await node.hands.come("worker")
     async with node.stream("task-send", to="worker", prompt="Do it.", id="one", wait=True) as items:
         await item(items, type="accepted")
-        await node.core.desk.fail((await node.given()).key, TaskError(code, "It is so."))
+        await node.core.tasks.fail((await node.given()).key, TaskError(code, "It is so."))
         result = await item(items, type="result")
-    assert (result["error_code"], result["exit"], result["output"]) == (code, CODES[code], "It is so.")
+    assert (result["error_code"], result["exit"], result["output"]) == (code, EXIT_CODES[code], "It is so.")
     assert result["advice"] == code.advice
 
 
@@ -95,7 +95,7 @@ async def test_an_unknown_agent_is_reported(node: Operated) -> None:
         assert (refused["type"], refused["error_code"], refused["exit"]) == (
             "refused",
             code,
-            CODES[ErrorCode(code)],
+            EXIT_CODES[ErrorCode(code)],
         )
 
 

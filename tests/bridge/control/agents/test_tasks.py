@@ -6,8 +6,8 @@ from bridge.tasks.answer import Answer
 from bridge.tasks.request import TaskKey
 from bridge.tasks.task import State
 from storage.errors import LocalError
-from tests.support.desk import request
 from tests.support.operated import Operated
+from tests.support.tasks import request
 
 
 async def _send(node: Operated, request_id: str, to: str = "worker", **more: object) -> None:
@@ -20,7 +20,7 @@ async def test_tasks_are_listed_newest_first(node: Operated) -> None:
     for request_id in ("one", "two", "three"):
         await _send(node, request_id)
     await _send(node, "four", "other")
-    await node.core.desk.submit(
+    await node.core.tasks.submit(
         request("five", key=TaskKey("living", "five"), to="nobody@here.test", task_id="t5")
     )
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from appservice.people.send_as_person import Speaking
 from bridge.agents.address import AgentAddress
-from bridge.agents.news import Registered
 from bridge.agents.routing_table import RoutingTable
+from bridge.agents.updates import Registration
 from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.matrix.ghosts import Ghosts
 from bridge.people import requester as requesters
@@ -32,8 +32,8 @@ from federation.matrix.message_content import edit, in_thread, reaction, text
 from federation.rooms.creation import CreateRoomRequest
 from tests.federation.nodes import Node, Nodes, now_ms
 from tests.support.agents import address
-from tests.support.desk import Courier, Notebook, Requester
 from tests.support.postgres import Server
+from tests.support.tasks import Courier, Notebook, Requester
 
 HERE, THERE = "here.test", "there.test"
 TIMEOUT = 30.0
@@ -168,7 +168,7 @@ class Scene:
 
     node: Node
     people: People
-    desk: TaskService
+    tasks: TaskService
     routes: RoutingTable
     courier: Courier
     requester: Requester
@@ -187,10 +187,10 @@ class Scene:
             return await self.courier.delivered.get()
 
     async def do(self, task: Task, answer: Answer | str, *progress: Mapping[str, Any]) -> None:
-        assert await self.desk.begin(task.key) is not None
+        assert await self.tasks.begin(task.key) is not None
         for content in progress:
-            await self.desk.progress(task.key, content)
-        await self.desk.finish(task.key, Answer(True, answer, 0) if isinstance(answer, str) else answer)
+            await self.tasks.progress(task.key, content)
+        await self.tasks.finish(task.key, Answer(True, answer, 0) if isinstance(answer, str) else answer)
 
     async def ask(self, request_id: str = "req-1", to: str = f"worker-1@{HERE}", **changed: Any) -> Task:
         """As an agent of another node does."""
@@ -202,7 +202,7 @@ class Scene:
             "prompt": "Peel the potatoes",
             "origin": Origin("test"),
         }
-        submitted = await self.desk.submit(TaskRequest(**{**known, **changed}))
+        submitted = await self.tasks.submit(TaskRequest(**{**known, **changed}))
         assert submitted.task is not None
         return submitted.task
 
@@ -221,8 +221,8 @@ class Scene:
     async def come(self, *agents: str) -> None:
         """Agents of this node or of others."""
         sent_at = now_ms()
-        await self.routes.take(
-            [Registered(address(one), "cis", "claude", ("coding",), sent_at) for one in agents]
+        await self.routes.update(
+            [Registration(address(one), "cis", "claude", ("coding",), sent_at) for one in agents]
         )
 
 
@@ -293,7 +293,7 @@ async def scene(
         is_for_others=is_for_others,
         report=notebook.problem,
     )
-    desk = TaskService(
+    tasks = TaskService(
         node.database,
         Ports(
             {"cis": courier},
@@ -305,16 +305,16 @@ async def scene(
         ),
         now_ms=now_ms,
         settings_of=lambda agent: agent_settings.get(agent.agent_id, AgentSettings(None)),
-        sweep=3600.0,
+        sweep_interval=3600.0,
     )
-    people.use_desk(desk)
-    one = Scene(node, people, desk, routes, courier, requester, notebook, settings, agent_settings)
+    people.use_task_service(tasks)
+    one = Scene(node, people, tasks, routes, courier, requester, notebook, settings, agent_settings)
     async with AsyncExitStack() as stack:
         await routes.start()
         stack.push_async_callback(routes.close)
         await one.come(*(f"{agent}@{node.name}" for agent in agents))
-        await desk.start()
-        stack.push_async_callback(desk.close)
+        await tasks.start()
+        stack.push_async_callback(tasks.close)
         await people.start()
         stack.push_async_callback(people.close)
         yield one

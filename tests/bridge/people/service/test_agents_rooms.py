@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 from structlog.testing import capture_logs
 
-from bridge.agents.news import Registered
+from bridge.agents.updates import Registration
 from federation.rooms.creation import CreateRoomRequest
 from storage.database import Database
 from tests.bridge.people.service.scene import HERE, NODE, TIMEOUT, WORKER, Scene, scene
@@ -107,7 +107,7 @@ async def test_they_are_seen_with_their_faces(home: Home) -> None:
         first = await home.state(one.room_id, "m.room.member", WORKER)
         assert first["displayname"] == "The worker"
         worker = address(f"worker-1@{HERE}")
-        await one.routes.take([Registered(worker, "cis", "kimi", ("coding",), now_ms() + 1)])
+        await one.routes.update([Registration(worker, "cis", "kimi", ("coding",), now_ms() + 1)])
         changed = await home.until(
             lambda event: (
                 (event.room_id, event.state_key) == (one.room_id, WORKER)

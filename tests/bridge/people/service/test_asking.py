@@ -1,6 +1,6 @@
 """Gives agents the work that people ask for."""
 
-from bridge.agents.news import Unregistered
+from bridge.agents.updates import Unregistration
 from bridge.tasks.answer import Answer
 from federation.rooms.creation import CreateRoomRequest
 from tests.bridge.people.service.scene import ALICE, CAROL, HERE, NODE, WORKER, Stage
@@ -30,7 +30,7 @@ async def test_agents_that_are_not_there(play: Stage) -> None:
     await play.join(scene.room_id, ALICE)
     await play.there.say(scene.room_id, ALICE, "@worker-9: peel")
     await play.there.until_body("No agent worker-9 is known.", sender=NODE)
-    await scene.routes.take([Unregistered(address(f"worker-2@{HERE}"), "shutdown", now_ms())])
+    await scene.routes.update([Unregistration(address(f"worker-2@{HERE}"), "shutdown", now_ms())])
     asked = await play.there.mention(scene.room_id, ALICE, f"@worker-2:{HERE}", "worker-2: peel")
     await play.there.until_body("is not there (AGENT_NOT_FOUND)", "Check the address")
     await play.there.until_reaction(asked, "❌")
@@ -59,7 +59,7 @@ async def test_an_agent_elsewhere_is_spoken_for(play: Stage) -> None:
     await play.there.say(scene.room_id, ALICE, "cook@kitchen.test boil them")
     task = await scene.given()
     assert task.elsewhere
-    await scene.desk.finish(task.key, Answer(True, "Boiled.", 0))
+    await scene.tasks.finish(task.key, Answer(True, "Boiled.", 0))
     said = await play.there.until_body("cook@kitchen.test answers:\nBoiled.")
     assert said.sender == NODE
 

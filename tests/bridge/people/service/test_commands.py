@@ -57,7 +57,7 @@ async def test_tasks_and_taking_them_back(play: Stage) -> None:
     await play.there.until_body(f"❌ {name}: {ALICE} asks worker-1@{HERE} · cancelled")
     await play.there.say(scene.room_id, CAROL, f"!agents cancel {name}")
     await play.there.until_body("There is nothing to take back.")
-    ended = await scene.desk.task(task.key)
+    ended = await scene.tasks.task(task.key)
     assert ended is not None
     assert ended.state is State.CANCELLED
 

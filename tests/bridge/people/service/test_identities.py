@@ -11,7 +11,7 @@ async def test_agents_and_their_users(database: Database) -> None:
     """Of this node, of another homeserver, of a node that is none; and people, who are none of them."""
     async with routing_table(database) as routes:
         agents = ("worker@here", "worker@kitchen", "cook@garden", "palaver@here")
-        await routes.take([registered(one) for one in agents])
+        await routes.update([registered(one) for one in agents])
         identities = Identities(HomeserverGhostNames("here", lambda one: one.node_id == "garden"), routes)
         assert identities.agent_of("@worker:here") == address("worker@here")
         assert identities.agent_of("@worker:kitchen") == address("worker@kitchen")
@@ -33,7 +33,7 @@ async def test_agents_and_their_users(database: Database) -> None:
 async def test_agents_of_a_guest_and_their_users(database: Database) -> None:
     """All of them live on the homeserver, between people whose ids are like theirs."""
     async with routing_table(database) as routes:
-        await routes.take([registered(one) for one in ("worker@here", "worker@kitchen", "palaver@here")])
+        await routes.update([registered(one) for one in ("worker@here", "worker@kitchen", "palaver@here")])
         identities = Identities(AppserviceGhostNames(Namespaces("their.server", "here", "_agent_")), routes)
         assert identities.agent_of("@_agent_worker:their.server") == address("worker@here")
         assert identities.agent_of("@_agent_worker=40kitchen:their.server") == address("worker@kitchen")

@@ -57,15 +57,15 @@ async def test_what_is_said_to_another_part_of_the_node_is_left_to_it(play: Stag
 
     scene = await play.scene(is_for_others=is_for_others)
     await play.join(scene.room_id, ALICE)
-    desk, chat = await play.there.chat(ALICE, NODE), await play.there.chat(ALICE, WORKER)
-    await play.there.say(desk, ALICE, "!call hands add")
+    tasks, chat = await play.there.chat(ALICE, NODE), await play.there.chat(ALICE, WORKER)
+    await play.there.say(tasks, ALICE, "!call hands add")
     await play.there.say(chat, ALICE, "add")
     await play.there.say(scene.room_id, ALICE, "@worker-1: add")
     await play.there.say(scene.room_id, ALICE, "@worker-1: peel")
     assert (await scene.given()).request.prompt == "peel"
-    await play.there.say(desk, ALICE, "help")
-    await play.there.until_body("What you can ask", room_id=desk)
-    assert not any("no command" in body for body in play.there.bodies(desk))
+    await play.there.say(tasks, ALICE, "help")
+    await play.there.until_body("What you can ask", room_id=tasks)
+    assert not any("no command" in body for body in play.there.bodies(tasks))
 
 
 async def test_one_event_does_not_hold_up_the_others(play: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,11 +77,11 @@ async def test_what_agents_ask_each_other_is_a_thread(play: Stage) -> None:
     root = await play.there.until_body("⏳ coordinator@kitchen asks", "Peel the potatoes")
     assert root.sender == NODE
     assert root.content[MARK] == {"kind": "request", "task_id": "task-req-1"}
-    assert await scene.desk.begin(task.key) is not None
-    await scene.desk.progress(task.key, {"message": "the first one"})
+    assert await scene.tasks.begin(task.key) is not None
+    await scene.tasks.progress(task.key, {"message": "the first one"})
     progress = await play.there.until_body("the first one", sender=WORKER)
     assert progress.content["m.relates_to"] == thread_of(root.event_id)
-    await scene.desk.progress(task.key, {"message": "half of them", "percent": 50})
+    await scene.tasks.progress(task.key, {"message": "half of them", "percent": 50})
     edited = await play.there.until_body("* 50 % half of them", sender=WORKER)
     assert edited.content["m.relates_to"] == {"rel_type": "m.replace", "event_id": progress.event_id}
     await scene.do(task, "Done.")

@@ -9,11 +9,11 @@ async def test_the_newest_is_shown_and_not_each(play: Stage) -> None:
     await play.join(scene.room_id, ALICE)
     await play.there.say(scene.room_id, ALICE, "@worker-1: peel")
     task = await scene.given()
-    assert await scene.desk.begin(task.key) is not None
-    await scene.desk.progress(task.key, {"message": "potato 0"})
+    assert await scene.tasks.begin(task.key) is not None
+    await scene.tasks.progress(task.key, {"message": "potato 0"})
     first = await play.there.until_body("potato 0")
     for number in range(1, 50):
-        await scene.desk.progress(task.key, {"message": f"potato {number}"})
+        await scene.tasks.progress(task.key, {"message": f"potato {number}"})
     edited = await play.there.until_body("* potato 49")
     assert edited.content["m.relates_to"] == {"rel_type": "m.replace", "event_id": first.event_id}
     assert len([body for body in play.there.bodies(scene.room_id) if "potato" in body]) < 10

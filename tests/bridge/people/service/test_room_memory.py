@@ -19,7 +19,7 @@ def member(room_id: str, user: str) -> RoomEvent:
 async def test_it_is_remembered_until_somebody_comes(database: Database) -> None:
     """Or goes; what else happens changes nothing."""
     async with homeserver_without_port("here", database) as home, routing_table(database) as routes:
-        await routes.take([registered("worker@here")])
+        await routes.update([registered("worker@here")])
         worker, other = await home.user("worker"), await home.user("other")
         settings = PeopleSettings(HomeserverGhostNames("here"))
         identities = Identities(settings.names, routes)

@@ -64,7 +64,7 @@ async def test_a_failure_is_the_nodes_word(play: Stage, code: ErrorCode) -> None
     scene = await play.scene()
     await play.join(scene.room_id, ALICE)
     asked = await play.there.say(scene.room_id, ALICE, "@worker-1: peel")
-    await scene.desk.fail((await scene.given()).key, TaskError(code, "So it is."))
+    await scene.tasks.fail((await scene.given()).key, TaskError(code, "So it is."))
     said = await play.there.until_body(f"({code})", "So it is.", code.advice)
     assert said.sender == NODE
     await play.there.until_reaction(asked, "❌")
@@ -91,7 +91,7 @@ async def test_an_answer_at_once_is_its_own_sign(play: Stage) -> None:
         asked = await play.there.say(scene.room_id, ALICE, "@worker-1: peel")
         task = await scene.given()
         await scene.do(task, answer)
-        ended = await scene.desk.task(task.key)
+        ended = await scene.tasks.task(task.key)
         assert ended is not None
         for _ in range(2):
             await scene.people.watcher._showing.show(ended)  # type: ignore[attr-defined]
@@ -173,7 +173,7 @@ async def test_what_is_asked_in_a_persons_name_is_the_persons_message(play: Stag
     await play.there.until(
         lambda event: event.sender == WORKER and event.content.get("m.relates_to", {}).get("key") == "❌"
     )
-    ended = await scene.desk.task(second.key)
+    ended = await scene.tasks.task(second.key)
     assert ended is not None
     assert ended.state.is_final
     assert scene.courier.delivered.empty()

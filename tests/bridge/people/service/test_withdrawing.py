@@ -14,7 +14,7 @@ async def asked(play: Stage, scene: Scene, body: str = "@worker-1: peel") -> tup
 
 
 async def state_of(scene: Scene, key: TaskKey) -> State:
-    task = await scene.desk.task(key)
+    task = await scene.tasks.task(key)
     assert task is not None
     return task.state
 
@@ -64,7 +64,7 @@ async def test_a_word_takes_back(play: Stage) -> None:
 async def test_an_edit_before_it_began_replaces_it(play: Stage) -> None:
     """The first is taken back without a word, and the second answered below the same message."""
     scene = await play.scene()
-    scene.agent_settings["worker-1"] = AgentSettings(at_once=1)
+    scene.agent_settings["worker-1"] = AgentSettings(parallel=1)
     await play.join(scene.room_id, ALICE)
     event_id, first = await asked(play, scene)
     await play.there.edit(scene.room_id, ALICE, event_id, "@worker-1: peel the carrots")
@@ -85,7 +85,7 @@ async def test_an_edit_after_it_began_comes_too_late(play: Stage) -> None:
     scene = await play.scene()
     await play.join(scene.room_id, ALICE)
     event_id, task = await asked(play, scene)
-    assert await scene.desk.begin(task.key) is not None
+    assert await scene.tasks.begin(task.key) is not None
     await play.there.edit(scene.room_id, ALICE, event_id, "@worker-1: peel the carrots")
     await play.there.until_body("It has been begun already")
     assert await state_of(scene, task.key) is State.RUNNING
@@ -110,7 +110,7 @@ async def test_an_edit_that_asks_for_nothing_takes_back(play: Stage) -> None:
     assert await state_of(scene, task.key) is State.CANCELLED
 
     event_id, task = await asked(play, scene)
-    assert await scene.desk.begin(task.key) is not None
+    assert await scene.tasks.begin(task.key) is not None
     await play.there.node.rooms.redact(scene.room_id, ALICE, event_id)
     await scene.do(task, "Done all the same.")
     await play.there.until_body("Done all the same.", sender=WORKER)

@@ -7,7 +7,7 @@ import orjson
 from nacl.signing import SigningKey
 
 from bridge.agents.agent import AgentStatus
-from bridge.agents.news import StatusSaid
+from bridge.agents.updates import StatusUpdate
 from bridge.connectors.cis.protocol.envelope import Envelope
 from bridge.connectors.cis.protocol.envelope import read as read_envelope
 from bridge.connectors.cis.protocol.published import Signed, check
@@ -36,7 +36,7 @@ async def test_it_is_told_of_our_agents_one_by_one(both: Both) -> None:
     us = Peer("new.local", PeerProfile.CIS_1_1, public_key=bytes(key))
     assert check(read, us) is Signed.HOLDS
     agent = address("worker@new.local")
-    await both.ours.routes.take([StatusSaid(agent, AgentStatus.BUSY, "t", now_ms())])
+    await both.ours.routes.update([StatusUpdate(agent, AgentStatus.BUSY, "t", now_ms())])
     assert (await both.theirs.next("status_update"))["content"]["payload"]["current_task"] == "t"
     await both.ours.hands.go("worker", "maintenance")
     assert (await both.theirs.next("unregistered"))["content"]["payload"]["reason"] == "maintenance"

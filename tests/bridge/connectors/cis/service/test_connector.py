@@ -98,9 +98,9 @@ async def test_statuses_and_unregistrations_are_told(nodes: CisNodes) -> None:
     done = asyncio.Event()
 
     async def work() -> None:
-        assert await kitchen.core.desk.begin(task.key) is not None
+        assert await kitchen.core.tasks.begin(task.key) is not None
         await done.wait()
-        await kitchen.core.desk.finish(task.key, GOOD)
+        await kitchen.core.tasks.finish(task.key, GOOD)
 
     working = asyncio.create_task(work())
     await living.until(lambda table: _status(table, "worker@b.test") == (AgentStatus.BUSY, "task-req-1"))
@@ -170,7 +170,7 @@ async def test_namespaces_are_apart(nodes: CisNodes) -> None:
     await b.ask("secret@a.test", "one")
     assert (await b.answered()).answer == GOOD
     # It learns of it in another way, and asks in the namespace that it may use.
-    await c.routes.take([registered("secret@a.test", sent_at=now_ms())])
+    await c.routes.update([registered("secret@a.test", sent_at=now_ms())])
     await c.ask("secret@a.test", "two")
     refused = (await c.answered()).answer
     assert refused is not None
@@ -291,7 +291,7 @@ async def test_a_node_that_does_not_federate_keeps_to_itself(nodes: CisNodes) ->
     await alone.hands.come("worker")
     await alone.ask("worker@a.test")
     assert (await alone.answered()).answer == GOOD
-    await alone.routes.take([registered("worker@b.test", sent_at=now_ms())])
+    await alone.routes.update([registered("worker@b.test", sent_at=now_ms())])
     await alone.ask("worker@b.test", "two")
     refused = (await alone.answered()).answer
     assert refused is not None

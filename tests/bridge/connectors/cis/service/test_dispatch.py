@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bridge.agents.news import Registered
+from bridge.agents.updates import Registration
 from bridge.connectors.cis.effects import (
     Answered,
     Asked,
@@ -36,8 +36,8 @@ from storage.rooms import stream as consumers
 from tests.bridge.connectors.cis.cis_nodes import Eyes, peers_of
 from tests.bridge.connectors.cis.made import COORDINATOR, message, request
 from tests.support.agents import address, registered
-from tests.support.desk import Process, process
-from tests.support.desk import request as task
+from tests.support.tasks import Process, process
+from tests.support.tasks import request as task
 
 PEERS = {**peers_of("kitchen", "living.local"), "bad": PeerAccess(Peer("bad", trusted=False))}
 SETTINGS = CisSettings("here", PEERS, namespaces=("default", "alpha"))
@@ -54,7 +54,7 @@ class Refusals:
 @dataclass
 class Table:
     taking: Taking
-    desk: Process
+    tasks: Process
     refusals: Refusals
     eyes: Eyes
     committed: int = 0
@@ -67,28 +67,28 @@ class Table:
         await self.taking.take(effects, commit)
 
 
-def table_of(desk: Process) -> Table:
+def table_of(tasks: Process) -> Table:
     refusals, eyes = Refusals(), Eyes()
     taking = Taking(
-        desk.database,
-        desk.routes,
+        tasks.database,
+        tasks.routes,
         SETTINGS,
         refusals,  # type: ignore[arg-type]
         eyes,
         namespaces_of=lambda agent: ("alpha",) if agent.agent_id == "secret" else ("default",),
     )
-    taking.use_desk(desk.desk)
-    return Table(taking, desk, refusals, eyes)
+    taking.use_task_service(tasks.tasks)
+    return Table(taking, tasks, refusals, eyes)
 
 
 @pytest.fixture
 async def table(database: Database) -> AsyncIterator[Table]:
-    async with process(database) as desk:
-        one = table_of(desk)
+    async with process(database) as tasks:
+        one = table_of(tasks)
         one.taking.missed = one.events.append
         one.taking.unknown = lambda *said: one.events.append(said)
         one.taking.registered = one.events.append
-        await desk.routes.take([registered("worker@here"), registered("secret@here")])
+        await tasks.routes.update([registered("worker@here"), registered("secret@here")])
         yield one
 
 
@@ -102,9 +102,9 @@ def asked(to: str = "worker@here", namespace: str = "default", request_id: str =
 
 async def test_a_request_is_kept_with_the_word_that_it_was_taken(table: Table) -> None:
     """And goes on once both are committed."""
-    await table.take(asked())
+    await table.update(asked())
     assert table.committed == 1
-    assert (await table.desk.courier.delivered.get()).key == TaskKey("living.local", "req-1")
+    assert (await table.tasks.courier.delivered.get()).key == TaskKey("living.local", "req-1")
 
 
 async def test_nothing_is_kept_without_it(table: Table) -> None:
@@ -113,15 +113,15 @@ async def test_nothing_is_kept_without_it(table: Table) -> None:
     async def fail(connection: Connection) -> None:
         raise KeyError
 
-    news = News(Registered(address("new@kitchen"), "cis", "claude", (), 5))
+    news = News(Registration(address("new@kitchen"), "cis", "claude", (), 5))
     with pytest.raises(KeyError):
         await table.taking.take([asked(), news], fail)
-    assert await table.desk.desk.task(TaskKey("living.local", "req-1")) is None
-    assert table.desk.routes.agent(address("new@kitchen")) is None
+    assert await table.tasks.tasks.task(TaskKey("living.local", "req-1")) is None
+    assert table.tasks.routes.agent(address("new@kitchen")) is None
     assert table.events == []
-    await table.take(asked(), news)
+    await table.update(asked(), news)
     assert table.events == ["kitchen"]
-    assert table.desk.routes.agent(address("new@kitchen")) is not None
+    assert table.tasks.routes.agent(address("new@kitchen")) is not None
 
 
 @pytest.fixture
@@ -137,26 +137,26 @@ async def test_what_was_read_is_kept_with_the_readers_place(
 ) -> None:
     """A request that its agent accepts, one that comes again, one for an agent that is busy, an answer, and
     nothing at all: each is done with, and only once."""
-    await table.desk.routes.take([registered("worker@kitchen")])
+    await table.tasks.routes.update([registered("worker@kitchen")])
     key, by = TaskKey("here", "a"), address("worker@kitchen")
-    await table.desk.desk.submit(task("a", "worker@kitchen", key=key, from_address=address("boss@here")))
-    assert (await table.desk.courier.delivered.get()).key == key
+    await table.tasks.tasks.submit(task("a", "worker@kitchen", key=key, from_address=address("boss@here")))
+    assert (await table.tasks.courier.delivered.get()).key == key
     await table.taking.take_read([asked()], reader, 1)
-    assert (await table.desk.courier.delivered.get()).key == TaskKey("living.local", "req-1")
+    assert (await table.tasks.courier.delivered.get()).key == TaskKey("living.local", "req-1")
     await table.taking.take_read([asked()], reader, 2)
     await table.taking.take_read([asked(request_id="req-2")], reader, 3)
-    busy = await table.desk.desk.task(TaskKey("living.local", "req-2"))
+    busy = await table.tasks.tasks.task(TaskKey("living.local", "req-2"))
     assert busy is not None
     assert busy.state is State.FAILED
     await table.taking.take_read([Answered(key, Answer(True, "ok", 0), by)], reader, 4)
-    answered = await table.desk.desk.task(key)
+    answered = await table.tasks.tasks.task(key)
     assert answered is not None
     assert answered.state is State.DONE
     await table.taking.take_read([Answered(key, Answer(True, "late", 0), by)], reader, 5)
     await table.taking.take_read([], reader, 6)
     async with database.transaction() as connection:
         assert await consumers.list_cursors(connection) == {"reader": 6}
-    again = await table.desk.desk.task(TaskKey("living.local", "req-1"))
+    again = await table.tasks.tasks.task(TaskKey("living.local", "req-1"))
     assert again is not None
     assert (again.asked, again.state) == (2, State.ACCEPTED)
     assert table.refusals.told == []
@@ -170,17 +170,17 @@ async def test_what_was_read_by_who_is_no_longer_the_reader_is_not_taken_in(
         await consumers.begin_term(connection, "reader", 0)
     with pytest.raises(consumers.ReaderReplaced):
         await table.taking.take_read([asked()], reader, 1)
-    assert await table.desk.desk.task(TaskKey("living.local", "req-1")) is None
+    assert await table.tasks.tasks.task(TaskKey("living.local", "req-1")) is None
 
 
 async def test_what_is_beyond_the_limits_is_refused_and_done_with(
     database: Database, reader: Subscription
 ) -> None:
     """It is told once, and not read again."""
-    limits = TaskLimits(of_agent=Rate(1, 1))
-    async with process(database, limits=limits, monotonic=lambda: 50.0) as desk:
-        table = table_of(desk)
-        await desk.routes.take([registered("worker@here")])
+    limits = TaskLimits(agent_rate=Rate(1, 1))
+    async with process(database, limits=limits, monotonic=lambda: 50.0) as tasks:
+        table = table_of(tasks)
+        await tasks.routes.update([registered("worker@here")])
         for number in range(1, 3):
             await table.taking.take_read([asked(request_id=f"req-{number}")], reader, number)
         [refused] = table.refusals.told
@@ -191,50 +191,50 @@ async def test_what_is_beyond_the_limits_is_refused_and_done_with(
 
 async def test_who_is_not_trusted_any_more_is_not_heard(table: Table) -> None:
     """Although it was when its word was read; the word is done with all the same."""
-    await table.desk.routes.take([registered("worker@kitchen")])
+    await table.tasks.routes.update([registered("worker@kitchen")])
     key = TaskKey("here", "a")
     made = task(key.request_id, "worker@kitchen", key=key, from_address=address("boss@here"))
-    await table.desk.desk.submit(made)
+    await table.tasks.tasks.submit(made)
     request = replace(asked().request, key=TaskKey("bad", "req-1"))
     by = address("worker@bad")
-    await table.take(
+    await table.update(
         replace(asked(), request=request),
-        News(Registered(address("new@bad"), "cis", "claude", (), 5)),
+        News(Registration(address("new@bad"), "cis", "claude", (), 5)),
         Answered(key, Answer(True, "ok", 0), by),
         Progressed("a", {"n": 1}, by, address("boss@here")),
     )
     assert table.committed == 1
-    assert await table.desk.desk.task(request.key) is None
-    assert table.desk.routes.agent(address("new@bad")) is None
+    assert await table.tasks.tasks.task(request.key) is None
+    assert table.tasks.routes.agent(address("new@bad")) is None
     assert table.events == []
 
 
 async def test_who_may_not_use_a_namespace_does_not_find_its_agents(table: Table) -> None:
     """Nor who may, in another one."""
-    await table.take(asked("secret@here"), asked("worker@here", "alpha", "req-2"))
+    await table.update(asked("secret@here"), asked("worker@here", "alpha", "req-2"))
     codes = [refused.error.code for refused in table.refusals.told]
     assert codes == [ErrorCode.AGENT_NOT_FOUND, ErrorCode.AGENT_NOT_FOUND]
-    await table.take(asked("secret@here", "alpha", "req-3"))
-    assert (await table.desk.courier.delivered.get()).request.key.request_id == "req-3"
+    await table.update(asked("secret@here", "alpha", "req-3"))
+    assert (await table.tasks.courier.delivered.get()).request.key.request_id == "req-3"
 
 
 async def test_what_the_desk_refuses_is_told(table: Table) -> None:
     """A known id with other content."""
-    await table.take(asked())
-    await table.take(asked("secret@here", "alpha"))
+    await table.update(asked())
+    await table.update(asked("secret@here", "alpha"))
     [refused] = table.refusals.told
     assert (refused.error.code, refused.node_id) == (ErrorCode.INVALID_PAYLOAD, "living.local")
 
 
 async def test_answers_progress_and_cancellations_are_steps_of_tasks(table: Table) -> None:
     """In their order; of the agent that has the task."""
-    await table.desk.routes.take([registered("worker@kitchen")])
+    await table.tasks.routes.update([registered("worker@kitchen")])
     keys = [TaskKey("here", name) for name in ("a", "b", "c")]
     for key in keys:
         made = task(key.request_id, "worker@kitchen", key=key, from_address=address("boss@here"))
-        await table.desk.desk.submit(made)
+        await table.tasks.tasks.submit(made)
     by, boss = address("worker@kitchen"), address("boss@here")
-    await table.take(
+    await table.update(
         Progressed("a", {"n": 1}, by, boss),
         Progressed("a", {"n": 2}, by, boss),
         Answered(keys[0], Answer(True, "ok", 0), by),
@@ -242,22 +242,22 @@ async def test_answers_progress_and_cancellations_are_steps_of_tasks(table: Tabl
         Cancelled(keys[2], "boss@here", None),
         Answered(TaskKey("here", "unheard of"), Answer(True, "ok", 0), by),
     )
-    states = [(await table.desk.desk.task(key)) for key in keys]
+    states = [(await table.tasks.tasks.task(key)) for key in keys]
     assert [one.state for one in states if one] == [State.DONE, State.ACCEPTED, State.CANCELLED]
-    said = [await table.desk.requester.heard.get() for _ in range(2)]
+    said = [await table.tasks.requester.heard.get() for _ in range(2)]
     assert [content for _, content in said] == [{"n": 1}, {"n": 2}]
 
 
 async def test_progress_that_names_no_task_is_of_the_only_one_that_there_is(table: Table) -> None:
     """Of two it is of none."""
-    await table.desk.routes.take([registered("worker@kitchen")])
+    await table.tasks.routes.update([registered("worker@kitchen")])
     by, boss = address("worker@kitchen"), address("boss@here")
     for number in range(2):
         key = TaskKey("here", str(number))
-        await table.desk.desk.submit(task(str(number), "worker@kitchen", key=key, from_address=boss))
-        await table.take(Progressed(None, {"n": number}, by, boss), Progressed(None, {"x": 1}, by, by))
-    assert (await table.desk.requester.heard.get())[1] == {"n": 0}
-    assert table.desk.requester.heard.empty()
+        await table.tasks.tasks.submit(task(str(number), "worker@kitchen", key=key, from_address=boss))
+        await table.update(Progressed(None, {"n": number}, by, boss), Progressed(None, {"x": 1}, by, by))
+    assert (await table.tasks.requester.heard.get())[1] == {"n": 0}
+    assert table.tasks.requester.heard.empty()
 
 
 async def test_the_rest_is_told_to_whoever_minds(table: Table) -> None:
@@ -272,12 +272,12 @@ async def test_the_rest_is_told_to_whoever_minds(table: Table) -> None:
     end = table.taking.subscribe(heard.append)
     said, missed = message("hello"), Missed(address("worker@here"))
     unknown = News(registered("x@kitchen")).said
-    from bridge.agents.news import Unregistered
+    from bridge.agents.updates import Unregistration
 
-    await table.take(Heard(said), missed, News(Unregistered(unknown.address, "x", 5)))
+    await table.update(Heard(said), missed, News(Unregistration(unknown.address, "x", 5)))
     assert heard == [said]
     assert table.events == [("kitchen", ("x",)), missed]
     assert len(table.eyes.problems) == 1
     end()
-    await table.take(Heard(said))
+    await table.update(Heard(said))
     assert len(heard) == 1

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bridge.agents.agent import Agent, AgentStatus
-from bridge.agents.news import NodeHeartbeat, Registered
 from bridge.agents.routing_table import RoutingTable
+from bridge.agents.updates import NodeHeartbeat, Registration
 from bridge.connectors.cis.acts import Verdict
 from bridge.connectors.cis.protocol import event_fields as timestamps
 from bridge.connectors.cis.service.heartbeats import HeardBeats
@@ -84,7 +84,7 @@ def beat(agents: Mapping[str, list[str]] | None, sent_at: int, node_id: str = "k
 
 
 async def register(ears: Ears, *names: str) -> None:
-    await ears.routes.take([Registered(address(name), "cis", "claude", (), NOW - 1000) for name in names])
+    await ears.routes.update([Registration(address(name), "cis", "claude", (), NOW - 1000) for name in names])
 
 
 async def test_a_heartbeat_speaks_for_all_agents_of_its_node(ears: Ears) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bridge.agents.news import Unregistered
+from bridge.agents.updates import Unregistration
 from bridge.connectors.cis.acts import Verdict
 from bridge.connectors.cis.service.discovery import Learning
 from bridge.peers.peer import Peer
@@ -37,7 +37,7 @@ async def test_what_the_rooms_say_is_learned_again(nodes: CisNodes) -> None:
         await learning.learn(PEER, ["w1", "unheard-of"])
         assert [agent.agent_id for agent in routes.table.agents()] == ["w1"]
         await learning.learn(PEER)
-        assert sorted(agent.agent_id for agent in routes.table.agents() if agent.is_here) == ["w1", "w3"]
+        assert sorted(agent.agent_id for agent in routes.table.agents() if agent.is_online) == ["w1", "w3"]
 
 
 async def test_a_sign_of_life_brings_back_who_was_lost(nodes: CisNodes) -> None:
@@ -51,7 +51,7 @@ async def test_a_sign_of_life_brings_back_who_was_lost(nodes: CisNodes) -> None:
     await kitchen.close()
     async with kitchen.node.database.transaction() as connection:
         await connection.execute(
-            "UPDATE agents SET gone_at = 1, gone_reason = 'timeout', said_at = said_at + 5"
+            "UPDATE agents SET gone_at = 1, gone_reason = 'timeout', sent_at = sent_at + 5"
             " WHERE agent_id = 'w1'"
         )
     async with routing_table(kitchen.node.database, "b.test", now_ms=now_ms) as routes:
@@ -59,12 +59,12 @@ async def test_a_sign_of_life_brings_back_who_was_lost(nodes: CisNodes) -> None:
         learning = Learning(kitchen.node.rooms, routes, settings, Eyes())
         await learning.learn(PEER)
         lost = routes.agent(address("w1@a.test"))
-        assert lost is None or not lost.is_here
+        assert lost is None or not lost.is_online
         await learning.learn(PEER, as_of=now_ms())
         back, gone = routes.agent(address("w1@a.test")), routes.agent(address("w2@a.test"))
         assert back is not None
-        assert back.is_here
-        assert gone is None or not gone.is_here
+        assert back.is_online
+        assert gone is None or not gone.is_online
 
 
 async def test_rooms_that_this_node_is_not_in_teach_nothing(nodes: CisNodes) -> None:
@@ -90,8 +90,8 @@ async def test_who_has_gone_before_the_sign_of_life_stays_gone(nodes: CisNodes) 
         await learning.learn(PEER, as_of=was_here.sent_at + 60_000)
         back = routes.agent(address("w1@a.test"))
         assert back is not None
-        assert back.is_here
-        await routes.take([Unregistered(back.address, "shutdown", was_here.sent_at + 30_000)])
+        assert back.is_online
+        await routes.update([Unregistration(back.address, "shutdown", was_here.sent_at + 30_000)])
         gone = routes.agent(back.address)
         assert gone is not None
-        assert not gone.is_here
+        assert not gone.is_online

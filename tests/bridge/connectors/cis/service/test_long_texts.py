@@ -10,7 +10,7 @@ from bridge.connectors.cis.protocol.refusals import TooLarge
 from bridge.connectors.cis.service.long_texts import WholeTexts, fitting, whole
 from bridge.peers.peer import PeerProfile
 from bridge.tasks.errors import ErrorCode, TaskError
-from bridge.tasks.ports import Delivered, DeliveryOutcome, NotNow, Rejected
+from bridge.tasks.ports import Delivered, DeliveryOutcome, Rejected, RetryLater
 from bridge.tasks.request import Origin, TaskKey
 from bridge.tasks.request import TaskRequest as Request
 from bridge.tasks.task import Task
@@ -112,7 +112,7 @@ async def test_an_agent_gets_the_whole_text(nodes: CisNodes) -> None:
     assert await delivery.deliver(other) == Delivered()
     assert hands.given[1] is other
     assert await delivery.cancel(other)
-    assert isinstance(await delivery.deliver(asked(gone, "short")), NotNow)
+    assert isinstance(await delivery.deliver(asked(gone, "short")), RetryLater)
     wrong = replace(asked(good, "short"))
     bad = {"io.palaver.media": {"prompt": {**good["io.palaver.media"]["prompt"], "size": 1}}}
     assert isinstance(await delivery.deliver(asked(bad, wrong.request.prompt)), Rejected)

@@ -3,7 +3,7 @@
 import asyncio
 
 from bridge.agents.agent import AgentStatus
-from bridge.agents.news import StatusSaid
+from bridge.agents.updates import StatusUpdate
 from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, CisNode, CisNodes, Hands
 from tests.federation.nodes import now_ms
 from tests.support.agents import address, routing_table
@@ -85,7 +85,9 @@ async def test_who_does_something_else_all_the_time_is_told_of_now_and_then(node
     agent = address("w@a.test")
     for number in range(30):
         status = AgentStatus.BUSY if number % 2 else AgentStatus.IDLE
-        await node.routes.take([StatusSaid(agent, status, f"t{number}" if number % 2 else None, now_ms())])
+        await node.routes.update(
+            [StatusUpdate(agent, status, f"t{number}" if number % 2 else None, now_ms())]
+        )
     async with asyncio.timeout(TIMEOUT):
         while True:
             page = await node.node.rooms.messages(BROADCAST, limit=100)

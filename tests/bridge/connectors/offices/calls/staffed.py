@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from bridge.agents.agent import Agent
-from bridge.agents.local.local import AgentsOfThisNode
+from bridge.agents.local.local import LocalAgents
 from bridge.agents.routing_table import RoutingTable
 from bridge.connectors.interface import Connector
 from bridge.connectors.offices.connector import OfficesConnector
@@ -28,11 +28,11 @@ from bridge.tasks.task import Task
 from tests.bridge.connectors.offices.clients import TIMEOUT, Running, serving
 from tests.bridge.connectors.offices.connectors import room_parts
 from tests.federation.nodes import Node, now_ms
-from tests.support.desk import Requester, request
+from tests.support.tasks import Requester, request
 
 
 class Nobody:
-    """`AgentsOfThisNode` of a node that has none."""
+    """`LocalAgents` of a node that has none."""
 
     deliveries: Mapping[str, Delivery] = {}
 
@@ -42,7 +42,7 @@ class Nobody:
     def namespaces(self, agent: Agent) -> Collection[str]:
         return ("default",)
 
-    def work_for(self, desk: TaskService) -> None: ...
+    def use_task_service(self, tasks: TaskService) -> None: ...
 
     async def start(self) -> None: ...
 
@@ -80,15 +80,15 @@ class Staffed:
         return self.core.table
 
     @property
-    def desk(self) -> TaskService:
-        return self.core.desk
+    def tasks(self) -> TaskService:
+        return self.core.tasks
 
     def address(self, name: str, office_id: str = "a") -> str:
         return str(member_address(office_id, name, self.node.name))
 
     async def submit(self, request_id: str, name: str, **changed: Any) -> TaskRequest:
         made = request(request_id, self.address(name), **changed)
-        submitted = await self.desk.submit(made)
+        submitted = await self.tasks.submit(made)
         assert submitted.refusal is None, submitted.refusal
         return made
 
@@ -97,12 +97,12 @@ class Staffed:
 
     async def until(self, key: TaskKey, condition: Callable[[Task], object]) -> Task:
         async with asyncio.timeout(TIMEOUT):
-            while (task := await self.desk.task(key)) is None or not condition(task):
+            while (task := await self.tasks.task(key)) is None or not condition(task):
                 await asyncio.sleep(0.01)
         return task
 
     async def known(
-        self, name: str, condition: Callable[[Agent], object] = lambda agent: agent.is_here
+        self, name: str, condition: Callable[[Agent], object] = lambda agent: agent.is_online
     ) -> Agent:
         """As the routing table has it."""
         address = member_address("a", name, self.node.name)
@@ -122,7 +122,7 @@ async def staffed(
     parts = replace(room_parts(node, problems, rights), now_ms=now_ms)
     connector: OfficesConnector
 
-    def connectors(table: RoutingTable, local: AgentsOfThisNode) -> list[Connector]:
+    def connectors(table: RoutingTable, local: LocalAgents) -> list[Connector]:
         nonlocal connector
         connector = OfficesConnector(OfficeSettings(**settings), tokens, parts, table, report=parts.report)
         if not people:

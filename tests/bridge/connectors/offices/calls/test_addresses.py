@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from bridge.agents.address import AgentAddress
 from bridge.agents.agent import Agent, AgentStatus
-from bridge.agents.news import Registered, StatusSaid, Unregistered
 from bridge.agents.routing_table import RoutingTable
+from bridge.agents.updates import Registration, StatusUpdate, Unregistration
 from bridge.connectors.offices.calls.member_agents import Addresses, Seat
 from bridge.connectors.offices.protocol.office import AGENT, COMPUTER, Member
 from bridge.connectors.offices.rooms.record_rows import JOINED, of_member
@@ -69,11 +69,11 @@ async def office(database: Database, grace: float = 60.0, now: int = 1_000) -> A
 
 
 def here(agent: Agent) -> bool:
-    return agent.is_here
+    return agent.is_online
 
 
 def gone(agent: Agent) -> bool:
-    return not agent.is_here
+    return not agent.is_online
 
 
 async def test_who_comes_and_goes_is_told(database: Database) -> None:
@@ -115,14 +115,14 @@ async def test_everybody_is_gone_in_the_end(database: Database) -> None:
     async with routing_table(database, "here", now_ms=lambda: 1_000) as routes:
         agent = routes.agent(AgentAddress("a/boss", "here"))
         assert agent is not None
-        assert not agent.is_here
+        assert not agent.is_online
 
 
 async def test_another_agent_keeps_its_address(database: Database) -> None:
     """The operator is told, once."""
     async with office(database) as made:
-        other = Registered(AgentAddress("a/boss", "here"), "attached", "x", (), 1_000)
-        await made.routes.take([other])
+        other = Registration(AgentAddress("a/boss", "here"), "attached", "x", (), 1_000)
+        await made.routes.update([other])
         made.move(Seat(BOSS))
         made.move(Seat(BOSS), Seat(HANDS))
         await made.known("a/hands", here)
@@ -138,7 +138,7 @@ async def test_who_is_told_gone_by_others_is_told_here_again(database: Database)
     async with office(database) as made:
         made.move(Seat(BOSS))
         await made.known("a/boss", here)
-        await made.routes.take([Unregistered(AgentAddress("a/boss", "here"), "left", 1_000)])
+        await made.routes.update([Unregistration(AgentAddress("a/boss", "here"), "left", 1_000)])
         await made.known("a/boss", here)
 
 
@@ -146,8 +146,8 @@ async def test_whom_a_kill_has_left_is_given_time(database: Database) -> None:
     """And does nothing meanwhile; members of another process are its own."""
     async with routing_table(database, "here", now_ms=lambda: 500) as routes:
         addresses = [AgentAddress(f"a/{name}", "here") for name in ("boss", "hands", "theirs")]
-        await routes.take([Registered(address, "offices", "a2c-smcp", (), 500) for address in addresses])
-        await routes.take([StatusSaid(address, AgentStatus.BUSY, "t", 500) for address in addresses])
+        await routes.update([Registration(address, "offices", "a2c-smcp", (), 500) for address in addresses])
+        await routes.update([StatusUpdate(address, AgentStatus.BUSY, "t", 500) for address in addresses])
     async with database.transaction() as connection:
         theirs = Member("9", COMPUTER, "theirs", "a")
         await insert_records(connection, [of_member(JOINED, theirs, None, 500, "another")])
@@ -156,5 +156,5 @@ async def test_whom_a_kill_has_left_is_given_time(database: Database) -> None:
             assert (await made.known(f"a/{name}", here)).status is AgentStatus.IDLE
         made.move(Seat(BOSS))
         await made.known("a/hands", gone)
-        assert (await made.known("a/boss", here)).is_here
+        assert (await made.known("a/boss", here)).is_online
         assert (await made.known("a/theirs", here)).status is AgentStatus.BUSY

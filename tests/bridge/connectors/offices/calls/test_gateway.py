@@ -28,7 +28,7 @@ async def test_members_are_agents_while_they_are_there(node: Node) -> None:
         assert "is an agent of this node" in house.routes.explain("a/boss")
         assert (reaching.reads_tasks(boss), reaching.reads_tasks(hands)) == (True, False)
         await computer.join("computer", "hands", "b")
-        await house.known("hands", lambda agent: not agent.is_here)
+        await house.known("hands", lambda agent: not agent.is_online)
         assert reaching.calls.computers("b") == ["hands"]
 
 
@@ -40,7 +40,7 @@ async def test_after_the_end_nobody_is_there(node: Node) -> None:
     async with staffed(node) as house:
         agent = house.routes.agent(member_address("a", "hands", node.name))
         assert agent is not None
-        assert not agent.is_here
+        assert not agent.is_online
 
 
 async def test_people_give_work_in_the_room_of_an_office(

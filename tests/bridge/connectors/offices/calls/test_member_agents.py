@@ -6,7 +6,7 @@ import pytest
 
 from bridge.agents.address import AgentAddress
 from bridge.agents.agent import Agent, AgentStatus
-from bridge.agents.news import Registered, StatusSaid, Unregistered
+from bridge.agents.updates import Registration, StatusUpdate, Unregistration
 from bridge.connectors.offices.calls.member_agents import (
     Seat,
     Told,
@@ -47,8 +47,8 @@ def test_who_has_come_is_told_of() -> None:
     """An Agent that reads tasks with that, and a Computer with its tools, each once."""
     told = what_to_tell(SEATS, [], {}, 10)
     assert told.news == (
-        Registered(BOSS, "offices", "a2c-smcp", ("task_execution",), 10),
-        Registered(HANDS, "offices", "a2c-smcp", ("add", "sub"), 10),
+        Registration(BOSS, "offices", "a2c-smcp", ("task_execution",), 10),
+        Registration(HANDS, "offices", "a2c-smcp", ("add", "sub"), 10),
     )
     assert Seat(Member("1", AGENT, "boss", "a")).capabilities == ()
     many = Seat(Member("2", COMPUTER, "hands", "a"), tools=tuple(f"t{n}" for n in range(100)))
@@ -61,7 +61,7 @@ def test_nothing_new_is_not_told() -> None:
     assert what_to_tell(SEATS, [], known, 10) == Told(())
     known[HANDS] = agent(HANDS, capabilities=())
     [news] = what_to_tell(SEATS, [], known, 10).news
-    assert news == Registered(HANDS, "offices", "a2c-smcp", ("add", "sub"), 10)
+    assert news == Registration(HANDS, "offices", "a2c-smcp", ("add", "sub"), 10)
 
 
 def test_it_is_newer_than_what_was_said() -> None:
@@ -69,7 +69,7 @@ def test_it_is_newer_than_what_was_said() -> None:
     [news] = what_to_tell({BOSS: SEATS[BOSS]}, [], {BOSS: agent(sent_at=50, gone_at=50)}, 10).news
     assert news.sent_at == 51
     [news] = what_to_tell({}, [BOSS], {BOSS: agent(sent_at=50)}, 10).news
-    assert news == Unregistered(BOSS, "it has left its office", 50)
+    assert news == Unregistration(BOSS, "it has left its office", 50)
 
 
 def test_who_is_gone_is_told_gone_once() -> None:
@@ -95,8 +95,11 @@ def test_after_a_kill_nobody_is_at_work() -> None:
         agent(connector="command", status=AgentStatus.BUSY),
         agent(gone_at=7, status=AgentStatus.SHUTDOWN),
     ]
-    assert idle_again(agents, 10) == [StatusSaid(BOSS, AgentStatus.IDLE, None, 51)]
-    assert [news.address for news in all_gone(agents, 10) if isinstance(news, Unregistered)] == [BOSS, HANDS]
+    assert idle_again(agents, 10) == [StatusUpdate(BOSS, AgentStatus.IDLE, None, 51)]
+    assert [news.address for news in all_gone(agents, 10) if isinstance(news, Unregistration)] == [
+        BOSS,
+        HANDS,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bridge.agents.news import Registered
+from bridge.agents.updates import Registration
 from bridge.connectors.offices.protocol.events import TOOL_CALL
 from bridge.connectors.offices.rooms.call_events import CALL, RESULT
 from bridge.connectors.offices.rooms.office_room import OFFICE, alias
@@ -106,7 +106,7 @@ async def test_what_there_is_is_told(play: Stage) -> None:
 async def test_persons_alone_call(play: Stage) -> None:
     """No notice, nothing that bears the mark, no edit, no agent of whatever node; and nobody elsewhere."""
     here = play.house.node
-    await play.house.routes.take([Registered(address("bob@there.test"), "cis", "x", (), now_ms())])
+    await play.house.routes.update([Registration(address("bob@there.test"), "cis", "x", (), now_ms())])
     root = await play.say("hello")
     line = "!call hands add a=1"
     await play.say(line, msgtype="m.notice")

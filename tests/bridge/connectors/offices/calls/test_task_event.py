@@ -19,7 +19,7 @@ from bridge.connectors.offices.calls.tasks import (
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode, TaskError
 from bridge.tasks.task import Task
-from tests.support.desk import request
+from tests.support.tasks import request
 
 
 def test_a_task_is_said_with_all_that_its_agent_needs() -> None:

@@ -14,7 +14,7 @@ from storage.offices import records as office_records
 from tests.bridge.connectors.offices.calls.staffed import Staffed, staffed
 from tests.bridge.connectors.offices.clients import TIMEOUT, Client
 from tests.federation.nodes import Node
-from tests.support.desk import error_code
+from tests.support.tasks import error_code
 
 READS = {"tasks": True}
 DONE = {"meta": None, "content": [{"type": "text", "text": "3"}], "structuredContent": None, "isError": False}
@@ -128,7 +128,7 @@ async def test_an_agent_that_leaves_has_done_nothing_that_is_known(house: Staffe
     assert answer is not None
     assert answer.metadata["interrupted"] is True
     assert error_code((await house.ended(waiting.key)).answer) is ErrorCode.AGENT_NOT_FOUND
-    gone = await house.known("boss", lambda agent: not agent.is_here)
+    gone = await house.known("boss", lambda agent: not agent.is_online)
     assert gone.gone_reason == "it has left its office"
     assert "has gone" in house.routes.explain(house.address("boss"))
 
@@ -146,7 +146,7 @@ async def test_what_is_taken_back_the_agent_is_told_of(house: Staffed) -> None:
     agent = await boss(house, under_way())
     made = await house.submit("1", "boss")
     said = await agent.until(TASK)
-    await house.desk.cancel(made.key, "alice")
+    await house.tasks.cancel(made.key, "alice")
     told = await agent.until(CANCEL)
     assert told == {"task_id": "task-1", "work_id": said["work_id"]}
     late = await house.submit("2", "boss", timeout_ms=300)
@@ -162,7 +162,7 @@ async def test_an_answer_of_the_next_connection_does_not_count(house: Staffed) -
     await agent.until(TASK)
     await agent.close()
     assert error_code((await house.ended(made.key)).answer) is ErrorCode.NODE_UNREACHABLE
-    await house.known("boss", lambda agent: not agent.is_here)
+    await house.known("boss", lambda agent: not agent.is_online)
     again = await boss(house, {"success": True, "output": "new"})
     assert not any(event == TASK for event, _ in await again.quiet())
     other = await house.submit("2", "boss")
@@ -254,7 +254,7 @@ async def test_a_call_that_is_taken_back_is_stopped(house: Staffed) -> None:
     await house.known("hands")
     made = await house.submit("1", "hands", metadata={"tool": "add"})
     said = await computer.until(TOOL_CALL)
-    await house.desk.cancel(made.key, "alice")
+    await house.tasks.cancel(made.key, "alice")
     told = await computer.until("notify:tool_call_cancel")
     assert told == {"agent": "coordinator@living", "req_id": said["req_id"]}
 
@@ -280,6 +280,6 @@ async def test_tools_are_capabilities_once_they_are_known(house: Staffed) -> Non
     await agent.tools("hands")
     known = await house.known("hands", lambda agent: agent.capabilities)
     assert (known.runtime, known.capabilities) == ("a2c-smcp", ("add", "sub"))
-    assert [one.agent_id for one in house.routes.table.able(["sub"])] == ["a/hands"]
+    assert [one.agent_id for one in house.routes.table.find_capable(["sub"])] == ["a/hands"]
     async with asyncio.timeout(TIMEOUT):
         assert (await house.known("boss")).capabilities == ("task_execution",)

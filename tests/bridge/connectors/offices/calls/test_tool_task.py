@@ -16,7 +16,7 @@ from bridge.connectors.offices.protocol.errors import (
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode, TaskError
 from bridge.tasks.task import Task
-from tests.support.desk import request
+from tests.support.tasks import request
 
 HANDS = AgentAddress("a/hands", "here")
 DONE = {

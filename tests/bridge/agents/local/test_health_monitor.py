@@ -6,28 +6,28 @@ from pathlib import Path
 import pytest
 
 from bridge.agents.local import health as agent_health
-from bridge.agents.local.health import Fitness, problem_of
+from bridge.agents.local.health import HealthMonitor, problem_of
 from bridge.agents.local.output import Exited, NotStarted
-from bridge.agents.local.process import CarriedOut, Recipe
+from bridge.agents.local.process import CommandSettings, TaskRun
 from bridge.tasks.answer import Answer
 
 PATH = {"PATH": "/usr/bin:/bin"}
-MISSING = CarriedOut(Answer(False, "", 127), NotStarted("It is missing.", "x is missing.", 127))
-GOOD = CarriedOut(Answer(True, "", 0), Exited(0), 1.0)
+MISSING = TaskRun(Answer(False, "", 127), NotStarted("It is missing.", "x is missing.", 127))
+GOOD = TaskRun(Answer(True, "", 0), Exited(0), 1.0)
 
 
-def recipe(*words: str, directory: Path = Path("/")) -> Recipe:
-    return Recipe(words, PATH, directory, 60.0, 1000)
+def recipe(*words: str, directory: Path = Path("/")) -> CommandSettings:
+    return CommandSettings(words, PATH, directory, 60.0, 1000)
 
 
 async def test_it_is_left_alone_until_it_may_work_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is started meanwhile; the sentence is there as long."""
-    monkeypatch.setattr(agent_health, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(agent_health, "MIN_RETRY_DELAY", 0.01)
     told: list[str] = []
     program = tmp_path / "program"
-    fitness = Fitness(recipe(str(program)), failed=told.append, recovered=lambda: told.append("again"))
+    fitness = HealthMonitor(recipe(str(program)), failed=told.append, recovered=lambda: told.append("again"))
     await fitness.wait()
     fitness.judge(MISSING)
     fitness.judge(MISSING)
@@ -47,14 +47,16 @@ async def test_it_is_left_alone_until_it_may_work_again(
     assert told == ["x is missing.", "again"]
     fitness.judge(GOOD)
     assert not fitness.problem
-    fitness.judge(CarriedOut(Answer(True, "", 0)))
+    fitness.judge(TaskRun(Answer(True, "", 0)))
     await fitness.close()
 
 
 async def test_one_that_is_closed_is_not_tried_again() -> None:
     """Nobody is told any more."""
     told: list[str] = []
-    fitness = Fitness(recipe("no-such-program"), failed=told.append, recovered=lambda: told.append("again"))
+    fitness = HealthMonitor(
+        recipe("no-such-program"), failed=told.append, recovered=lambda: told.append("again")
+    )
     fitness.judge(MISSING)
     await fitness.close()
     assert told == ["x is missing."]

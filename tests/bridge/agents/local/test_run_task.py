@@ -4,22 +4,22 @@ from pathlib import Path
 
 from bridge.agents.local.command import Word
 from bridge.agents.local.output import Exited
-from bridge.agents.local.process import CarriedOut, Recipe, carry_out
+from bridge.agents.local.process import CommandSettings, TaskRun, run_task
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode, TaskError
 from tests.bridge.agents.agent_tasks import task
 from tests.support.agents import NOW, Clock
 
 
-def recipe(*words: Word, time_limit: float = 60.0) -> Recipe:
-    return Recipe(words, {"PATH": "/usr/bin:/bin", "OWN": "1"}, Path("/"), time_limit, 1 << 20)
+def recipe(*words: Word, time_limit: float = 60.0) -> CommandSettings:
+    return CommandSettings(words, {"PATH": "/usr/bin:/bin", "OWN": "1"}, Path("/"), time_limit, 1 << 20)
 
 
-async def carried_out(made: Recipe, **said: object) -> CarriedOut:
+async def carried_out(made: CommandSettings, **said: object) -> TaskRun:
     async def tell(message: str) -> None:
         pass
 
-    return await carry_out(made, task(**{"deadline_ms": NOW + 60_000, **said}), tell, now_ms=Clock())
+    return await run_task(made, task(**{"deadline_ms": NOW + 60_000, **said}), tell, now_ms=Clock())
 
 
 async def test_the_task_reaches_the_command() -> None:

@@ -10,7 +10,7 @@ from bridge.agents.routing_table import RoutingTable
 from bridge.tasks.answer import Answer
 from bridge.tasks.effects import Ports
 from bridge.tasks.errors import ErrorCode
-from bridge.tasks.messages import Dropped
+from bridge.tasks.messages import DroppedMessage
 from bridge.tasks.ports import Delivered, DeliveryOutcome
 from bridge.tasks.queue_settings import AgentSettings
 from bridge.tasks.request import Origin, TaskKey, TaskRequest
@@ -101,7 +101,7 @@ class Notebook:
 
     def __init__(self) -> None:
         self.states: list[tuple[str, State]] = []
-        self.drops: list[tuple[str | None, Dropped]] = []
+        self.drops: list[tuple[str | None, DroppedMessage]] = []
         self.problems: list[str] = []
 
     def changed(self, task: Task) -> None:
@@ -109,7 +109,7 @@ class Notebook:
 
     def heard(self, task: Task, content: Mapping[str, Any]) -> None: ...
 
-    def dropped(self, task: Task | None, dropped: Dropped) -> None:
+    def dropped(self, task: Task | None, dropped: DroppedMessage) -> None:
         self.drops.append((None if task is None else task.key.request_id, dropped))
 
     def problem(self, sentence: str, error: BaseException | None) -> None:
@@ -123,7 +123,7 @@ class Process:
     database: Database
     routes: RoutingTable
     clock: Clock
-    desk: TaskService
+    tasks: TaskService
     courier: Courier
     requester: Requester
     onlooker: Onlooker
@@ -132,24 +132,24 @@ class Process:
     is_dead: bool = False
 
     async def task(self, request_id: str = "req-1") -> Task:
-        task = await self.desk.task(TaskKey("living", request_id))
+        task = await self.tasks.task(TaskKey("living", request_id))
         assert task is not None
         return task
 
     async def run(self, request_id: str = "req-1") -> Task:
         """Begin it, as its agent does."""
-        task = await self.desk.begin(TaskKey("living", request_id))
+        task = await self.tasks.begin(TaskKey("living", request_id))
         assert task is not None
         return task
 
     def stop_short(self) -> None:
         """From now on it is killed between each commit and what follows from it."""
-        self.desk._steps.went = lambda before, step: None  # type: ignore[method-assign]
+        self.tasks._steps.committed = lambda before, step: None  # type: ignore[method-assign]
 
     async def kill(self) -> None:
         """As `kill -9`: nothing is finished, nothing flushed, the session ends."""
-        desk = self.desk
-        await desk._background.close()
+        tasks = self.tasks
+        await tasks._background.close()
         connection = self.database.session._connection
         assert connection is not None
         pid = connection.get_server_pid()
@@ -163,7 +163,7 @@ class Process:
 
     async def settled(self) -> None:
         """Until nothing is under way, and what was done is remembered."""
-        while self.desk._background._spawned or not self.desk._effects.is_idle:
+        while self.tasks._background._spawned or not self.tasks._effects.is_idle:
             await asyncio.sleep(0.01)
 
 
@@ -183,13 +183,13 @@ async def process(
     requester, onlooker, notebook = Requester(), Onlooker(), Notebook()
     settings: dict[str, AgentSettings] = {}
     async with routing_table(database, HERE, now_ms=now_ms) as routes:
-        desk = TaskService(
+        tasks = TaskService(
             database,
             Ports({"cis": courier}, {"cis": requester}, routes, notebook, onlooker),
             now_ms=now_ms,
             **{
                 "settings_of": lambda agent: settings.get(agent.agent_id, AgentSettings()),
-                "sweep": 3600.0,
+                "sweep_interval": 3600.0,
                 **changed,
             },
         )
@@ -197,7 +197,7 @@ async def process(
             database,
             routes,
             now_ms,  # type: ignore[arg-type]
-            desk,
+            tasks,
             courier,
             requester,
             onlooker,
@@ -206,8 +206,8 @@ async def process(
         )
         try:
             if started:
-                await desk.start()
+                await tasks.start()
             yield one
         finally:
             if not one.is_dead:
-                await desk.close()
+                await tasks.close()

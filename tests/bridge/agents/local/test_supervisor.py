@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.agents.local import warden
+from bridge.agents.local import supervisor
 from tests.bridge.agents.running import TIMEOUT, end_of, is_alive, process_in
 
 ROOT = Path(__file__).parents[4]
@@ -81,10 +81,10 @@ async def test_a_process_gets_its_time_to_end_also_then(tmp_path: Path) -> None:
 
 async def test_signals_for_the_terminal_do_not_end_it(tmp_path: Path) -> None:
     """Nor does a polite one: whoever ends it alone would have to see to what it looks after."""
-    script = f"echo $PPID > {tmp_path}/warden; echo ready >&2; sleep 1000"
+    script = f"echo $PPID > {tmp_path}/supervisor; echo ready >&2; sleep 1000"
     async with node("asyncio", 0.1, script) as process:
         assert await told(process) == "ready"
-        number = await process_in(tmp_path / "warden")
+        number = await process_in(tmp_path / "supervisor")
         for sign in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
             os.kill(number, sign)
         assert is_alive(number)
@@ -100,19 +100,19 @@ async def test_descendants_are_found_across_sessions() -> None:
     try:
         assert process.stdout is not None
         grandchild = int(await asyncio.wait_for(process.stdout.readline(), TIMEOUT))
-        found = warden.descendants(os.getpid())
+        found = supervisor.descendants(os.getpid())
         assert {process.pid, grandchild} <= found
-        assert grandchild in warden.descendants(process.pid)
+        assert grandchild in supervisor.descendants(process.pid)
         assert os.getpid() not in found
     finally:
         os.kill(grandchild, signal.SIGKILL)
         process.kill()
         await process.communicate()
-    assert warden.descendants(process.pid) == set()
+    assert supervisor.descendants(process.pid) == set()
 
 
 async def test_what_cannot_be_text_is_passed_on_as_bytes() -> None:
     """Names of files and values of variables need not be UTF-8; half a pair of surrogates is a question
     mark."""
-    assert warden.raw("a\udcff") == b"a\xff"
-    assert warden.raw("\ud800") == b"?"
+    assert supervisor.encode_argument("a\udcff") == b"a\xff"
+    assert supervisor.encode_argument("\ud800") == b"?"

@@ -6,22 +6,22 @@ import pytest
 
 from bridge.agents.address import AgentAddress
 from bridge.agents.agent import TIMEOUT, Agent, AgentNode, AgentStatus
-from bridge.agents.news import (
-    MOST_AHEAD_MS,
-    AgentNews,
-    Heartbeat,
-    LeftOut,
-    Malformed,
+from bridge.agents.updates import (
+    MAX_CLOCK_AHEAD_MS,
+    AgentHeartbeat,
+    AgentUpdate,
+    MalformedUpdate,
+    MissingFromHeartbeat,
     NodeHeartbeat,
-    NotKnown,
-    Registered,
-    SpokenFor,
-    Stale,
-    StatusSaid,
-    Taken,
-    Unregistered,
-    decide,
-    decide_node,
+    Registration,
+    ReportedByNode,
+    StaleUpdate,
+    StatusUpdate,
+    UnknownAgent,
+    Unregistration,
+    Updated,
+    apply_update,
+    compare_heartbeat,
 )
 
 NOW = 10**12
@@ -34,8 +34,8 @@ LOST = AGENT._replace(gone_at=NOW - 50, gone_reason=TIMEOUT)
 LEFT = AGENT._replace(gone_at=NOW - 50, gone_reason="shutdown", status=DOWN)
 
 
-def registered(sent_at: int = SAID + 1, **changed: Any) -> Registered:
-    return Registered(
+def registered(sent_at: int = SAID + 1, **changed: Any) -> Registration:
+    return Registration(
         **{
             "address": W1,
             "connector": "cis",
@@ -47,62 +47,64 @@ def registered(sent_at: int = SAID + 1, **changed: Any) -> Registered:
     )
 
 
-def taken(known: Agent | None, news: AgentNews, node: AgentNode | None = NODE) -> Agent:
-    verdict = decide(known, node, news, NOW)
-    assert isinstance(verdict, Taken)
+def taken(known: Agent | None, news: AgentUpdate, node: AgentNode | None = NODE) -> Agent:
+    verdict = apply_update(known, node, news, NOW)
+    assert isinstance(verdict, Updated)
     return verdict.agent
 
 
 SAYINGS: list[Any] = [
     registered,
-    lambda sent_at: Unregistered(W1, "x", sent_at),
-    lambda sent_at: StatusSaid(W1, BUSY, "t", sent_at),
-    lambda sent_at: Heartbeat(W1, BUSY, sent_at),
-    lambda sent_at: SpokenFor(W1, BUSY, sent_at),
+    lambda sent_at: Unregistration(W1, "x", sent_at),
+    lambda sent_at: StatusUpdate(W1, BUSY, "t", sent_at),
+    lambda sent_at: AgentHeartbeat(W1, BUSY, sent_at),
+    lambda sent_at: ReportedByNode(W1, BUSY, sent_at),
 ]
 
 
 @pytest.mark.parametrize("say", SAYINGS)
 def test_only_what_is_newer_is_taken(say: Any) -> None:
     """An old word changes nothing, one of the same time counts; one that brings back must be newer indeed."""
-    assert decide(AGENT, NODE, say(SAID - 1), NOW) == Stale("something newer is known of the agent")
-    assert isinstance(decide(AGENT, NODE, say(SAID), NOW), Taken)
-    assert decide(LEFT, NODE, say(SAID), NOW) == Stale("the agent has gone since")
-    assert isinstance(decide(LEFT, NODE, say(SAID + 1), NOW), Taken)
+    assert apply_update(AGENT, NODE, say(SAID - 1), NOW) == StaleUpdate(
+        "something newer is known of the agent"
+    )
+    assert isinstance(apply_update(AGENT, NODE, say(SAID), NOW), Updated)
+    assert apply_update(LEFT, NODE, say(SAID), NOW) == StaleUpdate("the agent has gone since")
+    assert isinstance(apply_update(LEFT, NODE, say(SAID + 1), NOW), Updated)
 
 
 @pytest.mark.parametrize("say", SAYINGS)
 def test_what_comes_from_the_future_is_not_taken(say: Any) -> None:
     """ "at most five minutes ahead", or one wrong clock would be right for ever."""
-    assert isinstance(decide(AGENT, NODE, say(NOW + MOST_AHEAD_MS), NOW), Taken)
-    assert isinstance(decide(AGENT, NODE, say(NOW + MOST_AHEAD_MS + 1), NOW), Stale)
-    assert isinstance(decide(None, None, say(NOW + MOST_AHEAD_MS + 1), NOW), Stale)
+    assert isinstance(apply_update(AGENT, NODE, say(NOW + MAX_CLOCK_AHEAD_MS), NOW), Updated)
+    assert isinstance(apply_update(AGENT, NODE, say(NOW + MAX_CLOCK_AHEAD_MS + 1), NOW), StaleUpdate)
+    assert isinstance(apply_update(None, None, say(NOW + MAX_CLOCK_AHEAD_MS + 1), NOW), StaleUpdate)
 
 
 def test_a_heartbeat_of_the_node_is_as_good_as_one_of_each_of_its_agents() -> None:
     """But for none that is heard from by itself. It is no word on what only a registration or a status says,
     and may have overtaken those."""
     node = NODE._replace(heartbeat_sent_at=SAID + 10)
-    beat = Heartbeat(W1, BUSY, SAID + 5)
-    assert isinstance(decide(AGENT, node, beat, NOW), Stale)
-    assert isinstance(decide(AGENT._replace(last_seen=NOW - 1), node, beat, NOW), Taken)
-    assert isinstance(decide(AGENT, node, SpokenFor(W1, BUSY, SAID + 10), NOW), Taken)
+    beat = AgentHeartbeat(W1, BUSY, SAID + 5)
+    assert isinstance(apply_update(AGENT, node, beat, NOW), StaleUpdate)
+    assert isinstance(apply_update(AGENT._replace(last_seen=NOW - 1), node, beat, NOW), Updated)
+    assert isinstance(apply_update(AGENT, node, ReportedByNode(W1, BUSY, SAID + 10), NOW), Updated)
     assert taken(AGENT, registered(SAID + 5), node).runtime == "kimi"
-    assert taken(AGENT, StatusSaid(W1, BUSY, "t", SAID + 5), node).current_task == "t"
-    assert not taken(AGENT, Unregistered(W1, "x", SAID + 5), node).is_here
+    assert taken(AGENT, StatusUpdate(W1, BUSY, "t", SAID + 5), node).current_task == "t"
+    assert not taken(AGENT, Unregistration(W1, "x", SAID + 5), node).is_online
 
 
 def test_what_a_heartbeat_has_overtaken_still_tells_the_task() -> None:
     """That the agent is busy is known by then, and not with what. Nothing else of the older word counts."""
     busy = AGENT._replace(status=BUSY, sent_at=SAID + 10)
-    assert taken(busy, StatusSaid(W1, BUSY, "t", SAID + 5)) == busy._replace(current_task="t")
+    assert taken(busy, StatusUpdate(W1, BUSY, "t", SAID + 5)) == busy._replace(current_task="t")
     for known, said in [
-        (busy, StatusSaid(W1, BUSY, None, SAID + 5)),
-        (busy, StatusSaid(W1, IDLE, None, SAID + 5)),
-        (busy._replace(current_task="newer"), StatusSaid(W1, BUSY, "t", SAID + 5)),
-        (LEFT, StatusSaid(W1, BUSY, "t", SAID - 5)),
+        (busy, StatusUpdate(W1, BUSY, None, SAID + 5)),
+        (busy, StatusUpdate(W1, IDLE, None, SAID + 5)),
+        (busy._replace(current_task="newer"), StatusUpdate(W1, BUSY, "t", SAID + 5)),
+        (LEFT, StatusUpdate(W1, BUSY, "t", SAID - 5)),
     ]:
-        assert isinstance(decide(known, NODE, said, NOW), Stale)
+        assert isinstance(apply_update(known, NODE, said, NOW), StaleUpdate)
 
 
 @pytest.mark.parametrize(
@@ -111,27 +113,27 @@ def test_what_a_heartbeat_has_overtaken_still_tells_the_task() -> None:
         registered(runtime="x" * 257),
         registered(connector="a\0"),
         registered(runtime="\ud800"),
-        Unregistered(W1, "x\0", SAID),
-        StatusSaid(W1, BUSY, "x" * 257, SAID),
+        Unregistration(W1, "x\0", SAID),
+        StatusUpdate(W1, BUSY, "x" * 257, SAID),
     ],
 )
-def test_what_nobody_can_keep_is_refused(news: AgentNews) -> None:
+def test_what_nobody_can_keep_is_refused(news: AgentUpdate) -> None:
     """Lengths, NULs and halves of surrogates: it comes from strangers."""
-    assert isinstance(decide(AGENT, NODE, news, NOW), Malformed)
+    assert isinstance(apply_update(AGENT, NODE, news, NOW), MalformedUpdate)
 
 
 @pytest.mark.parametrize("say", SAYINGS)
 def test_a_time_before_all_times_is_not_taken(say: Any) -> None:
     """Nor one that no column can hold."""
     for sent_at in (-1, -(10**30), 10**30):
-        assert isinstance(decide(None, None, say(sent_at), NOW), Stale)
+        assert isinstance(apply_update(None, None, say(sent_at), NOW), StaleUpdate)
 
 
 @pytest.mark.parametrize("say", SAYINGS[1:])
 def test_of_an_agent_that_was_never_registered_nothing_is_taken(say: Any) -> None:
     """What its runtime and its capabilities are, nobody has said."""
-    assert decide(None, NODE, say(SAID), NOW) == NotKnown(W1)
-    assert decide(None, None, LeftOut(W1, 5), NOW) == NotKnown(W1)
+    assert apply_update(None, NODE, say(SAID), NOW) == UnknownAgent(W1)
+    assert apply_update(None, None, MissingFromHeartbeat(W1, 5), NOW) == UnknownAgent(W1)
 
 
 def test_a_new_agent_is_idle() -> None:
@@ -151,28 +153,28 @@ def test_registered_again_it_goes_on_with_what_it_does() -> None:
 
 def test_registered_again_after_it_was_gone_it_begins_anew() -> None:
     """Its work has ended with it."""
-    again = taken(LOST._replace(status=BUSY, current_task="t"), registered(by_itself=True))
-    assert again.is_here
+    again = taken(LOST._replace(status=BUSY, current_task="t"), registered(sends_heartbeats=True))
+    assert again.is_online
     assert (again.status, again.current_task, again.registered_at) == (IDLE, None, NOW)
     assert again.last_seen == NOW
 
 
 def test_an_agent_that_says_goodbye_is_gone_with_its_reason() -> None:
     """And stays so, with the first reason, when it says it twice."""
-    gone = taken(AGENT, Unregistered(W1, "maintenance", SAID + 1))
+    gone = taken(AGENT, Unregistration(W1, "maintenance", SAID + 1))
     assert (gone.gone_at, gone.gone_reason, gone.status) == (NOW, "maintenance", DOWN)
-    assert taken(gone, Unregistered(W1, "other", SAID + 2)) == gone._replace(sent_at=SAID + 2)
+    assert taken(gone, Unregistration(W1, "other", SAID + 2)) == gone._replace(sent_at=SAID + 2)
 
 
 @pytest.mark.parametrize(
     "news",
     [
-        StatusSaid(W1, DOWN, "t", SAID + 1),
-        Heartbeat(W1, DOWN, SAID + 1),
-        SpokenFor(W1, DOWN, SAID + 1),
+        StatusUpdate(W1, DOWN, "t", SAID + 1),
+        AgentHeartbeat(W1, DOWN, SAID + 1),
+        ReportedByNode(W1, DOWN, SAID + 1),
     ],
 )
-def test_an_agent_that_is_shut_down_is_gone(news: AgentNews) -> None:
+def test_an_agent_that_is_shut_down_is_gone(news: AgentUpdate) -> None:
     """ "any —shutdown→ shutdown"; whether it also says goodbye does not matter."""
     gone = taken(AGENT._replace(status=BUSY, current_task="t"), news)
     assert (gone.gone_reason, gone.status, gone.current_task) == ("shutdown", DOWN, None)
@@ -181,15 +183,15 @@ def test_an_agent_that_is_shut_down_is_gone(news: AgentNews) -> None:
 def test_a_status_is_taken_as_said_even_if_it_skips_a_step() -> None:
     """Only the agents of this node are held to the table."""
     error = AGENT._replace(status=AgentStatus.ERROR)
-    busy = taken(error, StatusSaid(W1, BUSY, "t2", SAID + 1))
+    busy = taken(error, StatusUpdate(W1, BUSY, "t2", SAID + 1))
     assert (busy.status, busy.current_task, busy.sent_at) == (BUSY, "t2", SAID + 1)
 
 
 def test_what_follows_from_its_tasks_is_no_sign_of_life() -> None:
     """A task that fails because its agent is silent leaves the agent idle, and neither brings it back nor
     gives it more time."""
-    idle = StatusSaid(W1, IDLE, None, SAID + 1, of_its_tasks=True)
-    assert decide(LOST, NODE, idle, NOW) == Stale("the agent has gone since")
+    idle = StatusUpdate(W1, IDLE, None, SAID + 1, from_tasks=True)
+    assert apply_update(LOST, NODE, idle, NOW) == StaleUpdate("the agent has gone since")
     silent = AGENT._replace(status=BUSY, current_task="t", last_seen=NOW - 90_000)
     assert taken(silent, idle) == silent._replace(status=IDLE, current_task=None, sent_at=SAID + 1)
     assert taken(AGENT, idle).last_seen is None, "it lives with its node"
@@ -198,9 +200,9 @@ def test_what_follows_from_its_tasks_is_no_sign_of_life() -> None:
 def test_a_heartbeat_keeps_the_task_of_a_busy_agent() -> None:
     """It says that the agent is busy, and not with what."""
     busy = AGENT._replace(status=BUSY, current_task="t")
-    assert taken(busy, Heartbeat(W1, BUSY, SAID + 1)).current_task == "t"
-    assert taken(busy, SpokenFor(W1, BUSY, SAID + 1)).current_task == "t"
-    assert taken(busy, Heartbeat(W1, IDLE, SAID + 1)).current_task is None
+    assert taken(busy, AgentHeartbeat(W1, BUSY, SAID + 1)).current_task == "t"
+    assert taken(busy, ReportedByNode(W1, BUSY, SAID + 1)).current_task == "t"
+    assert taken(busy, AgentHeartbeat(W1, IDLE, SAID + 1)).current_task is None
 
 
 @pytest.mark.parametrize(
@@ -214,20 +216,20 @@ def test_a_heartbeat_keeps_the_task_of_a_busy_agent() -> None:
         (LOST, NODE, NOW),
     ],
 )
-@pytest.mark.parametrize("news", [Heartbeat(W1, IDLE, SAID + 1), StatusSaid(W1, IDLE, None, SAID + 1)])
+@pytest.mark.parametrize("news", [AgentHeartbeat(W1, IDLE, SAID + 1), StatusUpdate(W1, IDLE, None, SAID + 1)])
 def test_who_speaks_for_itself_is_heard_from_by_itself(
-    known: Agent, node: AgentNode | None, last_seen: int | None, news: AgentNews
+    known: Agent, node: AgentNode | None, last_seen: int | None, news: AgentUpdate
 ) -> None:
     """Unless its node speaks for it: nodes may send both kinds of heartbeat."""
     agent = taken(known, news, node)
-    assert agent.is_here
+    assert agent.is_online
     assert agent.last_seen == last_seen
 
 
 def test_left_out_it_was_last_heard_from_with_the_heartbeat_before() -> None:
     """From now on its own silence counts."""
-    assert taken(AGENT, LeftOut(W1, 77)).last_seen == 77
-    assert taken(AGENT._replace(last_seen=88), LeftOut(W1, 77)).last_seen == 88
+    assert taken(AGENT, MissingFromHeartbeat(W1, 77)).last_seen == 77
+    assert taken(AGENT._replace(last_seen=88), MissingFromHeartbeat(W1, 77)).last_seen == 88
 
 
 # ---- the heartbeat of a node -------------------------------------------------------------------------
@@ -238,8 +240,8 @@ def beat(sent_at: int = SAID + 1, **statuses: AgentStatus) -> NodeHeartbeat:
 
 
 def differences(agents: list[Agent], news: NodeHeartbeat) -> tuple[set[Any], set[str]]:
-    found = decide_node(NODE, {agent.agent_id: agent for agent in agents}, news, NOW)
-    assert not isinstance(found, Stale)
+    found = compare_heartbeat(NODE, {agent.agent_id: agent for agent in agents}, news, NOW)
+    assert not isinstance(found, StaleUpdate)
     return set(found.news), set(found.unknown)
 
 
@@ -263,10 +265,10 @@ def test_only_what_is_new_is_told() -> None:
     news, unknown = differences(agents, beat(w1=IDLE, w2=BUSY, w3=IDLE, w4=IDLE, w9=IDLE))
     said = SAID + 1
     assert news == {
-        SpokenFor(AgentAddress("w2", "kitchen.local"), BUSY, said),
-        SpokenFor(AgentAddress("w3", "kitchen.local"), IDLE, said),
-        SpokenFor(AgentAddress("w4", "kitchen.local"), IDLE, said),
-        LeftOut(AgentAddress("w5", "kitchen.local"), NOW - 9),
+        ReportedByNode(AgentAddress("w2", "kitchen.local"), BUSY, said),
+        ReportedByNode(AgentAddress("w3", "kitchen.local"), IDLE, said),
+        ReportedByNode(AgentAddress("w4", "kitchen.local"), IDLE, said),
+        MissingFromHeartbeat(AgentAddress("w5", "kitchen.local"), NOW - 9),
     }
     assert unknown == {"w9"}
 
@@ -288,8 +290,8 @@ def test_a_heartbeat_for_all_alike_says_nothing_of_any() -> None:
     assert differences([AGENT, LOST], NodeHeartbeat("kitchen.local", SAID + 1)) == (set(), set())
 
 
-@pytest.mark.parametrize("sent_at", [SAID - 5, SAID - 6, NOW + MOST_AHEAD_MS + 1, -1])
+@pytest.mark.parametrize("sent_at", [SAID - 5, SAID - 6, NOW + MAX_CLOCK_AHEAD_MS + 1, -1])
 def test_an_old_heartbeat_and_one_from_the_future_are_not_taken(sent_at: int) -> None:
     """One that is repeated is no sign of life."""
-    assert isinstance(decide_node(NODE, {}, beat(sent_at), NOW), Stale)
-    assert not isinstance(decide_node(None, {}, beat(SAID), NOW), Stale)
+    assert isinstance(compare_heartbeat(NODE, {}, beat(sent_at), NOW), StaleUpdate)
+    assert not isinstance(compare_heartbeat(None, {}, beat(SAID), NOW), StaleUpdate)
