@@ -110,7 +110,7 @@ async def test_a_command_of_an_agent_may_call_palaver(
         (("--token-file", "token"), "There is no command to run."),
         (("--token-file", "token", "--", "no-such-program"), "no-such-program"),
         (("--token-file", "token", "--", "echo", "{modle}"), "{modle}"),
-        (("--token-file", "token", "-C", "none", "--", "true"), "There is no directory"),
+        (("--token-file", "token", "-C", "none", "--", "true"), "does not exist"),
         (("--token-file", "token", "--runtime", "A B", "--", "true"), "name of a runtime"),
         (("--token-file", "token", "--capability", " ", "--", "true"), "capabilities are not valid"),
         (

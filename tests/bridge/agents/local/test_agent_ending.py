@@ -41,7 +41,7 @@ CUT = CapturedOutput("o…t", 1000, 997)
             Termination.LOST,
             OUT,
             "",
-            Answer(False, "out", 1, {"ended": "What watched over the process was killed."}),
+            Answer(False, "out", 1, {"ended": "The supervisor of the process was killed."}),
         ),
         (
             Termination.TIME_LIMIT,
@@ -49,7 +49,7 @@ CUT = CapturedOutput("o…t", 1000, 997)
             "log",
             TaskError(
                 ErrorCode.TIMEOUT,
-                "The agent had not finished after 300 s, and was ended.",
+                "The agent did not finish within 300 s and was stopped.",
                 {"output": "out", "stderr": "log"},
             ),
         ),

@@ -24,9 +24,9 @@ def test_what_fits_is_kept_as_it_is() -> None:
 def test_of_more_the_beginning_and_the_end_are_kept() -> None:
     """And what is missing in between is said, in bytes."""
     assert kept(8, b"aaaa", b"x" * 1000, b"zzzz") == CapturedOutput(
-        "aaaa\n[… 1000 bytes are left out here …]\nzzzz", 1008, 1000
+        "aaaa\n[… 1000 bytes left out …]\nzzzz", 1008, 1000
     )
-    assert kept(1, b"abc") == CapturedOutput("a\n[… 2 bytes are left out here …]\n", 3, 2)
+    assert kept(1, b"abc") == CapturedOutput("a\n[… 2 bytes left out …]\n", 3, 2)
 
 
 def test_invalid_utf_8_is_replaced() -> None:

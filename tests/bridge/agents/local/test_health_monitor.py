@@ -35,7 +35,7 @@ async def test_it_is_left_alone_until_it_may_work_again(
     waiting = asyncio.create_task(fitness.wait())
     while fitness.problem == "x is missing.":
         await asyncio.sleep(0.01)
-    assert fitness.problem == f"The command {program} was not found, or may not be run."
+    assert fitness.problem == f"The command {program} was not found or is not executable."
     # One that was begun before it failed, and ends well, does not make it work.
     fitness.judge(GOOD)
     assert "not found" in fitness.problem
