@@ -66,10 +66,10 @@ SAYINGS: list[Any] = [
 def test_only_what_is_newer_is_taken(say: Any) -> None:
     """An old word changes nothing, one of the same time counts; one that brings back must be newer indeed."""
     assert apply_update(AGENT, NODE, say(SAID - 1), NOW) == StaleUpdate(
-        "something newer is known of the agent"
+        "a newer update of the agent is known"
     )
     assert isinstance(apply_update(AGENT, NODE, say(SAID), NOW), Updated)
-    assert apply_update(LEFT, NODE, say(SAID), NOW) == StaleUpdate("the agent has gone since")
+    assert apply_update(LEFT, NODE, say(SAID), NOW) == StaleUpdate("the agent has gone offline since")
     assert isinstance(apply_update(LEFT, NODE, say(SAID + 1), NOW), Updated)
 
 
@@ -191,7 +191,7 @@ def test_what_follows_from_its_tasks_is_no_sign_of_life() -> None:
     """A task that fails because its agent is silent leaves the agent idle, and neither brings it back nor
     gives it more time."""
     idle = StatusUpdate(W1, IDLE, None, SAID + 1, from_tasks=True)
-    assert apply_update(LOST, NODE, idle, NOW) == StaleUpdate("the agent has gone since")
+    assert apply_update(LOST, NODE, idle, NOW) == StaleUpdate("the agent has gone offline since")
     silent = AGENT._replace(status=BUSY, current_task="t", last_seen=NOW - 90_000)
     assert taken(silent, idle) == silent._replace(status=IDLE, current_task=None, sent_at=SAID + 1)
     assert taken(AGENT, idle).last_seen is None, "it lives with its node"
