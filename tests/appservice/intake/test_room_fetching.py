@@ -47,7 +47,7 @@ async def test_events_that_cannot_be_read_are_left_out(
     assert await room.make_whole(ROOM, DAY)
     known = await guest.database.read(lambda one: rooms.fetch_entries(one, ROOM, None, None, DAY))
     assert known is not None
-    assert (known[0], {entry.type for entry in known[1]}) == ("whole", {b"m.room.member", b"m.room.topic"})
+    assert (known[0], {entry.type for entry in known[1]}) == ("complete", {b"m.room.member", b"m.room.topic"})
     assert elsewhere["event_id"] in {entry.event_id for entry in known[1]}
 
 
@@ -125,7 +125,7 @@ async def test_what_is_kept_waits_for_what_is_taken_in(guest: Appservice) -> Non
         await asked
     known = await guest.database.read(lambda it: rooms.fetch_entries(it, ROOM, None, None, DAY))
     assert known is not None
-    assert known[0] == "in part"
+    assert known[0] == "partial"
 
 
 async def test_what_has_become_whole_meanwhile_is_not_fetched_again(guest: Appservice) -> None:

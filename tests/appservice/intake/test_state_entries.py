@@ -21,16 +21,16 @@ def test_an_entry_says_what_the_event_did() -> None:
         entry.event_id, entry.type, entry.state_key, entry.sender, entry.ts, entry.content, entry.is_redacted
     )
     assert to_event(ROOM, kept) == event.event
-    assert (entry.membership, entry.is_ours, entry.invite_state) == (None, False, None)
+    assert (entry.membership, entry.is_local, entry.invite_state) == (None, False, None)
 
 
 def test_of_members_it_is_told_who_is_ours() -> None:
     """And as what they are there; only of members."""
     for user, is_ours in ((GHOST, True), (ALICE, False), ("a\0b", False)):
         entry = to_entry(received(member("$1", user, "join")), OURS.owns_user)
-        assert (entry.membership, entry.is_ours) == ("join", is_ours)
+        assert (entry.membership, entry.is_local) == ("join", is_ours)
     entry = to_entry(received(message(type="io.other", state_key=GHOST)), OURS.owns_user)
-    assert (entry.membership, entry.is_ours) == (None, False)
+    assert (entry.membership, entry.is_local) == (None, False)
     for odd in ("a\0", "x" * 60_000, ""):
         assert to_entry(received(member("$1", GHOST, odd)), OURS.owns_user).membership == "leave"
 
