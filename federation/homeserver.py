@@ -37,8 +37,8 @@ from federation.media.repository import Media
 from federation.media.store import MediaStore
 from federation.memberships.incoming import InvitePolicy, MembershipRequestHandler
 from federation.memberships.late_invites import LateInvites
-from federation.memberships.outgoing import Handshakes, Membership
-from federation.memberships.send_join_answer import MOST_MEMBERS_IN_FULL
+from federation.memberships.outgoing import MembershipClient, MembershipService
+from federation.memberships.send_join_response import MAX_MEMBERS_IN_FULL
 from federation.observer import HomeserverObserver
 from federation.outbox.outbox import Outbox
 from federation.peers.audit_trail import AuditTrail
@@ -83,7 +83,7 @@ class HomeserverSettings:
     # For how many days the audit goes back.
     audit_days: float = 90
     # How many members a room has at most of which all are told to a server that joins.
-    members_in_full: int = MOST_MEMBERS_IN_FULL
+    members_in_full: int = MAX_MEMBERS_IN_FULL
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class Homeserver:
     outbox: Outbox
     # Rooms and local users.
     graph: RoomGraph
-    membership: Membership
+    membership: MembershipService
     media: Media
     profiles: Profiles
     directory: Directory
@@ -212,7 +212,7 @@ async def open_homeserver(
             recorder=audit,
         )
         client, key_ring = ways.client, ways.key_ring
-        handshakes = Handshakes(client)
+        membership_client = MembershipClient(client)
         outbox = Outbox(name, database, client, now_ms=now_ms, may_contact=admits, observer=observer)
 
         # Rooms.
@@ -229,11 +229,11 @@ async def open_homeserver(
             report=observer.kept_from,
             pending_joins=pending_joins,
         )
-        directory = Directory(name, database, handshakes, graph, now_ms=now_ms)
-        membership = Membership(
+        directory = Directory(name, database, membership_client, graph, now_ms=now_ms)
+        membership = MembershipService(
             name,
             graph,
-            handshakes,
+            membership_client,
             key_ring,
             database,
             signer,
@@ -289,10 +289,10 @@ async def open_homeserver(
             database,
             signer,
             now_ms=now_ms,
-            may_be_invited=invites_for(profiles, may_be_invited),
+            invite_policy=invites_for(profiles, may_be_invited),
             listener=news,
-            signed=late_invites.signed,
-            in_full=settings.members_in_full,
+            on_invite_signed=late_invites.schedule,
+            max_full_members=settings.members_in_full,
         )
         edus = IncomingEdus(database, graph, news)
         inbox = Inbox(database, graph, edus, audit=audit.transaction)

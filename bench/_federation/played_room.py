@@ -10,7 +10,7 @@ from federation.events import graph as event_graph
 from federation.events.builder import unsigned_event
 from federation.matrix.identifiers import domain
 from federation.matrix.room_version import RoomVersion
-from federation.memberships import send_join_answer
+from federation.memberships import send_join_response
 from federation.state_resolution.conflicts import reachable
 from storage.rooms.events import GraphEntry
 
@@ -130,11 +130,11 @@ class PlayedRoom:
     def send_join(self, join: Pdu, *, omit_members: bool) -> dict[str, Any]:
         """What `send_join` answers with: in the short form where that is asked for and pays."""
         state = self.state_before(join.event_id)
-        short = omit_members and send_join_answer.may_be_short(state)
-        given = send_join_answer.without_members(state, join.sender) if short else list(state.values())
+        short = omit_members and send_join_response.may_omit_members(state)
+        given = send_join_response.without_members(state, join.sender) if short else list(state.values())
         servers = {domain(key[1]) or "" for key in state if key[0] == "m.room.member"}
         chain = self.auth_chain([join, *given])
-        return send_join_answer.answer(join, given, chain, omit_members=short, servers=servers)
+        return send_join_response.build_response(join, given, chain, omit_members=short, servers=servers)
 
     def missing_events(
         self, earliest: Collection[EventId], latest: Sequence[EventId], limit: int

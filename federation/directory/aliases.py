@@ -6,7 +6,7 @@ from typing import Any, Final
 from federation.client.errors import PeerMalformed, PeerRefused
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain, is_room_alias, is_room_id, is_server_name
-from federation.memberships.outgoing import Handshakes
+from federation.memberships.outgoing import MembershipClient
 from federation.rooms.engine import RoomGraph
 from storage.database import Database
 from storage.rooms.aliases import (
@@ -41,14 +41,14 @@ class Directory:
         self,
         server_name: str,
         database: Database,
-        handshakes: Handshakes,
+        membership_client: MembershipClient,
         rooms: RoomGraph,
         *,
         now_ms: Callable[[], int],
     ) -> None:
         self._server_name = server_name
         self._database = database
-        self._handshakes = handshakes
+        self._membership_client = membership_client
         self._rooms = rooms
         self._now_ms = now_ms
         self.make: Make = _nothing_is_made
@@ -99,7 +99,7 @@ class Directory:
 
     async def _resolve_elsewhere(self, server: str, alias: str) -> tuple[str, tuple[str, ...]] | None:
         try:
-            room_id, servers = await self._handshakes.directory(server, alias)
+            room_id, servers = await self._membership_client.directory(server, alias)
         except PeerRefused as refused:
             # "404: The room alias was not found."
             if refused.status == 404:

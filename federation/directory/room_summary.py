@@ -18,7 +18,7 @@ from federation.directory.spaces import CHILD, Child, children_of
 from federation.events import CREATE, Pdu, StateKey
 from federation.matrix.identifiers import domain, is_room_alias, is_room_id
 from federation.matrix.room_version import ROOM_VERSIONS, RoomVersion
-from federation.memberships.restricted_joins import MOST_CONDITIONS, rooms_that_admit
+from federation.memberships.restricted_joins import MAX_CONDITIONS, allowed_rooms
 from federation.rooms.engine import RoomGraph
 from federation.rooms.read import HISTORY_VISIBILITY
 from federation.rooms.server_acl import ACL, ServerAcl, server_acl
@@ -87,7 +87,7 @@ def summarised(version: RoomVersion, state: Mapping[StateKey, Pdu], members: int
     create = state[CREATE]
     rule = RoomState(state, create, version).join_rule
     world_readable = _text(state, HISTORY_VISIBILITY, "history_visibility") == "world_readable"
-    admitting = rooms_that_admit(state, version)
+    admitting = allowed_rooms(state, version)
     said: dict[str, Any] = {
         "room_id": create.room_id,
         "room_version": version.id,
@@ -130,7 +130,7 @@ def read_summary(entry: object) -> dict[str, Any] | None:
     said |= {name: entry[name] for name in _READ_TEXTS if isinstance(entry.get(name), str)}
     allowed = entry.get("allowed_room_ids")
     if isinstance(allowed, list):
-        ids = [one for one in allowed[:MOST_CONDITIONS] if isinstance(one, str) and is_room_id(one)]
+        ids = [one for one in allowed[:MAX_CONDITIONS] if isinstance(one, str) and is_room_id(one)]
         said["allowed_room_ids"] = ids
     return said
 

@@ -22,8 +22,8 @@ from federation.matrix.capabilities import BackendCapability
 from federation.matrix.errors import MatrixError, PeerError
 from federation.media.media import MediaInfo, OpenMedia
 from federation.media.repository import Media
-from federation.memberships.outgoing import Membership
-from federation.memberships.remote_membership import NobodyHelped
+from federation.memberships.outgoing import MembershipService
+from federation.memberships.remote_membership import AllServersFailed
 from federation.outbox.outbox import Outbox
 from federation.rooms.engine import RoomGraph
 from federation.stream.event_stream import Subscription
@@ -46,7 +46,7 @@ class LocalUsers(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences)
         database: Database,
         *,
         graph: RoomGraph,
-        membership: Membership,
+        membership: MembershipService,
         profiles: Profiles,
         directory: Directory,
         media: Media,
@@ -113,7 +113,7 @@ class LocalUsers(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences)
         try:
             return await self._parts.profiles.profile(user)
         except PeerError as problem:
-            raise NobodyHelped((problem,)).as_error() from problem
+            raise AllServersFailed((problem,)).as_error() from problem
 
     async def set_profile(
         self, user: str, *, displayname: str | None = None, avatar_url: str | None = None

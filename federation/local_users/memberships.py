@@ -26,14 +26,14 @@ class Memberships(HasParts):
     async def knock(self, room: str, user: str, *, via: Sequence[str] = (), reason: str | None = None) -> str:
         shown = await self._shown(user)
         room_id, servers = await self._find(room, via)
-        outside = [one.room_id for one in await self._parts.membership.outside(user)]
+        outside = [one.room_id for one in await self._parts.membership.outside_memberships(user)]
         if room_id in outside or await self._is_here_as(room_id, user, {"join", "knock"}):
             return room_id
         return await self._parts.membership.knock(room_id, user, servers, {**shown, **_reason(reason)})
 
     async def leave(self, room_id: str, user: str, *, reason: str | None = None) -> None:
         self._refuse_strangers(user)
-        outside = [one.room_id for one in await self._parts.membership.outside(user)]
+        outside = [one.room_id for one in await self._parts.membership.outside_memberships(user)]
         if room_id in outside or await self._is_here_as(room_id, user, {"join", "invite", "knock"}):
             await self._parts.membership.leave(room_id, user, _reason(reason))
 
@@ -63,7 +63,7 @@ class Memberships(HasParts):
         self._refuse_strangers(user)
         outside = [
             Invite(one.room_id, user, one.sender, one.event_id, tuple(orjson.loads(one.stripped_state)))
-            for one in await self._parts.membership.outside(user)
+            for one in await self._parts.membership.outside_memberships(user)
             if one.membership == "invite"
         ]
         async with self._parts.database.transaction(readonly=True) as connection:

@@ -14,8 +14,8 @@ from federation.local_users.own_ephemeral import OwnEphemeral
 from federation.matrix.errors import MatrixError, PeerError
 from federation.matrix.identifiers import domain, is_user_id
 from federation.media.repository import Media
-from federation.memberships.outgoing import Membership
-from federation.memberships.remote_membership import NobodyHelped
+from federation.memberships.outgoing import MembershipService
+from federation.memberships.remote_membership import AllServersFailed
 from federation.rooms.engine import RoomGraph
 from federation.rooms.ports import RoomView
 from federation.transactions.edu_dispatcher import EduDispatcher
@@ -30,7 +30,7 @@ class Parts:
     server_name: str
     database: Database
     graph: RoomGraph
-    membership: Membership
+    membership: MembershipService
     profiles: Profiles
     directory: Directory
     media: Media
@@ -83,4 +83,4 @@ class HasParts:
         try:
             return await self._parts.directory.resolve(alias)
         except PeerError as problem:
-            raise NobodyHelped((problem,)).as_error() from problem
+            raise AllServersFailed((problem,)).as_error() from problem

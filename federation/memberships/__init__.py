@@ -1,1 +1,1 @@
-"""Joins, leaves, knocks, invites: both as the asking and as the resident server."""
+"""Joins, leaves, knocks and invites between servers, both as the joining and as the resident server."""

@@ -1,4 +1,5 @@
-"""What other servers ask for their users, and of ours: to join, leave, knock, and to take an invite."""
+"""Handles membership requests of other servers: joins, leaves and knocks of their users, invites for local
+users."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -12,12 +13,12 @@ from federation.events.stripped_state import selected_keys
 from federation.keys.key_ring import KeyRing
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain, is_room_id, is_user_id
-from federation.memberships import send_join_answer
-from federation.memberships.inviting import ReceivedInvite, received
-from federation.memberships.joining import content_of_join, needs_our_signature
-from federation.memberships.leave_and_knock import answer, refuse_to_make_knock, refuse_to_make_leave
-from federation.memberships.membership_event import handed_in, refuse_denied
-from federation.memberships.room_state import MembershipState
+from federation.memberships import send_join_response
+from federation.memberships.inviting import ReceivedInvite, parse_invite
+from federation.memberships.joining import join_template_content, needs_local_signature
+from federation.memberships.leave_and_knock import check_make_knock, check_make_leave, knock_response
+from federation.memberships.membership_event import parse_membership_event, require_allowed_by_acl
+from federation.memberships.room_state import MembershipStateReader
 from federation.rooms.engine import RoomGraph
 from federation.rooms.ports import State
 from federation.rooms.verify_events import are_signed
@@ -28,12 +29,13 @@ from storage.rooms.outside_memberships import OutsideMembership, insert_invite
 _MEMBER = "m.room.member"
 
 InvitePolicy = Callable[[str, str, str], Awaitable[None]]
-"""Called with who is invited, who invites and the room; raises MatrixError where that may not be: 404 for a
-user that does not exist, 403 M_FORBIDDEN or M_INVITE_BLOCKED for one who does not want to."""
+"""Called with the invited user, the inviting user and the room. Raises MatrixError to refuse the invite: 404
+if the user does not exist, 403 M_FORBIDDEN or M_INVITE_BLOCKED if the user does not want it."""
 
 
 class MembershipRequestHandler:
-    """Every refusal is a `MatrixError` for the server that asked."""
+    """Handles membership requests of other servers. Every refusal is a `MatrixError` for the requesting
+    server."""
 
     def __init__(
         self,
@@ -44,33 +46,33 @@ class MembershipRequestHandler:
         signer: Callable[[], Signer],
         *,
         now_ms: Callable[[], int],
-        may_be_invited: InvitePolicy,
+        invite_policy: InvitePolicy,
         listener: EduDispatcher | None = None,
-        signed: Callable[[str, Mapping[str, Any]], None] = lambda origin, event: None,
-        in_full: int = send_join_answer.MOST_MEMBERS_IN_FULL,
+        on_invite_signed: Callable[[str, Mapping[str, Any]], None] = lambda origin, event: None,
+        max_full_members: int = send_join_response.MAX_MEMBERS_IN_FULL,
     ) -> None:
-        """`signed` is told of invites into rooms that are here, and returns at once. `in_full`: how many
-        members a room has at most of which all are told to whoever joins."""
+        """`on_invite_signed` is called with invites into rooms that this server is in, and must not block.
+        `max_full_members`: the number of members up to which `send_join` returns all of them."""
         self._server_name = server_name
         self._rooms = rooms
-        self._state = MembershipState(server_name, rooms)
+        self._state = MembershipStateReader(server_name, rooms)
         self._keys = keys
         self._database = database
         self._signer = signer
         self._now_ms = now_ms
-        self._may_be_invited = may_be_invited
+        self._invite_policy = invite_policy
         self._listener = listener
-        self._told_signed = signed
-        self._in_full = in_full
+        self._on_invite_signed = on_invite_signed
+        self._max_full_members = max_full_members
 
     # -- templates --
 
     async def make_join(
         self, origin: str, room_id: str, user: str, versions: Sequence[str]
     ) -> dict[str, Any]:
-        _refuse_identifiers(room_id, user)
-        state = await self._state.of_join(room_id, user)
-        content = content_of_join(
+        _check_identifiers(room_id, user)
+        state = await self._state.for_join(room_id, user)
+        content = join_template_content(
             user,
             state.events,
             state.version,
@@ -82,17 +84,17 @@ class MembershipRequestHandler:
         return await self._template(room_id, user, {**content, "membership": "join"})
 
     async def make_leave(self, origin: str, room_id: str, user: str) -> dict[str, Any]:
-        _refuse_identifiers(room_id, user)
+        _check_identifiers(room_id, user)
         state = await self._state.of(room_id)
-        refuse_to_make_leave(user, state.events, origin)
+        check_make_leave(user, state.events, origin)
         return await self._template(room_id, user, {"membership": "leave"})
 
     async def make_knock(
         self, origin: str, room_id: str, user: str, versions: Sequence[str]
     ) -> dict[str, Any]:
-        _refuse_identifiers(room_id, user)
+        _check_identifiers(room_id, user)
         state = await self._state.of(room_id)
-        refuse_to_make_knock(user, state.events, state.version, origin=origin, versions=versions)
+        check_make_knock(user, state.events, state.version, origin=origin, versions=versions)
         return await self._template(room_id, user, {"membership": "knock"})
 
     async def _template(self, room_id: str, user: str, content: dict[str, Any]) -> dict[str, Any]:
@@ -106,12 +108,14 @@ class MembershipRequestHandler:
         self, origin: str, room_id: str, event_id: str, body: object, *, omit_members: bool = False
     ) -> dict[str, Any]:
         version = await self._state.version(room_id)
-        join = handed_in(body, version, room_id=room_id, event_id=event_id, origin=origin, membership="join")
-        state = await self._state.of_join(room_id, join.sender)
-        refuse_denied(state.events, origin)
+        join = parse_membership_event(
+            body, version, room_id=room_id, event_id=event_id, origin=origin, membership="join"
+        )
+        state = await self._state.for_join(room_id, join.sender)
+        require_allowed_by_acl(state.events, origin)
         memberships = await self._state.memberships_elsewhere(join.sender, state)
         event = join.event
-        if needs_our_signature(join, state.events, version, memberships, self._server_name):
+        if needs_local_signature(join, state.events, version, memberships, self._server_name):
             signer = self._signer()
             event = add_signature(event, version, signer.server, signer.key_id, signer.key)
         # "A list of the servers active in the room […] before the join."
@@ -120,17 +124,19 @@ class MembershipRequestHandler:
         return await self._answer_to_join(accepted, omit_members=omit_members, servers=servers)
 
     async def send_leave(self, origin: str, room_id: str, event_id: str, body: object) -> dict[str, Any]:
-        await self._take_in(origin, room_id, event_id, body, "leave")
+        await self._accept_event(origin, room_id, event_id, body, "leave")
         return {}
 
     async def send_knock(self, origin: str, room_id: str, event_id: str, body: object) -> dict[str, Any]:
-        await self._take_in(origin, room_id, event_id, body, "knock")
-        return answer(await self._rooms.current_events(room_id, selected_keys()))
+        await self._accept_event(origin, room_id, event_id, body, "knock")
+        return knock_response(await self._rooms.current_events(room_id, selected_keys()))
 
-    async def _take_in(self, origin: str, room_id: str, event_id: str, body: object, membership: str) -> None:
+    async def _accept_event(
+        self, origin: str, room_id: str, event_id: str, body: object, membership: str
+    ) -> None:
         state = await self._state.of(room_id)
-        refuse_denied(state.events, origin)
-        pdu = handed_in(
+        require_allowed_by_acl(state.events, origin)
+        pdu = parse_membership_event(
             body, state.version, room_id=room_id, event_id=event_id, origin=origin, membership=membership
         )
         await self._rooms.accept_membership(origin, room_id, pdu.event)
@@ -139,15 +145,15 @@ class MembershipRequestHandler:
         self, join: Pdu, *, omit_members: bool, servers: frozenset[str]
     ) -> dict[str, Any]:
         before = await self._rooms.state_at(join.event_id)
-        assert before is not None, "an event that has been accepted has a state before it"
-        omit_members = omit_members and send_join_answer.may_be_short(before, self._in_full)
+        assert before is not None, "an accepted event is in the event graph"
+        omit_members = omit_members and send_join_response.may_omit_members(before, self._max_full_members)
         state = await self._events(before, omit_members=omit_members, joining=join.sender)
         ids = {pdu.event_id for pdu in state}
         chain_ids = await self._rooms.auth_chain([join.event_id, *ids]) - {join.event_id}
         if omit_members:
             chain_ids -= ids
         chain = await self._rooms.events(chain_ids)
-        return send_join_answer.answer(
+        return send_join_response.build_response(
             join, state, chain.values(), omit_members=omit_members, servers=servers
         )
 
@@ -160,39 +166,42 @@ class MembershipRequestHandler:
         }
         known = await self._rooms.events(wanted.values())
         events = {key: known[event_id] for key, event_id in wanted.items()}
-        return send_join_answer.without_members(events, joining) if omit_members else list(events.values())
+        return send_join_response.without_members(events, joining) if omit_members else list(events.values())
 
     # -- invites --
 
     async def receive_invite(self, origin: str, room_id: str, event_id: str, body: object) -> dict[str, Any]:
-        """The invite with our signature. It is kept, unless this server is in the room and sees it there."""
-        invite = received(body, room_id=room_id, event_id=event_id, origin=origin, server=self._server_name)
+        """Return the invite with this server's signature. It is stored unless this server is in the room,
+        where it will receive the invite as an event."""
+        invite = parse_invite(
+            body, room_id=room_id, event_id=event_id, origin=origin, server=self._server_name
+        )
         event, version = invite.event, invite.version
-        assert event.state_key is not None, "an invite is for somebody"
-        is_here = await self._state.is_here(room_id)
-        if is_here:
-            refuse_denied((await self._state.of(room_id)).events, origin)
-        await self._refuse_unsigned(invite)
-        await self._may_be_invited(event.state_key, event.sender, room_id)
+        assert event.state_key is not None, "an invite is a state event"
+        is_joined = await self._state.is_server_joined(room_id)
+        if is_joined:
+            require_allowed_by_acl((await self._state.of(room_id)).events, origin)
+        await self._check_signatures(invite)
+        await self._invite_policy(event.state_key, event.sender, room_id)
         signer = self._signer()
         signed = add_signature(event.event, version, signer.server, signer.key_id, signer.key)
-        if is_here:
-            self._told_signed(origin, signed)
+        if is_joined:
+            self._on_invite_signed(origin, signed)
         else:
-            await self._keep(invite, signed)
+            await self._store_invite(invite, signed)
         return {"event": signed}
 
-    async def _refuse_unsigned(self, invite: ReceivedInvite) -> None:
+    async def _check_signatures(self, invite: ReceivedInvite) -> None:
         # "The invite event fails a signature check." SyTest, and with it other servers, expect 403 for that.
         if not await are_signed(self._keys, [invite.event], invite.version, self._now_ms()):
-            raise MatrixError("M_FORBIDDEN", "The signature of the invite does not hold.", 403)
+            raise MatrixError("M_FORBIDDEN", "The signature of the invite is not valid.", 403)
         # "One or more events fails a signature check."
-        if invite.state_must_hold and not await are_signed(
+        if invite.must_verify_state and not await are_signed(
             self._keys, invite.state.pdus, invite.version, self._now_ms()
         ):
-            raise MatrixError("M_INVALID_PARAM", "A signature in invite_room_state does not hold.", 400)
+            raise MatrixError("M_INVALID_PARAM", "A signature in invite_room_state is not valid.", 400)
 
-    async def _keep(self, invite: ReceivedInvite, signed: dict[str, Any]) -> None:
+    async def _store_invite(self, invite: ReceivedInvite, signed: dict[str, Any]) -> None:
         event = invite.event
         row = OutsideMembership(
             event.room_id,
@@ -212,6 +221,6 @@ class MembershipRequestHandler:
             self._listener.invited(row, invite.state.problem)
 
 
-def _refuse_identifiers(room_id: str, user: str) -> None:
+def _check_identifiers(room_id: str, user: str) -> None:
     if not is_room_id(room_id) or not is_user_id(user):
-        raise MatrixError("M_INVALID_PARAM", "The path names no room or no user.", 400)
+        raise MatrixError("M_INVALID_PARAM", "The path has no valid room id or user id.", 400)

@@ -1,6 +1,6 @@
-"""Inviting a user of another server, and being invited by one.
+"""Invites between servers. The invited user's server signs the invite before it is sent to the room.
 
-Server-server API, "Inviting to a room". The invited server signs the invite before anybody else gets it.
+Server-server API, "Inviting to a room".
 """
 
 from collections.abc import Mapping
@@ -13,25 +13,27 @@ from federation.events.stripped_state import ReceivedState, parse_state, select_
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain
 from federation.matrix.room_version import RoomVersion, room_version
-from federation.memberships.membership_event import invalid, with_signatures_of
+from federation.memberships.membership_event import add_signatures_of, invalid
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedInvite:
-    """Its form is right. `state` is how the room looks; from version 12 on its signatures must hold too."""
+    """An invite of a valid format. `state` is the room's stripped state; from version 12 on its signatures
+    must be verified as well (`must_verify_state`)."""
 
     event: Pdu
     version: RoomVersion
     state: ReceivedState
-    state_must_hold: bool
+    must_verify_state: bool
 
 
 # ---- the inviting server -----------------------------------------------------------------------------
 
 
-def request(invite: Pdu, state: Mapping[StateKey, Pdu], version: RoomVersion) -> dict[str, Any]:
-    """The body of `PUT /v2/invite`, whose `invite_room_state` "MUST contain the m.room.create event for the
-    room. All events listed MUST additionally be formatted according to the room version specification"."""
+def invite_request(invite: Pdu, state: Mapping[StateKey, Pdu], version: RoomVersion) -> dict[str, Any]:
+    """Build the body of `PUT /v2/invite`, whose `invite_room_state` "MUST contain the m.room.create event for
+    the room. All events listed MUST additionally be formatted according to the room version
+    specification"."""
     return {
         "room_version": version.id,
         "event": invite.event,
@@ -39,22 +41,23 @@ def request(invite: Pdu, state: Mapping[StateKey, Pdu], version: RoomVersion) ->
     }
 
 
-def signed(answer: Mapping[str, Any], invite: Pdu, version: RoomVersion) -> Pdu | str:
-    """The invite with the invited server's signature, or what is wrong with the answer: it is "the event with
-    the invited server's signature added. All other fields of the events should remain untouched"."""
+def parse_invite_response(answer: Mapping[str, Any], invite: Pdu, version: RoomVersion) -> Pdu | str:
+    """The invite with the invited server's signature, or what is wrong with the response, which should be
+    "the event with the invited server's signature added. All other fields of the events should remain
+    untouched"."""
     returned = answer.get("event")
     if not isinstance(returned, dict):
-        return "there is no event in the answer"
+        return "the response has no event"
     invited = domain(invite.state_key or "") or ""
-    merged = with_signatures_of(invite, returned, invited, version)
-    return merged or "what came back is not the invite with a signature added"
+    merged = add_signatures_of(invite, returned, invited, version)
+    return merged or "the returned event is not the invite with a signature added"
 
 
 # ---- the invited server ------------------------------------------------------------------------------
 
 
-def received(body: object, *, room_id: str, event_id: str, origin: str, server: str) -> ReceivedInvite:
-    """The invite of another server, or MatrixError.
+def parse_invite(body: object, *, room_id: str, event_id: str, origin: str, server: str) -> ReceivedInvite:
+    """Parse and check an invite of another server, or raise MatrixError.
 
     "Servers MUST apply certain validation to ensure they don't accidentally sign non-invite events from a
     malicious server. A specific error code is not mandated, but servers SHOULD return M_INVALID_PARAM if:"
@@ -72,26 +75,27 @@ def received(body: object, *, room_id: str, event_id: str, origin: str, server: 
     if not isinstance(invite, Pdu):
         raise MatrixError("M_BAD_JSON", f"This is not an event: {invite.problem}.", 400)
     if invite.room_id != room_id:
-        raise invalid("The event is of another room than the path says.")
+        raise invalid("The event's room is not the one in the path.")
     if invite.event_id != event_id:
-        raise invalid("The event has another id than the path says.")
+        raise invalid("The event's id is not the one in the path.")
     # "The event type is not m.room.member. The membership field inside the event content is not invite."
     if invite.type != "m.room.member" or invite.membership != "invite":
         raise invalid("The event is not an invite.")
     # "The event sender is not a user ID on the origin server."
     if domain(invite.sender) != origin:
-        raise invalid("The event is of another server's user.")
+        raise invalid("The event's sender is not a user of your server.")
     # "The state_key is not a user ID on the receiving server."
     if invite.state_key is None or domain(invite.state_key) != server:
-        raise invalid("Who is invited is not a user of this server.")
+        raise invalid("The invited user is not a user of this server.")
     if not content_hash_holds(invite.event, version):
-        raise invalid("The content hash of the event does not hold.")
+        raise invalid("The content hash of the event is not valid.")
     return ReceivedInvite(invite, version, *_state(body.get("invite_room_state"), room_id, version))
 
 
 def _state(entries: object, room_id: str, version: RoomVersion) -> tuple[ReceivedState, bool]:
     """The `invite_room_state` "has additional validation, which servers MAY apply to room versions 1 through
-    11 and SHOULD apply to all other room versions". Before version 12 a problem in it is worth a warning."""
+    11 and SHOULD apply to all other room versions". Before version 12 a problem in it only causes a
+    warning."""
     state = parse_state(entries, room_id, version)
     must_hold = version.create_event_is_room_id
     if must_hold and state.problem is not None:

@@ -1,4 +1,4 @@
-"""Joining a room: over another server when this one is not in it, and letting others in when it is.
+"""Joining a room through another server, and accepting joins of other servers as a resident server.
 
 Server-server API, "Joining Rooms".
 """
@@ -9,19 +9,19 @@ from typing import Any
 from federation.events import Pdu, Signer, StateKey
 from federation.matrix.identifiers import domain
 from federation.matrix.room_version import RoomVersion
-from federation.memberships import send_join_answer
+from federation.memberships import send_join_response
 from federation.memberships.membership_event import (
     AUTHORISER,
-    Wish,
+    MembershipChange,
     authoriser_of,
     invalid,
-    refuse_denied,
-    refuse_stranger,
-    refuse_version,
+    require_allowed_by_acl,
+    require_own_user,
+    require_supported_version,
 )
-from federation.memberships.remote_membership import Conversation, ask
-from federation.memberships.restricted_joins import Memberships, VouchedFor, authorise
-from federation.memberships.send_join_answer import SentJoin, WrongAnswer
+from federation.memberships.remote_membership import Handshake, try_servers
+from federation.memberships.restricted_joins import AuthorisedBy, Memberships, find_join_authoriser
+from federation.memberships.send_join_response import InvalidResponse, JoinResult
 
 
 def join(
@@ -31,17 +31,17 @@ def join(
     servers: Sequence[str],
     signer: Signer,
     now_ms: int,
-) -> Conversation[SentJoin]:
-    """Join over the first of `servers` that lets us, each in turn. `content` is what else the event says."""
-    return ask(Wish(room_id, user, "join", content), servers, signer, now_ms, _check)
+) -> Handshake[JoinResult]:
+    """Join through the first of `servers` that accepts it. `content` holds further fields of the event."""
+    return try_servers(MembershipChange(room_id, user, "join", content), servers, signer, now_ms, _check)
 
 
-def _check(answer: Mapping[str, Any], event: Pdu, version: RoomVersion, server: str) -> SentJoin | str:
-    read = send_join_answer.read(answer, event, version, server)
-    return read.problem if isinstance(read, WrongAnswer) else read
+def _check(answer: Mapping[str, Any], event: Pdu, version: RoomVersion, server: str) -> JoinResult | str:
+    parsed = send_join_response.parse_response(answer, event, version, server)
+    return parsed.problem if isinstance(parsed, InvalidResponse) else parsed
 
 
-def content_of_join(
+def join_template_content(
     user: str,
     state: Mapping[StateKey, Pdu],
     version: RoomVersion,
@@ -51,24 +51,24 @@ def content_of_join(
     memberships: Memberships,
     server: str,
 ) -> dict[str, Any]:
-    """What the template that `make_join` answers with says, besides the membership; raises MatrixError where
-    `origin`'s user may not join. Whether the rules let the event in is seen when the template is made.
+    """The content of the template for `make_join`, besides the membership. MatrixError if the user of
+    `origin` may not join. The auth rules are checked when the template is made.
 
-    `state` holds what `restricted_joins.authorise` reads, and the room's ACL. `memberships` is the user's in
-    the rooms that `restricted_joins.rooms_that_admit` names.
+    `state` holds what `restricted_joins.find_join_authoriser` needs, and the room's ACL. `memberships` holds
+    the user's memberships in the rooms that `restricted_joins.allowed_rooms` names.
     """
-    refuse_stranger(user, origin)
-    refuse_denied(state, origin)
-    refuse_version(version, versions)
-    vouched = authorise(user, state, version, memberships, server)
-    return {AUTHORISER: vouched.authoriser} if isinstance(vouched, VouchedFor) else {}
+    require_own_user(user, origin)
+    require_allowed_by_acl(state, origin)
+    require_supported_version(version, versions)
+    found = find_join_authoriser(user, state, version, memberships, server)
+    return {AUTHORISER: found.authoriser} if isinstance(found, AuthorisedBy) else {}
 
 
-def needs_our_signature(
+def needs_local_signature(
     join: Pdu, state: Mapping[StateKey, Pdu], version: RoomVersion, memberships: Memberships, server: str
 ) -> bool:
-    """Whether the join that was handed in rests on the word of a user of this server. Raises where that is
-    not given: the template may be an old one, or none of ours.
+    """Whether a user of this server authorises the submitted join, so that this server must sign it.
+    MatrixError if no user can: the template may be outdated, or not from this server.
 
     "If the resident server is receiving the /send_join request, the signature must be added before sending or
     persisting the event to other servers."
@@ -77,9 +77,9 @@ def needs_our_signature(
     if authoriser is None:
         return False
     if domain(authoriser) != server:
-        # Its server has to have signed already; verifying the event's signatures shows whether.
+        # The authoriser's server must have signed already. The signature is verified with the event.
         if domain(authoriser) not in join.signatures:
-            raise invalid("The join lacks the signature of the server that vouches for it.")
+            raise invalid("The join lacks the signature of the server that authorises it.")
         return False
-    authorise(join.sender, state, version, memberships, server)
+    find_join_authoriser(join.sender, state, version, memberships, server)
     return True

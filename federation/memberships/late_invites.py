@@ -1,8 +1,8 @@
-"""Invites into rooms that are here, of which this server might hear no more.
+"""Invites into rooms that this server is in, but which it might not receive with the room's events.
 
-A server asks this one to sign an invite, and then sends it with the room's other events to all servers that
-were in the room when it was made. Was this one just coming in, it is not among them, and would see the invite
-once somebody says something that follows it.
+A server first requests this server's signature on an invite, and then sends the invite to all servers that
+were in the room when it was created. If this server was joining at that time, it is not among them, and would
+receive the invite only once another event follows it.
 """
 
 import asyncio
@@ -15,27 +15,28 @@ from federation.rooms.engine import RoomGraph
 from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
 
-PAUSE: Final = 2.0
-"""Seconds in which it should have come with the other events: then there is nothing to be done."""
-MOST: Final = 1_000
-"""That are waited for at the same time. Others come when something follows them."""
+DELAY: Final = 2.0
+"""Seconds after which the invite should have arrived with the room's events, so that nothing is left to
+do."""
+MAX_PENDING: Final = 1_000
+"""Invites that are pending at the same time. Further ones arrive when another event follows them."""
 
 
 class LateInvites:
-    def __init__(self, rooms: RoomGraph, *, pause: float = PAUSE) -> None:
+    def __init__(self, rooms: RoomGraph, *, delay: float = DELAY) -> None:
         self._rooms = rooms
-        self._pause = pause
-        self._waiting = BackgroundTasks(limit=MOST)
+        self._delay = delay
+        self._pending = BackgroundTasks(limit=MAX_PENDING)
 
-    def signed(self, origin: str, event: Mapping[str, Any]) -> None:
-        """An invite into a room that is here; returns at once."""
-        self._waiting.spawn("late invite", self._receive(origin, event))
+    def schedule(self, origin: str, event: Mapping[str, Any]) -> None:
+        """Receive a signed invite after the delay. Returns immediately."""
+        self._pending.spawn("late invite", self._receive(origin, event))
 
     async def close(self) -> None:
-        await self._waiting.close()
+        await self._pending.close()
 
     async def _receive(self, origin: str, event: Mapping[str, Any]) -> None:
-        """As if its server had sent it, which changes nothing if it has."""
-        await asyncio.sleep(self._pause)
+        """Receive the invite as if its server had sent it; this has no effect if it was received already."""
+        await asyncio.sleep(self._delay)
         with contextlib.suppress(MatrixError, PeerError, ConnectionLost):
             await self._rooms.receive(origin, [event])

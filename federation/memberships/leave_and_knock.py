@@ -1,11 +1,7 @@
-"""Leaving a room that this server is not in, which is rejecting an invite or taking back a knock, and
-letting others do so where it is.
+"""Leaving and knocking through other servers, and handling these requests as a resident server.
 
-Server-server API, "Leaving Rooms (Rejecting Invites)".
-
-Knocking: asking to be invited into a room, and hearing others ask.
-
-Server-server API, "Knocking upon a room".
+A user leaves a room that its server is not in to reject an invite or withdraw a knock. Server-server API,
+"Leaving Rooms (Rejecting Invites)" and "Knocking upon a room".
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -14,8 +10,13 @@ from typing import Any
 from federation.events import Pdu, Signer, StateKey
 from federation.events.stripped_state import ReceivedState, parse_state, select_state
 from federation.matrix.room_version import RoomVersion
-from federation.memberships.membership_event import Wish, refuse_denied, refuse_stranger, refuse_version
-from federation.memberships.remote_membership import Conversation, ask
+from federation.memberships.membership_event import (
+    MembershipChange,
+    require_allowed_by_acl,
+    require_own_user,
+    require_supported_version,
+)
+from federation.memberships.remote_membership import Handshake, try_servers
 
 
 def leave(
@@ -25,20 +26,23 @@ def leave(
     servers: Sequence[str],
     signer: Signer,
     now_ms: int,
-) -> Conversation[None]:
-    """Leave over the first of `servers` that takes it: the one that invited knows of the invite for sure."""
-    return ask(Wish(room_id, user, "leave", content), servers, signer, now_ms, _check_leave_answer)
+) -> Handshake[None]:
+    """Leave through the first of `servers` that accepts it. The inviting server certainly knows of the
+    invite."""
+    return try_servers(
+        MembershipChange(room_id, user, "leave", content), servers, signer, now_ms, _check_leave_answer
+    )
 
 
 def _check_leave_answer(answer: Mapping[str, Any], event: Pdu, version: RoomVersion, server: str) -> None:
-    """The answer is "an empty object, indicating the event was accepted into the graph"."""
+    """Accept any response: it is "an empty object, indicating the event was accepted into the graph"."""
 
 
-def refuse_to_make_leave(user: str, state: Mapping[StateKey, Pdu], origin: str) -> None:
-    """Raise where `make_leave` is refused. No `ver` is asked for: who was invited knows the version. Whether
-    the rules let the event in is seen when the template is made."""
-    refuse_stranger(user, origin)
-    refuse_denied(state, origin)
+def check_make_leave(user: str, state: Mapping[StateKey, Pdu], origin: str) -> None:
+    """MatrixError if `make_leave` is refused. It has no `ver`, since the server of an invited user knows the
+    room version. The auth rules are checked when the template is made."""
+    require_own_user(user, origin)
+    require_allowed_by_acl(state, origin)
 
 
 def knock(
@@ -48,20 +52,22 @@ def knock(
     servers: Sequence[str],
     signer: Signer,
     now_ms: int,
-) -> Conversation[ReceivedState]:
-    """Knock over the first of `servers` that hears it; what comes back is how the room looks from outside."""
-    return ask(Wish(room_id, user, "knock", content), servers, signer, now_ms, _check_knock_answer)
+) -> Handshake[ReceivedState]:
+    """Knock through the first of `servers` that accepts it. The result is the room's stripped state."""
+    return try_servers(
+        MembershipChange(room_id, user, "knock", content), servers, signer, now_ms, _check_knock_answer
+    )
 
 
 def _check_knock_answer(
     answer: Mapping[str, Any], event: Pdu, version: RoomVersion, server: str
 ) -> ReceivedState:
-    # The knock has been heard, whatever is wrong with what is shown: a mistake in it must not make us knock
-    # at every other door.
+    # The knock was accepted, even if the stripped state is invalid. That must not cause knocks through the
+    # other servers.
     return parse_state(answer.get("knock_room_state"), event.room_id, version)
 
 
-def refuse_to_make_knock(
+def check_make_knock(
     user: str,
     state: Mapping[StateKey, Pdu],
     version: RoomVersion,
@@ -69,13 +75,12 @@ def refuse_to_make_knock(
     origin: str,
     versions: Collection[str],
 ) -> None:
-    """Raise where `make_knock` is refused. Whether the rules let the event in is seen when the template is
-    made."""
-    refuse_stranger(user, origin)
-    refuse_denied(state, origin)
-    refuse_version(version, versions)
+    """MatrixError if `make_knock` is refused. The auth rules are checked when the template is made."""
+    require_own_user(user, origin)
+    require_allowed_by_acl(state, origin)
+    require_supported_version(version, versions)
 
 
-def answer(state: Mapping[StateKey, Pdu]) -> dict[str, Any]:
-    """The answer of `send_knock`, which "MUST contain the m.room.create event for the room"."""
+def knock_response(state: Mapping[StateKey, Pdu]) -> dict[str, Any]:
+    """The response of `send_knock`, which "MUST contain the m.room.create event for the room"."""
     return {"knock_room_state": [pdu.event for pdu in select_state(state)]}

@@ -1,13 +1,11 @@
-"""The membership event that another server hands in: the checks of `send_join`, `send_leave`, `send_knock`.
+"""Membership events between servers: completing templates, and checking submitted events.
 
-It comes from a server that need not be in the room, so nothing of it is taken for granted. Signatures, the
-content hash and the authorisation rules are looked at afterwards, as for every event.
+A server that is not in a room knows neither the prev_events nor the auth_events of its membership event. A
+resident server provides them in a template (`make_join`, `make_leave`, `make_knock`); the joining server
+completes and signs it. Templates are made by the room engine (`prepare_event`).
 
-The template of a membership event: what `make_join`, `make_leave` and `make_knock` answer with.
-
-A server that is not in a room knows neither what its event must follow nor what permits it. One that is in
-the room tells it; the first completes the event and signs it. The template itself is made where all events
-of a room are made.
+An event submitted with `send_join`, `send_leave` or `send_knock` comes from a server that need not be in the
+room, so it is checked in full. Signatures and auth rules are checked afterwards, as for every event.
 """
 
 from collections.abc import Collection, Mapping
@@ -26,19 +24,20 @@ AUTHORISER: Final = "join_authorised_via_users_server"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What somebody on a server that is not in the room wants to be there: `join`, `leave` or `knock`."""
+class MembershipChange:
+    """The membership (`join`, `leave` or `knock`) that a local user wants in a room that this server is not
+    in."""
 
     room_id: str
     user: str
     membership: str
     content: Mapping[str, Any]
-    """What else the event is to say: a name, an avatar, a reason."""
+    """Further fields of the event: a display name, an avatar, a reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class WrongTemplate:
-    """It is not for what was asked: malformed, and the next server is asked."""
+class InvalidTemplate:
+    """The template is malformed, or not for the requested membership."""
 
     problem: str
 
@@ -46,22 +45,22 @@ class WrongTemplate:
 # ---- the resident server -----------------------------------------------------------------------------
 
 
-def refuse_denied(state: Mapping[StateKey, Pdu], origin: str) -> None:
-    """Raise where the room's ACL denies the server."""
+def require_allowed_by_acl(state: Mapping[StateKey, Pdu], origin: str) -> None:
+    """MatrixError if the room's server ACL denies the server."""
     event = state.get(ACL)
     if not server_acl(event.content if event is not None else None).allows(origin):
-        raise MatrixError("M_FORBIDDEN", "This room does not let your server take part.", 403)
+        raise MatrixError("M_FORBIDDEN", "The room's m.room.server_acl denies your server.", 403)
 
 
-def refuse_stranger(user: str, origin: str) -> None:
-    """Raise where a server asks for another server's user."""
+def require_own_user(user: str, origin: str) -> None:
+    """MatrixError if a server makes a request for another server's user."""
     if domain(user) != origin:
-        raise MatrixError("M_FORBIDDEN", "A server asks for its own users only.", 403)
+        raise MatrixError("M_FORBIDDEN", "A server can only make this request for its own users.", 403)
 
 
-def refuse_version(version: RoomVersion, supported: Collection[str]) -> None:
-    """Raise where the asking server does not know the room's version. `supported` are its `ver`; it means
-    `["1"]` when it gives none."""
+def require_supported_version(version: RoomVersion, supported: Collection[str]) -> None:
+    """MatrixError if the requesting server does not support the room's version. `supported` are its `ver`
+    parameters; none means `["1"]`."""
     if version.id not in (supported or ("1",)):
         raise MatrixError(
             "M_INCOMPATIBLE_ROOM_VERSION",
@@ -71,62 +70,62 @@ def refuse_version(version: RoomVersion, supported: Collection[str]) -> None:
         )
 
 
-# ---- the server that asks ----------------------------------------------------------------------------
+# ---- the joining server ------------------------------------------------------------------------------
 
 
-def completed(
-    answer: Mapping[str, Any], wish: Wish, signer: Signer, now_ms: int
-) -> tuple[Pdu, RoomVersion] | WrongTemplate:
-    """The event that the template is for, completed and signed.
+def complete_template(
+    answer: Mapping[str, Any], change: MembershipChange, signer: Signer, now_ms: int
+) -> tuple[Pdu, RoomVersion] | InvalidTemplate:
+    """Check a template and make the signed event from it.
 
     "Before signing the returned template and calling /send_join, the sending server MUST verify that: the
     room_id is equal to the roomId path parameter; both the sender and state_key are equal to the userId path
     parameter; the type of the event is m.room.member; the membership field inside content is join. […] The
-    caller MAY try to join through another server." So it is for leaving and knocking.
+    caller MAY try to join through another server." The same applies to leaving and knocking.
     """
     version = room_version(answer.get("room_version", "1"))
     if version is None:
-        return WrongTemplate("the room has a version that this server does not support")
+        return InvalidTemplate("this server does not support the room's version")
     template = answer.get("event")
     if not isinstance(template, dict):
-        return WrongTemplate("there is no event in it")
+        return InvalidTemplate("it has no event")
     expected = {
-        "room_id": wish.room_id,
+        "room_id": change.room_id,
         "type": "m.room.member",
-        "sender": wish.user,
-        "state_key": wish.user,
+        "sender": change.user,
+        "state_key": change.user,
     }
     for name, value in expected.items():
         if template.get(name) != value:
-            return WrongTemplate(f"its {name} is not the one that was asked for")
+            return InvalidTemplate(f"its {name} is not the requested one")
     content = template.get("content")
-    if not isinstance(content, dict) or content.get("membership") != wish.membership:
-        return WrongTemplate("its membership is not the one that was asked for")
+    if not isinstance(content, dict) or content.get("membership") != change.membership:
+        return InvalidTemplate("its membership is not the requested one")
     event = {
         **expected,
-        "content": _content(content, wish, version),
+        "content": _content(content, change, version),
         "origin_server_ts": now_ms,
         **{name: template.get(name) for name in ("depth", "prev_events", "auth_events")},
     }
-    # What of it is no event of the version, such as auth events that are no ids, is found out here.
+    # This also detects fields that are not valid in the room version, such as auth_events that are not ids.
     finished = sign_event(event, version, signer)
     if isinstance(finished, BuildFailure):
-        return WrongTemplate(f"no event can be made of it: {finished.problem}")
+        return InvalidTemplate(f"it does not make a valid event: {finished.problem}")
     return finished, version
 
 
-def _content(content: Mapping[str, Any], wish: Wish, version: RoomVersion) -> dict[str, Any]:
-    """What we want to say, and of the template only who vouches for a restricted join."""
-    said = {**wish.content, "membership": wish.membership}
-    if wish.membership == "join" and version.restricted_joins and AUTHORISER in content:
-        said[AUTHORISER] = content[AUTHORISER]
-    return said
+def _content(content: Mapping[str, Any], change: MembershipChange, version: RoomVersion) -> dict[str, Any]:
+    """The content of the event. Only the authoriser of a restricted join is copied from the template."""
+    complete_template = {**change.content, "membership": change.membership}
+    if change.membership == "join" and version.restricted_joins and AUTHORISER in content:
+        complete_template[AUTHORISER] = content[AUTHORISER]
+    return complete_template
 
 
-def handed_in(
+def parse_membership_event(
     body: object, version: RoomVersion, *, room_id: str, event_id: str, origin: str, membership: str
 ) -> Pdu:
-    """The event, or MatrixError.
+    """Parse and check a submitted membership event, or raise MatrixError.
 
     "The receiving server MUST apply certain validation before accepting the event. A specific error code is
     not mandated, but servers SHOULD return M_INVALID_PARAM if:" one of these does not hold.
@@ -135,9 +134,9 @@ def handed_in(
     if not isinstance(pdu, Pdu):
         raise MatrixError("M_BAD_JSON", f"This is not an event: {pdu.problem}.", 400)
     if pdu.room_id != room_id:
-        raise invalid("The event is of another room than the path says.")
+        raise invalid("The event's room is not the one in the path.")
     if pdu.event_id != event_id:
-        raise invalid("The event has another id than the path says.")
+        raise invalid("The event's id is not the one in the path.")
     # "The event type is not m.room.member. The membership field inside the event content is not join."
     if pdu.type != "m.room.member" or pdu.membership != membership:
         raise invalid(f"The event is not an m.room.member event with membership {membership}.")
@@ -146,10 +145,10 @@ def handed_in(
         raise invalid("The state_key of the event is not its sender.")
     # "The event sender is not a user ID on the origin server."
     if domain(pdu.sender) != origin:
-        raise invalid("The event is of another server's user.")
-    # An event whose content was changed on the way would be kept redacted, which is no use to anybody here.
+        raise invalid("The event's sender is not a user of your server.")
+    # Otherwise the event would be redacted, and a redacted membership event is of no use.
     if not content_hash_holds(pdu.event, version):
-        raise invalid("The content hash of the event does not hold.")
+        raise invalid("The content hash of the event is not valid.")
     return pdu
 
 
@@ -158,7 +157,7 @@ def invalid(text: str) -> MatrixError:
 
 
 def authoriser_of(pdu: Pdu, version: RoomVersion) -> str | None:
-    """The user who vouches for a restricted join, if one is named."""
+    """The user that authorises a restricted join, if the event names one."""
     if not version.restricted_joins or pdu.membership != "join" or AUTHORISER not in pdu.content:
         return None
     authoriser = pdu.content[AUTHORISER]
@@ -167,21 +166,19 @@ def authoriser_of(pdu: Pdu, version: RoomVersion) -> str | None:
     return authoriser
 
 
-def with_signatures_of(
-    pdu: Pdu, returned: Mapping[str, Any], server: str, version: RoomVersion
-) -> Pdu | None:
-    """Our event with the signatures that `server` has put on it; None when what came back is not our event
-    or they are not there.
+def add_signatures_of(pdu: Pdu, returned: Mapping[str, Any], server: str, version: RoomVersion) -> Pdu | None:
+    """Add the signatures of `server` in the returned event to the local event. None if the returned event is
+    not the same event, or lacks them.
 
-    Only signatures are taken over, and only that server's: everything else stays as we made it.
+    Nothing else is copied from the returned event.
     """
-    made = returned.get("signatures")
-    theirs = made.get(server) if isinstance(made, dict) else None
-    if not isinstance(theirs, dict) or not theirs:
+    signatures = returned.get("signatures")
+    added = signatures.get(server) if isinstance(signatures, dict) else None
+    if not isinstance(added, dict) or not added:
         return None
-    merged = {**pdu.event, "signatures": {**pdu.signatures, server: theirs}}
+    merged = {**pdu.event, "signatures": {**pdu.signatures, server: added}}
     same = parse(returned, version)
-    ours = parse(merged, version)
-    if not isinstance(same, Pdu) or not isinstance(ours, Pdu) or same.event_id != pdu.event_id:
+    signed = parse(merged, version)
+    if not isinstance(same, Pdu) or not isinstance(signed, Pdu) or same.event_id != pdu.event_id:
         return None
-    return ours
+    return signed

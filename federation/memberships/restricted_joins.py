@@ -1,5 +1,5 @@
-"""Restricted joins at the resident server: whether somebody may join for being in another room, and who of
-this server vouches for it.
+"""Restricted joins at the resident server: whether a user may join as a member of another room, and which
+local user authorises the join.
 
 Server-server API, "Restricted rooms"; room versions 8 and later.
 """
@@ -16,49 +16,51 @@ from federation.matrix.identifiers import domain, is_room_id
 from federation.matrix.room_version import RoomVersion
 
 Memberships = Mapping[str, object]
-"""For each room of the conditions that this server is in, the user's membership there, None if there never
-was one. A room that is missing here is one about which this server knows nothing."""
+"""The user's membership in each allowed room that this server is in, None if there never was one. A missing
+key is a room that this server is not in."""
 
-MOST_CONDITIONS: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class NotRestricted:
-    """The join stands or falls without anybody's vouching."""
+MAX_CONDITIONS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class VouchedFor:
-    """`authoriser`, a user of this server, may invite; the join names them and this server signs it."""
+class NoAuthoriserNeeded:
+    """The join does not depend on an authoriser."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorisedBy:
+    """`authoriser` is a local user that may invite. The join must name this user, and this server must sign
+    it."""
 
     authoriser: str
 
 
-def rooms_that_admit(state: Mapping[StateKey, Pdu], version: RoomVersion) -> tuple[str, ...]:
-    """The rooms of which one must have the user as a member, when the join rule is a restricted one."""
+def allowed_rooms(state: Mapping[StateKey, Pdu], version: RoomVersion) -> tuple[str, ...]:
+    """The rooms whose members may join if the join rule is a restricted one."""
     create = state.get(CREATE)
     if create is None or not _is_restricted(RoomState(state, create, version)):
         return ()
-    return tuple(_conditions(state[JOIN_RULES].content))[:MOST_CONDITIONS]
+    return tuple(_conditions(state[JOIN_RULES].content))[:MAX_CONDITIONS]
 
 
-def authorise(
+def find_join_authoriser(
     user: str,
     state: Mapping[StateKey, Pdu],
     version: RoomVersion,
     memberships: Memberships,
     server: str,
-) -> NotRestricted | VouchedFor:
-    """Whether and by whom the user's join is vouched for. Raises where it cannot be.
+) -> NoAuthoriserNeeded | AuthorisedBy:
+    """Determine whether the user's join needs an authoriser, and which. MatrixError if it needs one and there
+    is none.
 
     `state` holds the memberships of this server's users, all power levels and the join rules.
     """
     create = state.get(CREATE)
     room = RoomState(state, create, version) if create is not None else None
     if room is None or not _is_restricted(room) or room.membership(user) in ("join", "invite", "ban"):
-        # Whoever is in the room or invited needs nobody's word, and whoever is banned gets it from nobody.
-        return NotRestricted()
-    rooms = rooms_that_admit(state, version)
+        # A joined or invited user needs no authoriser, and a banned one cannot join with one.
+        return NoAuthoriserNeeded()
+    rooms = allowed_rooms(state, version)
     if not any(memberships.get(condition) == "join" for condition in rooms):
         # "If […] none of the conditions can be validated by the server then the errcode
         # M_UNABLE_TO_AUTHORISE_JOIN must be used." Synapse uses it also when some can be and are not met: the
@@ -66,30 +68,32 @@ def authorise(
         if any(condition not in memberships for condition in rooms):
             raise MatrixError(
                 "M_UNABLE_TO_AUTHORISE_JOIN",
-                "This server is not in all of the rooms that open this one: ask another.",
+                "This server is not in all of the rooms whose members may join. Try another server.",
                 400,
             )
         # "If the joining server fails all conditions then a 403 M_FORBIDDEN error is used by the resident
         # server."
-        raise MatrixError("M_FORBIDDEN", "You are in none of the rooms whose members may join.", 403)
-    authoriser = who_may_invite(room, state, server)
+        raise MatrixError("M_FORBIDDEN", "You are not in any of the rooms whose members may join.", 403)
+    authoriser = find_authoriser(room, state, server)
     if authoriser is None:
         # "M_UNABLE_TO_GRANT_JOIN is returned to denote that a different server should be attempted for the
         # join. This is typically because the resident server can see that the joining user satisfies one or
         # more conditions […], but the resident server would be unable to meet the auth rules governing
         # join_authorised_via_users_server".
         raise MatrixError(
-            "M_UNABLE_TO_GRANT_JOIN", "Nobody on this server may invite into this room: ask another.", 400
+            "M_UNABLE_TO_GRANT_JOIN",
+            "No user of this server may invite into this room. Try another server.",
+            400,
         )
-    return VouchedFor(authoriser)
+    return AuthorisedBy(authoriser)
 
 
-def who_may_invite(room: RoomState, state: Mapping[StateKey, Pdu], server: str) -> str | None:
-    """A user of this server who is in the room and may invite: the one with most power, as the others are
-    more likely to lose it while the join is under way.
+def find_authoriser(room: RoomState, state: Mapping[StateKey, Pdu], server: str) -> str | None:
+    """The joined user of this server with the most power to invite, who is least likely to lose it during the
+    join.
 
-    From version 12 the creators have infinite power without being listed anywhere. Only those of this server
-    count, and they are not the only ones who do: others may have the power to invite.
+    From version 12 on, creators have infinite power without being listed in the power levels. Other users of
+    this server may have the power to invite as well.
     """
     level = room.levels.of_action("invite")
     candidates = [

@@ -30,8 +30,8 @@ from federation.local_users.local_users import LocalUsers
 from federation.matrix.errors import MatrixError
 from federation.matrix.networks import LOOPBACK, AdmissionRules
 from federation.matrix.room_version import ROOM_VERSIONS
-from federation.memberships.outgoing import Membership
-from federation.memberships.send_join_answer import MOST_MEMBERS_IN_FULL
+from federation.memberships.outgoing import MembershipService
+from federation.memberships.send_join_response import MAX_MEMBERS_IN_FULL
 from federation.observer import HomeserverObserver
 from federation.outbox.outbox import Outbox
 from federation.peers.policy import policy
@@ -114,7 +114,7 @@ class Node:
         return self.homeserver.inbox
 
     @property
-    def membership(self) -> Membership:
+    def membership(self) -> MembershipService:
         return self.homeserver.membership
 
     @property
@@ -185,7 +185,7 @@ class Nodes:
         stack: AsyncExitStack,
         tls: TlsFiles | None = None,
         authorities: Path | None = None,
-        in_full: int = MOST_MEMBERS_IN_FULL,
+        in_full: int = MAX_MEMBERS_IN_FULL,
         clock: Callable[[], int] = now_ms,
         **more: Any,
     ) -> None:

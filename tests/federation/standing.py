@@ -3,7 +3,7 @@
 from typing import Any
 
 from federation.events import Pdu
-from federation.memberships.membership_event import Wish
+from federation.memberships.membership_event import MembershipChange
 from tests.support.rooms import ALICE, BOB, Room
 
 NOW = 50_000
@@ -11,11 +11,11 @@ OTHER_ROOM = "!condition:a.example"
 VERSIONS = ("10", "11", "12")
 
 
-def offered(wish: Wish, room: Room) -> dict[str, Any]:
+def offered(change: MembershipChange, room: Room) -> dict[str, Any]:
     """What a resident server answers to `make_*`: here the event itself, as it does not matter that it has
     been signed already, nor whether the rules allow it."""
     event = room.propose(
-        "m.room.member", wish.user, {**wish.content, "membership": wish.membership}, wish.user
+        "m.room.member", change.user, {**change.content, "membership": change.membership}, change.user
     )
     template = {key: value for key, value in event.event.items() if key not in {"hashes", "signatures"}}
     return {"room_version": room.version.id, "event": template}

@@ -89,7 +89,7 @@ async def test_somebody_here_is_invited(node: Node, synapse: Synapse, version: s
     accepted, rejected = [
         await bob.create_room(version=version, invite=[alice], name="Theirs") for _ in range(2)
     ]
-    kept = await node.membership.outside(alice)
+    kept = await node.membership.outside_memberships(alice)
     assert len(kept) == 2
     assert all(b"Theirs" in invite.stripped_state for invite in kept)
     await node.membership.join(accepted, alice)

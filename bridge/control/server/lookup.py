@@ -12,7 +12,7 @@ from federation.homeserver import Homeserver
 from federation.matrix.errors import PeerError
 from federation.matrix.identifiers import domain, is_room_alias, is_room_id
 from federation.matrix.room_version import ROOM_VERSIONS
-from federation.memberships.outgoing import Handshakes
+from federation.memberships.outgoing import MembershipClient
 from federation.rooms.receive_checks import KnownEvent
 from storage.errors import LocalError
 from storage.rooms.aliases import fetch_alias
@@ -177,7 +177,7 @@ async def _by_alias(homeserver: Homeserver, alias: str) -> str:
         room_id = row.room_id
     else:
         try:
-            room_id, _ = await Handshakes(homeserver.client).directory(server, alias)
+            room_id, _ = await MembershipClient(homeserver.client).directory(server, alias)
         except PeerError as error:
             raise to_local_error(error, "Use the room's id or its name.") from error
     if not is_room_id(room_id) or await homeserver.graph.room(room_id) is None:

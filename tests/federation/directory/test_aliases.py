@@ -9,7 +9,7 @@ from aiohttp import web
 from federation.client.errors import PeerMalformed, PeerRefused
 from federation.directory.aliases import MOST_SERVERS, Directory
 from federation.matrix.errors import MatrixError, PeerError
-from federation.memberships.outgoing import Handshakes, LocalAlias
+from federation.memberships.outgoing import LocalAlias, MembershipClient
 from storage.database import Database
 from storage.rooms.aliases import Alias
 from tests.support.graph import HERE, US, Graph, graph_on, join
@@ -52,8 +52,8 @@ async def here(database: Database, room: Room) -> AsyncIterator[Graph]:
 
 @pytest.fixture
 async def directory(neighbourhood: Neighbourhood, peer: Peer, here: Graph) -> Directory:
-    handshakes = Handshakes(neighbourhood.reach().client)
-    return Directory(HERE, here.database, handshakes, here.graph, now_ms=lambda: NOW)
+    membership_client = MembershipClient(neighbourhood.reach().client)
+    return Directory(HERE, here.database, membership_client, here.graph, now_ms=lambda: NOW)
 
 
 async def test_an_alias_leads_to_a_room_and_its_servers(

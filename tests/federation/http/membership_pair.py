@@ -10,7 +10,7 @@ import pytest
 from federation.client.errors import PeerRefused
 from federation.client.requests import request_target
 from federation.events import Pdu
-from federation.memberships.membership_event import Wish, completed
+from federation.memberships.membership_event import MembershipChange, complete_template
 from tests.federation.nodes import Node, nodes, now_ms, signer_of
 from tests.support.postgres import Server
 
@@ -52,9 +52,9 @@ class Pair:
 
     async def event(self, membership: str, room_id: str) -> Pdu:
         """What Bob's server makes of the template."""
-        wish = Wish(room_id, self.bob, membership, {})
-        made = completed(
-            await self.template(membership, room_id), wish, signer_of(self.asking.name), now_ms()
+        change = MembershipChange(room_id, self.bob, membership, {})
+        made = complete_template(
+            await self.template(membership, room_id), change, signer_of(self.asking.name), now_ms()
         )
         assert isinstance(made, tuple), made
         return made[0]

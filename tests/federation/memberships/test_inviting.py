@@ -1,4 +1,4 @@
-"""Inviting a user of another server, and being invited."""
+"""Invites between servers."""
 
 from typing import Any
 
@@ -7,7 +7,12 @@ import pytest
 from federation.events import Pdu
 from federation.events.event_signatures import add_signature
 from federation.matrix.errors import MatrixError
-from federation.memberships.inviting import ReceivedInvite, received, request, signed
+from federation.memberships.inviting import (
+    ReceivedInvite,
+    invite_request,
+    parse_invite,
+    parse_invite_response,
+)
 from tests.federation.standing import VERSIONS
 from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room, signer
 
@@ -26,14 +31,15 @@ def receive(room: Room, invite: Pdu, change: dict[str, Any] | None = None, **oth
         "server": "b.example",
         **other,
     }
-    return received({**request(invite, room.state(), room.version), **(change or {})}, **arguments)
+    return parse_invite({**invite_request(invite, room.state(), room.version), **(change or {})}, **arguments)
 
 
 @every_version
-def test_an_invite_is_asked_to_be_signed(version: str) -> None:
-    """The body holds the version, the event and full events of the room, create and inviter among them."""
+def test_the_body_of_an_invite_request(version: str) -> None:
+    """The version, the event and full events of the room, the create event and the inviter's membership among
+    them."""
     room = public_room(version)
-    body = request(invite_of(room), room.state(), room.version)
+    body = invite_request(invite_of(room), room.state(), room.version)
     assert body["room_version"] == version
     types = [event["type"] for event in body["invite_room_state"]]
     assert types == ["m.room.create", "m.room.join_rules", "m.room.member"]
@@ -41,17 +47,17 @@ def test_an_invite_is_asked_to_be_signed(version: str) -> None:
 
 
 @every_version
-def test_what_one_side_asks_the_other_accepts(version: str) -> None:
-    """And what the other signs is merged into the invite."""
+def test_an_invite_request_is_accepted_and_signed(version: str) -> None:
+    """The signature in the response is added to the invite."""
     room = public_room(version)
     invite = invite_of(room)
     accepted = receive(room, invite)
     assert accepted.event == invite
     assert accepted.state.problem is None
-    assert accepted.state_must_hold is (version == "12")
+    assert accepted.must_verify_state is (version == "12")
     bobs = signer("b.example")
     answer = {"event": add_signature(accepted.event.event, room.version, "b.example", bobs.key_id, bobs.key)}
-    merged = signed(answer, invite, room.version)
+    merged = parse_invite_response(answer, invite, room.version)
     assert isinstance(merged, Pdu)
     assert set(merged.signatures) == {"a.example", "b.example"}
 
@@ -59,21 +65,21 @@ def test_what_one_side_asks_the_other_accepts(version: str) -> None:
 @pytest.mark.parametrize(
     ("other", "problem"),
     [
-        ({"room_id": "!other:a.example"}, "another room"),
-        ({"event_id": "$other"}, "another id"),
-        ({"origin": "c.example"}, "another server's user"),
+        ({"room_id": "!other:a.example"}, "room is not"),
+        ({"event_id": "$other"}, "id is not"),
+        ({"origin": "c.example"}, "not a user of your server"),
         ({"server": "c.example"}, "not a user of this server"),
     ],
 )
-def test_an_invite_that_is_not_what_the_request_says(other: dict[str, Any], problem: str) -> None:
-    """Each is refused with M_INVALID_PARAM."""
+def test_an_invite_that_does_not_match_the_request(other: dict[str, Any], problem: str) -> None:
+    """Each check refuses with M_INVALID_PARAM."""
     room = public_room("11")
     with pytest.raises(MatrixError, match=f"400 M_INVALID_PARAM.*{problem}"):
         receive(room, invite_of(room), **other)
 
 
-def test_what_is_no_invite_is_not_signed() -> None:
-    """A server could otherwise have us sign anything."""
+def test_other_events_are_not_signed() -> None:
+    """Otherwise a server could obtain our signature on anything."""
     room = public_room("11", BOB)
     for pdu in (
         room.propose("m.room.member", ALICE, {"membership": "leave"}, BOB),
@@ -83,8 +89,8 @@ def test_what_is_no_invite_is_not_signed() -> None:
             receive(room, pdu)
 
 
-def test_an_invite_whose_content_was_changed() -> None:
-    """Its hash does not hold."""
+def test_an_invite_with_a_wrong_content_hash() -> None:
+    """M_INVALID_PARAM."""
     room = public_room("11")
     invite = invite_of(room)
     event = {**invite.event, "content": {**invite.content, "displayname": "Mallory"}}
@@ -102,12 +108,14 @@ def test_a_version_that_this_server_does_not_support(version: str) -> None:
     assert refused.value.body()["room_version"] == version
 
 
-def test_a_body_of_no_form() -> None:
-    """No object, no version, no event."""
+def test_a_malformed_body() -> None:
+    """Not an object, no version, no event."""
     room = public_room("11")
     invite = invite_of(room)
     with pytest.raises(MatrixError, match="400 M_NOT_JSON"):
-        received([], room_id=room.room_id, event_id=invite.event_id, origin="a.example", server="b.example")
+        parse_invite(
+            [], room_id=room.room_id, event_id=invite.event_id, origin="a.example", server="b.example"
+        )
     with pytest.raises(MatrixError, match="400 M_MISSING_PARAM"):
         receive(room, invite, {"room_version": None})
     with pytest.raises(MatrixError, match="400 M_BAD_JSON"):
@@ -116,9 +124,9 @@ def test_a_body_of_no_form() -> None:
 
 @every_version
 @pytest.mark.parametrize("entries", [None, [], [{"type": "m.room.name", "state_key": "", "content": {}}]])
-def test_an_invite_that_does_not_show_the_create_event(version: str, entries: Any) -> None:
-    """Version 12 refuses with M_MISSING_PARAM: the room id does not say who made the room. Before that it is
-    worth a warning."""
+def test_stripped_state_without_the_create_event(version: str, entries: Any) -> None:
+    """Version 12 refuses it with M_MISSING_PARAM, since the room id does not contain the creator's server.
+    Before, it is a warning."""
     room = public_room(version)
     if version == "12":
         with pytest.raises(MatrixError, match="400 M_MISSING_PARAM"):
@@ -126,14 +134,14 @@ def test_an_invite_that_does_not_show_the_create_event(version: str, entries: An
     else:
         accepted = receive(room, invite_of(room), {"invite_room_state": entries})
         assert accepted.state.problem is not None
-        assert not accepted.state_must_hold
+        assert not accepted.must_verify_state
 
 
 @every_version
-def test_an_invite_that_shows_something_of_another_room(version: str) -> None:
-    """Version 12 refuses with M_INVALID_PARAM; before, it is left out."""
+def test_stripped_state_with_an_event_of_another_room(version: str) -> None:
+    """Version 12 refuses it with M_INVALID_PARAM; before, the event is left out."""
     room, other = public_room(version), public_room("12", topic="other")
-    shown = request(invite_of(room), room.state(), room.version)["invite_room_state"]
+    shown = invite_request(invite_of(room), room.state(), room.version)["invite_room_state"]
     entries = [*shown, other.state()["m.room.join_rules", ""].event]
     if version == "12":
         with pytest.raises(MatrixError, match=r"400 M_INVALID_PARAM.*another room"):
@@ -144,11 +152,11 @@ def test_an_invite_that_shows_something_of_another_room(version: str) -> None:
         assert len(accepted.state.stripped) == len(shown)
 
 
-def test_an_answer_that_holds_no_signature_of_theirs() -> None:
-    """No event, another event, or ours as we sent it."""
+def test_an_invite_response_without_signature() -> None:
+    """No event, another event, or the unsigned invite."""
     room = public_room("11")
     invite = invite_of(room)
-    assert signed({}, invite, room.version) == "there is no event in the answer"
+    assert parse_invite_response({}, invite, room.version) == "the response has no event"
     for returned in (invite.event, invite_of(room, CAROL).event):
-        problem = signed({"event": returned}, invite, room.version)
-        assert problem == "what came back is not the invite with a signature added"
+        problem = parse_invite_response({"event": returned}, invite, room.version)
+        assert problem == "the returned event is not the invite with a signature added"

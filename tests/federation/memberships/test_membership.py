@@ -1,4 +1,4 @@
-"""Memberships across nodes of ours, over real requests, signatures and databases."""
+"""Membership changes between nodes, over real requests, signatures and databases."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,10 +22,10 @@ async def pair(postgres_server: Server, migrated_template: str) -> AsyncIterator
 
 
 @VERSIONS
-async def test_a_room_elsewhere_is_joined_by_its_id_and_spoken_in(
+async def test_messages_are_exchanged_after_joining_a_remote_room_by_id(
     pair: tuple[Node, Node], version: str
 ) -> None:
-    """What one says the other hears, both ways."""
+    """After the join, messages of either server reach the other."""
     here, there = pair
     alice, bob = there.user("alice"), here.user("bob")
     room_id = await there.create(version, alice)
@@ -39,9 +39,9 @@ async def test_a_room_elsewhere_is_joined_by_its_id_and_spoken_in(
         await here.until(lambda event_id, _: event_id == answered)
 
 
-async def test_what_is_said_while_one_comes_in_is_heard(pair: tuple[Node, Node]) -> None:
-    """The other server sends it as soon as it has taken in the join, and never again; the room may not be
-    here yet."""
+async def test_events_sent_during_a_join_are_received(pair: tuple[Node, Node]) -> None:
+    """The resident server sends them once, as soon as it has accepted the join; the joining server may not
+    have the room yet."""
     here, there = pair
     alice, bob = there.user("alice"), here.user("bob")
     for number in range(5):
@@ -58,9 +58,8 @@ async def test_what_is_said_while_one_comes_in_is_heard(pair: tuple[Node, Node])
             await here.until(lambda event_id, _, said=said: event_id == said)  # type: ignore[misc]
 
 
-async def test_who_comes_in_misses_nothing(pair: tuple[Node, Node]) -> None:
-    """Neither what happens between the questions of the handshake nor what happens before the room is here,
-    also when nothing happens afterwards."""
+async def test_a_join_misses_no_event_sent_between_make_join_and_send_join(pair: tuple[Node, Node]) -> None:
+    """Events sent between make_join and the import of the room arrive, even if no further event follows."""
     here, there = pair
     alice, bob = there.user("alice"), here.user("bob")
 
@@ -84,7 +83,7 @@ async def test_who_comes_in_misses_nothing(pair: tuple[Node, Node]) -> None:
 
 
 async def test_a_room_is_joined_by_its_alias(pair: tuple[Node, Node]) -> None:
-    """The server of the alias says which room it is and who is in it; an alias of ours is known here."""
+    """The alias's server resolves it to a room and servers; a local alias is resolved locally."""
     here, there = pair
     alice, bob = there.user("alice"), here.user("bob")
     room_id = await there.create("12", alice)
@@ -99,8 +98,8 @@ async def test_a_room_is_joined_by_its_alias(pair: tuple[Node, Node]) -> None:
         await here.membership.join("kitchen", bob)
 
 
-async def test_the_second_who_joins_finds_the_room_here(pair: tuple[Node, Node]) -> None:
-    """Also when both come at the same moment: the room is fetched once."""
+async def test_concurrent_joins_fetch_the_room_once(pair: tuple[Node, Node]) -> None:
+    """The second user finds the room on this server, also when both join at the same time."""
     here, there = pair
     room_id = await there.create("12", there.user("alice"))
     users = [here.user(f"user{number}") for number in range(4)]
@@ -112,36 +111,36 @@ async def test_the_second_who_joins_finds_the_room_here(pair: tuple[Node, Node])
 
 
 @VERSIONS
-async def test_an_invite_is_kept_and_accepted(pair: tuple[Node, Node], version: str) -> None:
-    """With what is shown of the room. Accepting it needs no other server's name, and ends it."""
+async def test_an_invite_is_stored_and_accepted(pair: tuple[Node, Node], version: str) -> None:
+    """It is stored with the stripped state. Accepting it needs no server name, and deletes it."""
     here, there = pair
     alice, bob = there.user("alice"), here.user("bob")
     room_id = await there.create(version, alice, "invite")
     invite = await there.membership.invite(room_id, alice, bob, {"reason": "soup"})
     assert set(invite.signatures) == {"here.test", "there.test"}
     assert await there.membership_of(room_id, bob) == "invite"
-    (kept,) = await here.membership.outside(bob)
+    (kept,) = await here.membership.outside_memberships(bob)
     assert (kept.room_id, kept.sender, kept.server, kept.version) == (room_id, alice, "there.test", version)
     assert b"m.room.create" in kept.stripped_state
     await here.membership.join(room_id, bob)
     assert await here.membership_of(room_id, bob) == "join"
-    assert await here.membership.outside(bob) == []
+    assert await here.membership.outside_memberships(bob) == []
 
 
 @VERSIONS
 async def test_an_invite_is_rejected(pair: tuple[Node, Node], version: str) -> None:
-    """The server that invited is told."""
+    """The inviting server receives the leave."""
     here, there = pair
     alice, bob = there.user("alice"), here.user("bob")
     room_id = await there.create(version, alice, "invite")
     await there.membership.invite(room_id, alice, bob)
     await here.membership.leave(room_id, bob, {"reason": "busy"})
     assert await there.membership_of(room_id, bob) == "leave"
-    assert await here.membership.outside(bob) == []
+    assert await here.membership.outside_memberships(bob) == []
 
 
-async def test_an_invite_is_rejected_before_its_server_has_taken_it_in(pair: tuple[Node, Node]) -> None:
-    """It is rejected as soon as it is here; the server that sent it knows of it a moment later."""
+async def test_an_invite_is_rejected_before_its_server_has_committed_it(pair: tuple[Node, Node]) -> None:
+    """The rejection is retried until the inviting server knows of the invite."""
     here, there = pair
     alice, bob = there.user("alice"), here.user("bob")
     room_id = await there.create("12", alice, "invite")
@@ -156,28 +155,28 @@ async def test_an_invite_is_rejected_before_its_server_has_taken_it_in(pair: tup
     state = await there.rooms.state_event(room_id, "m.room.member", bob)
     assert state is not None
     assert (state.sender, state.content["reason"]) == (bob, "busy")
-    assert await here.membership.outside(bob) == []
+    assert await here.membership.outside_memberships(bob) == []
 
 
-async def test_an_invite_is_rejected_though_nobody_can_be_told(pair: tuple[Node, Node]) -> None:
-    """Who does not want to come is not kept waiting at the door."""
+async def test_an_invite_is_rejected_while_its_server_is_unreachable(pair: tuple[Node, Node]) -> None:
+    """The invite is deleted nevertheless."""
     here, there = pair
     room_id = await there.create("12", there.user("alice"), "invite")
     await there.membership.invite(room_id, there.user("alice"), here.user("bob"))
     there.is_down = True
     await here.membership.leave(room_id, here.user("bob"))
-    assert await here.membership.outside(here.user("bob")) == []
+    assert await here.membership.outside_memberships(here.user("bob")) == []
 
 
-async def test_an_invite_that_is_not_wanted(pair: tuple[Node, Node]) -> None:
-    """What the other server says is passed on; the room never learns of the invite."""
+async def test_a_refused_invite(pair: tuple[Node, Node]) -> None:
+    """The other server's refusal is returned, and the invite does not become part of the room."""
     here, there = pair
     alice, bob = there.user("alice"), here.user("bob")
     room_id = await there.create("12", alice, "invite")
     here.refuses_invites.add(bob)
     with pytest.raises(MatrixError, match="403 M_INVITE_BLOCKED: No, thanks"):
         await there.membership.invite(room_id, alice, bob)
-    with pytest.raises(MatrixError, match=r"404 M_NOT_FOUND: here\.test knows of no user @nobody:here\.test"):
+    with pytest.raises(MatrixError, match=r"404 M_NOT_FOUND: here\.test has no user @nobody:here\.test"):
         await there.membership.invite(room_id, alice, here.user("nobody"))
     here.is_down = True
     with pytest.raises(MatrixError, match="502"):
@@ -187,8 +186,8 @@ async def test_an_invite_that_is_not_wanted(pair: tuple[Node, Node]) -> None:
     assert await there.membership_of(room_id, bob) is None
 
 
-async def test_who_may_not_invite_asks_nobody(pair: tuple[Node, Node]) -> None:
-    """The rules are asked before another server is."""
+async def test_an_invite_that_the_auth_rules_refuse_is_not_sent(pair: tuple[Node, Node]) -> None:
+    """The auth rules are checked before another server is asked."""
     here, there = pair
     room_id = await there.create("12", there.user("alice"))
     with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
@@ -199,15 +198,16 @@ async def test_who_may_not_invite_asks_nobody(pair: tuple[Node, Node]) -> None:
 
 
 @VERSIONS
-async def test_a_knock_is_heard_answered_and_taken_back(pair: tuple[Node, Node], version: str) -> None:
-    """Who knocks is shown the room; invited, they may come in; and they may go away again."""
+async def test_a_knock_is_accepted_answered_and_withdrawn(pair: tuple[Node, Node], version: str) -> None:
+    """The response shows the stripped state. After an invite the user may join; another user withdraws the
+    knock."""
     here, there = pair
     alice, bob, eve = there.user("alice"), here.user("bob"), here.user("eve")
     room_id = await there.create(version, alice, "knock")
     for user in (bob, eve):
         assert await here.membership.knock(room_id, user, ["there.test"], {"reason": "hungry"}) == room_id
         assert await there.membership_of(room_id, user) == "knock"
-    (kept,) = await here.membership.outside(bob)
+    (kept,) = await here.membership.outside_memberships(bob)
     assert (kept.membership, kept.sender, kept.server) == ("knock", bob, "there.test")
     assert b"m.room.create" in kept.stripped_state
     await here.membership.leave(room_id, eve)
@@ -220,20 +220,21 @@ async def test_a_knock_is_heard_answered_and_taken_back(pair: tuple[Node, Node],
     assert await here.membership_of(room_id, here.user("fay")) == "knock"
 
 
-async def test_a_knock_at_an_open_or_closed_door_is_refused(pair: tuple[Node, Node]) -> None:
-    """With the other server's own words."""
+async def test_a_knock_that_the_join_rule_does_not_allow(pair: tuple[Node, Node]) -> None:
+    """It fails with the resident server's error."""
     here, there = pair
     room_id = await there.create("12", there.user("alice"), "invite")
     with pytest.raises(MatrixError, match=r"403 M_FORBIDDEN.*rule 5\.7"):
         await here.membership.knock(room_id, here.user("bob"), ["there.test"])
-    assert await here.membership.outside(here.user("bob")) == []
+    assert await here.membership.outside_memberships(here.user("bob")) == []
 
 
 @VERSIONS
-async def test_a_restricted_room_is_joined_by_a_member_of_another(
+async def test_a_restricted_room_is_joined_by_a_member_of_an_allowed_room(
     pair: tuple[Node, Node], version: str
 ) -> None:
-    """A user of the resident server vouches, and its server signs. Who is in neither room stays out."""
+    """A user of the resident server authorises the join, and that server signs it. Users who are in no
+    allowed room are refused."""
     here, there = pair
     alice, bob, eve = there.user("alice"), here.user("bob"), here.user("eve")
     condition = await there.create(version, alice)
@@ -250,8 +251,8 @@ async def test_a_restricted_room_is_joined_by_a_member_of_another(
     await there.until_member(room_id, eve, "join")
 
 
-async def test_who_nobody_here_can_vouch_for_is_vouched_for_elsewhere(pair: tuple[Node, Node]) -> None:
-    """The room is here, but only somebody of another server may invite."""
+async def test_a_restricted_join_is_authorised_by_another_server(pair: tuple[Node, Node]) -> None:
+    """This server is in the room, but only a user of another server may invite."""
     here, there = pair
     alice, bob, eve = there.user("alice"), here.user("bob"), here.user("eve")
     condition = await there.create("12", alice)
@@ -267,8 +268,8 @@ async def test_who_nobody_here_can_vouch_for_is_vouched_for_elsewhere(pair: tupl
     assert len(sent) == 3
 
 
-async def test_what_the_rules_refuse_is_refused_in_words(pair: tuple[Node, Node]) -> None:
-    """Banned, not invited, unknown, and no server to ask."""
+async def test_errors_of_refused_joins(pair: tuple[Node, Node]) -> None:
+    """A banned user, one who is not invited, an unknown room, and no server to try."""
     here, there = pair
     alice, bob = there.user("alice"), here.user("bob")
     closed, room_id = await there.create("12", alice, "invite"), await there.create("12", alice)
@@ -286,8 +287,8 @@ async def test_what_the_rules_refuse_is_refused_in_words(pair: tuple[Node, Node]
         await here.membership.join(room_id, bob, ["there.test"])
 
 
-async def test_who_leaves_is_gone_everywhere_and_may_come_back(pair: tuple[Node, Node]) -> None:
-    """The last to leave takes this server out of the room; joining again fetches it anew."""
+async def test_a_room_is_left_and_joined_again(pair: tuple[Node, Node]) -> None:
+    """When its last user leaves, this server leaves the room; joining again fetches the room anew."""
     here, there = pair
     alice, bob = there.user("alice"), here.user("bob")
     room_id = await there.create("12", alice)
@@ -301,8 +302,8 @@ async def test_who_leaves_is_gone_everywhere_and_may_come_back(pair: tuple[Node,
     assert missed not in await here.graph.events([missed])
 
 
-async def test_a_banned_users_server_hears_of_the_ban(pair: tuple[Node, Node]) -> None:
-    """Who is told is decided by the state before the event."""
+async def test_the_server_of_a_banned_user_receives_the_ban(pair: tuple[Node, Node]) -> None:
+    """Destinations are determined by the state before the event."""
     here, there = pair
     alice, bob = there.user("alice"), here.user("bob")
     room_id = await there.create("12", alice)
@@ -313,22 +314,22 @@ async def test_a_banned_users_server_hears_of_the_ban(pair: tuple[Node, Node]) -
     assert await here.membership_of(room_id, bob) == "ban"
 
 
-async def test_an_invite_into_a_room_that_has_come_here_since(pair: tuple[Node, Node]) -> None:
-    """It is the room's own now, and accepted without asking anybody."""
+async def test_an_invite_into_a_room_that_this_server_has_joined_since(pair: tuple[Node, Node]) -> None:
+    """It is part of the room's state, and is accepted without another server."""
     here, there = pair
     alice, bob, eve = there.user("alice"), here.user("bob"), here.user("eve")
     room_id = await there.create("12", alice, "invite")
     for user in (bob, eve):
         await there.membership.invite(room_id, alice, user)
     await here.membership.join(room_id, bob)
-    assert await here.membership.outside(eve) == []
+    assert await here.membership.outside_memberships(eve) == []
     await here.membership.join(room_id, eve)
     assert len([route for route, _, _ in there.seen.answered if "send_join" in route]) == 1
 
 
-async def test_an_invite_of_which_the_room_does_not_know_here(pair: tuple[Node, Node]) -> None:
-    """Somebody else of this server came in while it was made, and nothing was said since that follows it. The
-    server that sent it knows of it, and lets in who is invited."""
+async def test_an_invite_that_this_server_lacks_in_the_room(pair: tuple[Node, Node]) -> None:
+    """It was sent while another user of this server joined, and no later event follows it. The join goes
+    through the inviting server, which has the invite."""
     here, there = pair
     alice, bob, eve = there.user("alice"), here.user("bob"), here.user("eve")
     room_id = await there.create("12", alice, "invite")
@@ -345,8 +346,8 @@ async def test_an_invite_of_which_the_room_does_not_know_here(pair: tuple[Node, 
         await here.membership.join(room_id, here.user("mallory"))
 
 
-async def test_an_invite_survives_a_restart(pair: tuple[Node, Node]) -> None:
-    """It lies in the database, whole."""
+async def test_an_invite_is_stored_in_the_database(pair: tuple[Node, Node]) -> None:
+    """The row holds the whole event, so that it survives a restart."""
     here, there = pair
     room_id = await there.create("12", there.user("alice"), "invite")
     invite = await there.membership.invite(room_id, there.user("alice"), here.user("bob"))

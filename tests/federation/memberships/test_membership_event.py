@@ -1,4 +1,4 @@
-"""The five checks of a membership event that another server hands in, and signatures that come back."""
+"""The checks of a submitted membership event, and adding returned signatures."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from federation.events import Pdu
 from federation.events.event_signatures import add_signature
 from federation.matrix.errors import MatrixError
-from federation.memberships.membership_event import authoriser_of, handed_in, with_signatures_of
+from federation.memberships.membership_event import add_signatures_of, authoriser_of, parse_membership_event
 from tests.federation.standing import VERSIONS
 from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room, signer
 
@@ -25,12 +25,12 @@ def check(pdu: Pdu, room: Room, **other: Any) -> Pdu:
         **other,
     }
     body = arguments.pop("body", pdu.event)
-    return handed_in(body, room.version, **arguments)
+    return parse_membership_event(body, room.version, **arguments)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_join_that_is_one(version: str) -> None:
-    """All five checks hold."""
+def test_a_valid_join(version: str) -> None:
+    """All checks hold."""
     room = public_room(version)
     pdu = join_of(room)
     assert check(pdu, room) == pdu
@@ -39,20 +39,20 @@ def test_a_join_that_is_one(version: str) -> None:
 @pytest.mark.parametrize(
     ("other", "problem"),
     [
-        ({"room_id": "!other:a.example"}, "another room"),
-        ({"event_id": "$other"}, "another id"),
+        ({"room_id": "!other:a.example"}, "room is not"),
+        ({"event_id": "$other"}, "id is not"),
         ({"membership": "leave"}, "membership leave"),
-        ({"origin": "c.example"}, "another server's user"),
+        ({"origin": "c.example"}, "not a user of your server"),
     ],
 )
-def test_a_join_that_is_not_what_the_request_says(other: dict[str, Any], problem: str) -> None:
-    """Each of the checks refuses with M_INVALID_PARAM."""
+def test_a_join_that_does_not_match_the_request(other: dict[str, Any], problem: str) -> None:
+    """Each check refuses with M_INVALID_PARAM."""
     room = public_room("11")
     with pytest.raises(MatrixError, match=f"400 M_INVALID_PARAM.*{problem}"):
         check(join_of(room), room, **other)
 
 
-def test_a_membership_of_somebody_else() -> None:
+def test_a_membership_of_another_user() -> None:
     """The state_key must be the sender."""
     room = public_room("11", BOB)
     invite = room.propose("m.room.member", BOB, {"membership": "invite"}, CAROL)
@@ -61,22 +61,22 @@ def test_a_membership_of_somebody_else() -> None:
 
 
 def test_an_event_of_another_type() -> None:
-    """Not every content with a membership is a member event's."""
+    """Content with a membership is not enough."""
     room = public_room("11", BOB)
     with pytest.raises(MatrixError, match=r"m\.room\.member"):
         check(room.propose("m.room.message", BOB, {"membership": "join"}, BOB), room)
 
 
 @pytest.mark.parametrize("body", [None, [], {}, {"type": "m.room.member"}])
-def test_what_is_no_event(body: object) -> None:
-    """400 M_BAD_JSON says what it lacks."""
+def test_an_invalid_event(body: object) -> None:
+    """400 M_BAD_JSON names the problem."""
     room = public_room("11")
     with pytest.raises(MatrixError, match="400 M_BAD_JSON"):
         check(join_of(room), room, body=body)
 
 
-def test_a_content_that_was_changed() -> None:
-    """Its hash does not hold, so it could only be kept redacted."""
+def test_a_wrong_content_hash() -> None:
+    """The event could only be stored redacted."""
     room = public_room("11")
     pdu = join_of(room)
     body = {**pdu.event, "content": {**pdu.content, "displayname": "Mallory"}}
@@ -84,8 +84,8 @@ def test_a_content_that_was_changed() -> None:
         check(pdu, room, body=body)
 
 
-def test_who_vouches_for_a_join() -> None:
-    """Only of joins, only where the version has restricted joins, and only if it is a user id."""
+def test_the_authoriser_of_a_join() -> None:
+    """Only of joins, only in versions with restricted joins, and only if it is a user id."""
     room = public_room("11")
     key = "join_authorised_via_users_server"
     assert authoriser_of(join_of(room), room.version) is None
@@ -98,8 +98,8 @@ def test_who_vouches_for_a_join() -> None:
             authoriser_of(join_of(room, **{key: nobody}), room.version)
 
 
-def test_a_signature_that_came_back_is_merged() -> None:
-    """Ours stays, and so does everything else as we made it: only that server's signatures are taken over."""
+def test_a_returned_signature_is_added() -> None:
+    """Only the signatures of that server are copied; everything else stays as in the local event."""
     room = public_room("11")
     pdu = join_of(room)
     theirs = signer("a.example")
@@ -109,14 +109,14 @@ def test_a_signature_that_came_back_is_merged() -> None:
         "e.example": {"ed25519:x": "y"},
     }
     returned["unsigned"] = {"age": 5}
-    merged = with_signatures_of(pdu, returned, "a.example", room.version)
+    merged = add_signatures_of(pdu, returned, "a.example", room.version)
     assert merged is not None
     assert set(merged.signatures) == {"a.example", "b.example"}
     assert {**merged.event, "signatures": None} == {**pdu.event, "signatures": None}
 
 
-def test_what_came_back_is_not_our_event() -> None:
-    """Another event, or one that nobody has signed, is no answer."""
+def test_a_returned_event_that_is_not_the_local_one() -> None:
+    """Another event, or one without the server's signature, adds nothing."""
     room = public_room("11")
     pdu, other = join_of(room), join_of(room, CAROL)
     signed = add_signature(
@@ -126,10 +126,10 @@ def test_what_came_back_is_not_our_event() -> None:
         signer("a.example").key_id,
         signer("a.example").key,
     )
-    assert with_signatures_of(pdu, signed, "a.example", room.version) is None
-    assert with_signatures_of(pdu, pdu.event, "a.example", room.version) is None
+    assert add_signatures_of(pdu, signed, "a.example", room.version) is None
+    assert add_signatures_of(pdu, pdu.event, "a.example", room.version) is None
     broken: dict[str, Any]
     for broken in ({}, {"signatures": 1}, {"signatures": {"a.example": {}}}):
-        assert with_signatures_of(pdu, broken, "a.example", room.version) is None
+        assert add_signatures_of(pdu, broken, "a.example", room.version) is None
     numbers = {**pdu.event, "signatures": {"a.example": {"ed25519:x": 1}}}
-    assert with_signatures_of(pdu, numbers, "a.example", room.version) is None
+    assert add_signatures_of(pdu, numbers, "a.example", room.version) is None

@@ -1,4 +1,4 @@
-"""What other servers ask: every check, and every answer."""
+"""Membership requests of other servers: every check and every response."""
 
 import orjson
 import pytest
@@ -7,7 +7,7 @@ from federation.events import Pdu
 from federation.matrix.errors import MatrixError
 from federation.matrix.room_version import ROOM_VERSIONS
 from federation.memberships.incoming import MembershipRequestHandler
-from federation.memberships.inviting import request
+from federation.memberships.inviting import invite_request
 from federation.memberships.membership_event import AUTHORISER
 from storage.database import Database
 from storage.rooms.outside_memberships import OutsideMembership, list_memberships_of_user
@@ -19,23 +19,23 @@ VERSIONS = pytest.mark.parametrize("version", ["10", "11", "12"])
 KNOWN = tuple(ROOM_VERSIONS)
 
 
-class Policy:
-    """Who may be invited; and what became known of invites."""
+class Listener:
+    """The invite policy, which refuses some users, and a listener that records received invites."""
 
     def __init__(self) -> None:
         self.refused: set[str] = set()
-        self.heard: list[tuple[OutsideMembership, str | None]] = []
+        self.received: list[tuple[OutsideMembership, str | None]] = []
 
     async def may_be_invited(self, user: str, sender: str, room_id: str) -> None:
         if user in self.refused:
             raise MatrixError("M_NOT_FOUND", "There is no such user.", 404)
 
     def invited(self, invite: OutsideMembership, problem: str | None) -> None:
-        self.heard.append((invite, problem))
+        self.received.append((invite, problem))
 
 
-def requests_on(here: Graph, policy: Policy | None = None, **how: int) -> MembershipRequestHandler:
-    policy = policy or Policy()
+def requests_on(here: Graph, listener: Listener | None = None, **how: int) -> MembershipRequestHandler:
+    listener = listener or Listener()
     return MembershipRequestHandler(
         HERE,
         here.graph,
@@ -43,8 +43,8 @@ def requests_on(here: Graph, policy: Policy | None = None, **how: int) -> Member
         here.database,
         lambda: signer(HERE),
         now_ms=lambda: NOW,
-        may_be_invited=policy.may_be_invited,
-        listener=policy,
+        invite_policy=listener.may_be_invited,
+        listener=listener,
         **how,
     )
 
@@ -57,8 +57,8 @@ def joining(room: Room, user: str = BOB, **content: object) -> Pdu:
 
 
 @VERSIONS
-async def test_a_join_is_answered_with_the_room(version: str, database: Database) -> None:
-    """The state before it, everything that rests on, and itself; repeated, it is answered alike."""
+async def test_send_join_returns_the_state_and_auth_chain(version: str, database: Database) -> None:
+    """The state before the join, its auth chain, and the join; a repeated request gets the same response."""
     room = public_room(version, CAROL)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -83,9 +83,8 @@ async def test_a_join_is_answered_with_the_room(version: str, database: Database
         assert here.hook.committed[-1].destinations == {"a.example", "c.example"}
 
 
-async def test_a_join_without_members_is_answered_in_short(database: Database) -> None:
-    """Who asks for it, of a room with many members, gets the servers instead; a room without a name keeps its
-    heroes. Of one with few there is nothing to be saved."""
+async def test_send_join_may_omit_members(database: Database) -> None:
+    """On request, and only for a room with many members; a room without a name keeps its heroes."""
     room = public_room("11", CAROL)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -94,7 +93,7 @@ async def test_a_join_without_members_is_answered_in_short(database: Database) -
         asked = (room.room_id, bobs.event_id, dict(bobs.event))
         answer = await requests.send_join("b.example", *asked, omit_members=True)
         assert answer["members_omitted"] is False
-        requests = requests_on(here, in_full=2)
+        requests = requests_on(here, max_full_members=2)
         answer = await requests.send_join("b.example", *asked, omit_members=True)
         assert answer["members_omitted"] is True
         assert answer["servers_in_room"] == ["a.example", "b.example", "c.example", HERE]
@@ -111,8 +110,8 @@ async def test_a_join_without_members_is_answered_in_short(database: Database) -
         assert in_state.isdisjoint(map(orjson.dumps, answer["auth_chain"]))
 
 
-async def test_a_join_whose_signature_is_wrong(database: Database) -> None:
-    """403, as SyTest expects it."""
+async def test_a_join_with_an_invalid_signature(database: Database) -> None:
+    """403, as SyTest expects."""
     room = public_room("11")
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -122,8 +121,8 @@ async def test_a_join_whose_signature_is_wrong(database: Database) -> None:
             await requests_on(here).send_join("b.example", room.room_id, bobs.event_id, forged)
 
 
-async def test_what_is_refused_before_the_event_is_looked_at(database: Database) -> None:
-    """A room that is not here, another server's user, a version, an ACL, and no identifiers at all."""
+async def test_checks_before_the_event(database: Database) -> None:
+    """An unknown room, another server's user, an unsupported version, invalid identifiers."""
     room = public_room("11", CAROL)
     async with graph_on(database, room) as here:
         requests = requests_on(here)
@@ -145,8 +144,8 @@ async def test_what_is_refused_before_the_event_is_looked_at(database: Database)
                 await requests.make_knock("b.example", room_id, user, KNOWN)
 
 
-async def test_a_server_that_the_acl_denies_is_refused_everything(database: Database) -> None:
-    """403 on make_ and send_ join, leave and knock, and on inviting into a room that is here."""
+async def test_a_server_that_the_acl_denies_is_refused(database: Database) -> None:
+    """403 on make_ and send_ join, leave and knock, and on invites into rooms that this server is in."""
     room = denying(public_room("11"))
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -162,17 +161,19 @@ async def test_a_server_that_the_acl_denies_is_refused_everything(database: Data
             requests.send_leave("b.example", room_id, bobs.event_id, body),
             requests.send_knock("b.example", room_id, bobs.event_id, body),
             requests.receive_invite(
-                "b.example", room_id, invite.event_id, request(invite, room.state(), room.version)
+                "b.example", room_id, invite.event_id, invite_request(invite, room.state(), room.version)
             ),
         ]
         for one in refused:
-            with pytest.raises(MatrixError, match="403 M_FORBIDDEN: This room does not let your server"):
+            with pytest.raises(MatrixError, match=r"403 M_FORBIDDEN: The room.s m.room.server_acl denies"):
                 await one
 
 
 @VERSIONS
-async def test_a_restricted_join_is_signed_here(version: str, database: Database) -> None:
-    """Only while the condition holds, and only in the name of somebody who may invite."""
+async def test_a_restricted_join_needs_the_condition_and_an_authoriser(
+    version: str, database: Database
+) -> None:
+    """It is refused if this server cannot check the condition."""
     room = restricted_room(version, OTHER_ROOM)
     room.member(ALICE, US, "invite")
     async with graph_on(database, room) as here:
@@ -189,8 +190,8 @@ async def test_a_restricted_join_is_signed_here(version: str, database: Database
 # ---- leaves and knocks -------------------------------------------------------------------------------
 
 
-async def test_an_invite_of_this_room_is_rejected(database: Database) -> None:
-    """The leave is taken in, and sent on to the others."""
+async def test_a_leave_is_accepted(database: Database) -> None:
+    """The leave is committed, and sent to the other servers of the room."""
     room = public_room("11", CAROL)
     room.member(ALICE, BOB, "invite")
     async with graph_on(database, room) as here:
@@ -206,8 +207,8 @@ async def test_an_invite_of_this_room_is_rejected(database: Database) -> None:
             await requests.make_leave("b.example", room.room_id, "@nobody:b.example")
 
 
-async def test_a_knock_at_this_room_is_heard(database: Database) -> None:
-    """It is answered with what may be seen from outside, the create event first."""
+async def test_a_knock_is_accepted(database: Database) -> None:
+    """The response is the stripped state, the create event first."""
     room = public_room("11")
     room.join_rule(ALICE, "knock")
     room.member(ALICE, US, "invite")
@@ -233,17 +234,17 @@ def inviting(room: Room, user: str = US) -> Pdu:
 
 
 @VERSIONS
-async def test_an_invite_is_signed_and_kept(version: str, database: Database) -> None:
-    """Otherwise it comes back untouched."""
-    room, policy = public_room(version), Policy()
+async def test_an_invite_is_signed_and_stored(version: str, database: Database) -> None:
+    """Apart from the signature it is returned unchanged."""
+    room, listener = public_room(version), Listener()
     invite = inviting(room)
     async with graph_on(database, room) as here:
-        answer = await requests_on(here, policy).receive_invite(
-            "a.example", room.room_id, invite.event_id, request(invite, room.state(), room.version)
+        answer = await requests_on(here, listener).receive_invite(
+            "a.example", room.room_id, invite.event_id, invite_request(invite, room.state(), room.version)
         )
         assert set(answer["event"]["signatures"]) == {"a.example", HERE}
         assert {**answer["event"], "signatures": 0} == {**invite.event, "signatures": 0}
-        ((kept, problem),) = policy.heard
+        ((kept, problem),) = listener.received
         assert problem is None
         async with database.transaction() as connection:
             assert await list_memberships_of_user(connection, US) == [kept]
@@ -251,39 +252,39 @@ async def test_an_invite_is_signed_and_kept(version: str, database: Database) ->
         assert orjson.loads(kept.stripped_state)[0]["type"] == "m.room.create"
 
 
-async def test_an_invite_into_a_room_that_is_here_is_signed_and_not_kept(database: Database) -> None:
-    """It comes a second time, with the room's other events."""
-    room, policy = public_room("11"), Policy()
+async def test_an_invite_into_a_joined_room_is_signed_and_not_stored(database: Database) -> None:
+    """It will be received again with the room's events."""
+    room, listener = public_room("11"), Listener()
     async with graph_on(database, room) as here:
         await join(here, room)
         invite = inviting(room, f"@you:{HERE}")
-        body = request(invite, room.state(), room.version)
-        answer = await requests_on(here, policy).receive_invite(
+        body = invite_request(invite, room.state(), room.version)
+        answer = await requests_on(here, listener).receive_invite(
             "a.example", room.room_id, invite.event_id, body
         )
         assert HERE in answer["event"]["signatures"]
-        assert policy.heard == []
+        assert listener.received == []
 
 
-async def test_an_invite_that_nobody_here_wants(database: Database) -> None:
-    """The policy's own words."""
-    room, policy = public_room("11"), Policy()
-    policy.refused.add(US)
+async def test_an_invite_that_the_policy_refuses(database: Database) -> None:
+    """The policy's error is returned, and nothing is stored."""
+    room, listener = public_room("11"), Listener()
+    listener.refused.add(US)
     invite = inviting(room)
-    body = request(invite, room.state(), room.version)
+    body = invite_request(invite, room.state(), room.version)
     async with graph_on(database, room) as here:
-        requests = requests_on(here, policy)
+        requests = requests_on(here, listener)
         with pytest.raises(MatrixError, match="404 M_NOT_FOUND: There is no such user"):
             await requests.receive_invite("a.example", room.room_id, invite.event_id, body)
         async with database.transaction() as connection:
             assert await list_memberships_of_user(connection, US) == []
 
 
-async def test_an_invite_whose_signature_is_wrong(database: Database) -> None:
-    """403; and nobody is asked whether they would like it."""
+async def test_an_invite_with_an_invalid_signature(database: Database) -> None:
+    """403, without asking the policy."""
     room = public_room("11")
     invite = inviting(room)
-    body = request(invite, room.state(), room.version)
+    body = invite_request(invite, room.state(), room.version)
     forged = {**invite.event, "signatures": {"a.example": {"ed25519:test": "A" * 86}}}
     async with graph_on(database, room) as here:
         with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
@@ -293,29 +294,30 @@ async def test_an_invite_whose_signature_is_wrong(database: Database) -> None:
 
 
 @VERSIONS
-async def test_an_invite_that_shows_a_forged_room(version: str, database: Database) -> None:
-    """Version 12 refuses: one or more events fail a signature check. Before, what is shown is only shown."""
-    room, policy = public_room(version), Policy()
+async def test_an_invite_with_forged_stripped_state(version: str, database: Database) -> None:
+    """Version 12 refuses it: "One or more events fails a signature check". Before, the state is only shown to
+    the user."""
+    room, listener = public_room(version), Listener()
     invite = inviting(room)
-    body = request(invite, room.state(), room.version)
+    body = invite_request(invite, room.state(), room.version)
     create = {**room.create.event, "signatures": {"a.example": {"ed25519:test": "A" * 86}}}
     body["invite_room_state"] = [create, *body["invite_room_state"][1:]]
     async with graph_on(database, room) as here:
-        requests = requests_on(here, policy)
+        requests = requests_on(here, listener)
         asked = requests.receive_invite("a.example", room.room_id, invite.event_id, body)
         if version == "12":
             with pytest.raises(MatrixError, match=r"400 M_INVALID_PARAM.*signature in invite_room_state"):
                 await asked
         else:
             await asked
-            assert len(policy.heard) == 1
+            assert len(listener.received) == 1
 
 
-async def test_keys_that_cannot_be_had_are_no_signature(database: Database) -> None:
-    """Who cannot be checked is not believed."""
+async def test_an_invite_without_available_keys(database: Database) -> None:
+    """A signature that cannot be verified counts as invalid."""
     room = public_room("11")
     invite = inviting(room)
-    body = request(invite, room.state(), room.version)
+    body = invite_request(invite, room.state(), room.version)
     async with graph_on(database, room) as here:
         here.keys.keys.clear()
         assert isinstance(here.keys, KnownKeys)

@@ -1,4 +1,4 @@
-"""Asking one server after another to be let in, or out."""
+"""Trying one server after another to join, leave or knock."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,17 +9,17 @@ from federation.client.errors import PeerMalformed, PeerRefused, PeerUnreachable
 from federation.events import Pdu
 from federation.matrix.errors import PeerError
 from federation.matrix.room_version import RoomVersion
-from federation.memberships.membership_event import Wish
+from federation.memberships.membership_event import MembershipChange
 from federation.memberships.remote_membership import (
-    MOST_SERVERS,
-    Answer,
-    AskTemplate,
-    Conversation,
-    Done,
-    HandIn,
-    NobodyHelped,
-    Question,
-    ask,
+    MAX_SERVERS,
+    AllServersFailed,
+    Handshake,
+    HandshakeResult,
+    PeerAnswer,
+    PeerRequest,
+    SendRequest,
+    TemplateRequest,
+    try_servers,
 )
 from tests.federation.standing import NOW, offered
 from tests.support.rooms import BOB, Room, public_room, signer
@@ -30,46 +30,48 @@ def check(answer: Mapping[str, Any], event: Pdu, version: RoomVersion, server: s
     return result
 
 
-def conversation(room: Room, *servers: str) -> Conversation[int]:
-    return ask(Wish(room.room_id, BOB, "join", {}), servers, signer("b.example"), NOW, check)
+def handshake_for(room: Room, *servers: str) -> Handshake[int]:
+    return try_servers(
+        MembershipChange(room.room_id, BOB, "join", {}), servers, signer("b.example"), NOW, check
+    )
 
 
-def hold(
-    talk: Conversation[int], answers: Mapping[str, tuple[Answer, Answer]]
-) -> tuple[list[Question], Done[int] | NobodyHelped]:
-    """Every server has an answer to either question."""
-    asked: list[Question] = []
-    answer: Answer | None = None
+def run_handshake(
+    handshake: Handshake[int], answers: Mapping[str, tuple[PeerAnswer, PeerAnswer]]
+) -> tuple[list[PeerRequest], HandshakeResult[int] | AllServersFailed]:
+    """Run the handshake with two answers per server: to the template request and to the submitted event."""
+    requests: list[PeerRequest] = []
+    answer: PeerAnswer | None = None
     while True:
         try:
-            question = next(talk) if answer is None else talk.send(answer)
+            request = next(handshake) if answer is None else handshake.send(answer)
         except StopIteration as end:
-            return asked, end.value
-        asked.append(question)
-        answer = answers[question.server][isinstance(question, HandIn)]
+            return requests, end.value
+        requests.append(request)
+        answer = answers[request.server][isinstance(request, SendRequest)]
 
 
 def refused(errcode: str | None, status: int = 403, text: str = "No.") -> PeerRefused:
     return PeerRefused("x.example", status, errcode, text)
 
 
-def test_the_first_server_that_lets_us_is_the_last_that_is_asked() -> None:
+def test_the_first_server_that_accepts_is_the_last_one_tried() -> None:
     """Template, completed event, result."""
     room = public_room("11")
-    template = offered(Wish(room.room_id, BOB, "join", {}), room)
-    talk = conversation(room, "a.example", "c.example")
-    asked, done = hold(talk, {"a.example": (template, {"result": 5})})
-    assert isinstance(done, Done)
-    assert asked == [AskTemplate("a.example"), HandIn("a.example", done.event)]
+    template = offered(MembershipChange(room.room_id, BOB, "join", {}), room)
+    handshake = handshake_for(room, "a.example", "c.example")
+    requests, done = run_handshake(handshake, {"a.example": (template, {"result": 5})})
+    assert isinstance(done, HandshakeResult)
+    assert requests == [TemplateRequest("a.example"), SendRequest("a.example", done.event)]
     assert (done.server, done.result, done.version) == ("a.example", 5, room.version)
 
 
-def test_whoever_cannot_help_is_followed_by_the_next() -> None:
-    """Unreachable, refusing, with a wrong template, with a wrong answer to the event: each is tried once."""
+def test_after_a_failure_the_next_server_is_tried() -> None:
+    """Unreachable, refusing, with an invalid template, with an invalid response: each is tried once."""
     room = public_room("11")
-    template = offered(Wish(room.room_id, BOB, "join", {}), room)
+    template = offered(MembershipChange(room.room_id, BOB, "join", {}), room)
     away: PeerError = PeerUnreachable("away.example", "is away")
-    answers: dict[str, tuple[Answer, Answer]] = {
+    answers: dict[str, tuple[PeerAnswer, PeerAnswer]] = {
         "away.example": (away, {}),
         "refuses.example": (refused("M_FORBIDDEN"), {}),
         "lies.example": ({**template, "event": {}}, {}),
@@ -78,38 +80,38 @@ def test_whoever_cannot_help_is_followed_by_the_next() -> None:
         "a.example": (template, {"result": 1}),
     }
     servers = ["b.example", *answers, "away.example"]
-    asked, done = hold(conversation(room, *servers), answers)
-    assert isinstance(done, Done)
-    assert [question.server for question in asked if isinstance(question, AskTemplate)] == list(answers)
-    assert [question.server for question in asked if isinstance(question, HandIn)] == [
+    requests, done = run_handshake(handshake_for(room, *servers), answers)
+    assert isinstance(done, HandshakeResult)
+    assert [request.server for request in requests if isinstance(request, TemplateRequest)] == list(answers)
+    assert [request.server for request in requests if isinstance(request, SendRequest)] == [
         "breaks.example",
         "errs.example",
         "a.example",
     ]
 
 
-def test_when_nobody_helps_all_problems_are_told() -> None:
-    """In the order in which they came up."""
+def test_if_all_servers_fail_all_errors_are_returned() -> None:
+    """In the order in which the servers were tried."""
     room = public_room("11")
     away: PeerError = PeerUnreachable("away.example", "is away")
-    _, nobody = hold(
-        conversation(room, "away.example", "lies.example"),
+    _, failed = run_handshake(
+        handshake_for(room, "away.example", "lies.example"),
         {"away.example": (away, {}), "lies.example": ({}, {})},
     )
-    assert isinstance(nobody, NobodyHelped)
-    assert nobody.problems[0] is away
-    assert isinstance(nobody.problems[1], PeerMalformed)
+    assert isinstance(failed, AllServersFailed)
+    assert failed.problems[0] is away
+    assert isinstance(failed.problems[1], PeerMalformed)
 
 
-def test_not_everybody_is_asked() -> None:
+def test_the_number_of_servers_tried_is_bounded() -> None:
     """A room may name thousands of servers."""
     room = public_room("11")
-    names = [f"s{number}.example" for number in range(MOST_SERVERS + 5)]
-    asked, nobody = hold(
-        conversation(room, *names), {name: (refused("M_NOT_FOUND", 404), {}) for name in names}
+    names = [f"s{number}.example" for number in range(MAX_SERVERS + 5)]
+    requests, failed = run_handshake(
+        handshake_for(room, *names), {name: (refused("M_NOT_FOUND", 404), {}) for name in names}
     )
-    assert len(asked) == MOST_SERVERS
-    assert isinstance(nobody, NobodyHelped)
+    assert len(requests) == MAX_SERVERS
+    assert isinstance(failed, AllServersFailed)
 
 
 @pytest.mark.parametrize(
@@ -127,13 +129,16 @@ def test_not_everybody_is_asked() -> None:
         ([PeerUnreachable("away.example", "is away")], "M_UNKNOWN", 502),
     ],
 )
-def test_what_the_person_is_told(problems: list[PeerError], errcode: str, status: int) -> None:
-    """The refusal that says most to them; what speaks of our own request is our fault, a 502."""
-    error = NobodyHelped(tuple(problems)).as_error()
+def test_the_error_for_the_user(problems: list[PeerError], errcode: str, status: int) -> None:
+    """The most meaningful refusal. An error about our own request is not the user's fault, so it becomes a
+    502."""
+    error = AllServersFailed(tuple(problems)).as_error()
     assert (error.errcode, error.status) == (errcode, status)
 
 
-def test_the_servers_own_words_are_passed_on() -> None:
+def test_the_error_text_of_the_server_is_returned() -> None:
     """ "The error should be passed through to clients so that they may give better feedback to users." """
-    assert NobodyHelped((refused("M_FORBIDDEN", text="Members only."),)).as_error().text == "Members only."
-    assert "403" in NobodyHelped((refused("M_FORBIDDEN", text=""),)).as_error().text
+    assert (
+        AllServersFailed((refused("M_FORBIDDEN", text="Members only."),)).as_error().text == "Members only."
+    )
+    assert "403" in AllServersFailed((refused("M_FORBIDDEN", text=""),)).as_error().text

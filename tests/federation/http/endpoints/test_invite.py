@@ -5,7 +5,7 @@ from federation.events.builder import sign_event
 from federation.events.room_event import NewEvent
 from federation.events.stripped_state import selected_keys
 from federation.matrix.room_version import ROOM_VERSIONS
-from federation.memberships.inviting import request
+from federation.memberships.inviting import invite_request
 from tests.federation.http.membership_pair import V1, V2, Pair, membership_pair
 from tests.federation.nodes import signer_of
 from tests.support.postgres import Server
@@ -23,7 +23,7 @@ async def invite_of(pair: Pair, version: str) -> tuple[Pdu, dict[str, object]]:
     invite = sign_event(template, switches, signer_of(pair.asking.name))
     assert isinstance(invite, Pdu)
     state = await graph.current_events(room_id, selected_keys(pair.bob))
-    return invite, request(invite, state, switches)
+    return invite, invite_request(invite, state, switches)
 
 
 async def test_the_invite_comes_back_signed(postgres_server: Server, migrated_template: str) -> None:
@@ -32,7 +32,7 @@ async def test_the_invite_comes_back_signed(postgres_server: Server, migrated_te
         invite, body = await invite_of(pair, "12")
         answer = await pair.put(PATH, body, roomId=invite.room_id, eventId=invite.event_id)
         assert set(answer["event"]["signatures"]) == {"asked.test", "asking.test"}
-        (kept,) = await pair.asked.membership.outside(pair.alice)
+        (kept,) = await pair.asked.membership.outside_memberships(pair.alice)
         assert kept.event_id == invite.event_id
 
 

@@ -1,4 +1,4 @@
-"""The answer of `send_join`, from both sides."""
+"""The response of `send_join`, as built and as parsed."""
 
 from typing import Any
 
@@ -7,15 +7,15 @@ import pytest
 from federation.events import Pdu
 from federation.events.event_signatures import add_signature
 from federation.memberships.membership_event import AUTHORISER
-from federation.memberships.send_join_answer import (
-    MOST_HEROES,
-    MOST_MEMBERS_IN_FULL,
-    SentJoin,
-    WrongAnswer,
-    answer,
+from federation.memberships.send_join_response import (
+    MAX_HEROES,
+    MAX_MEMBERS_IN_FULL,
+    InvalidResponse,
+    JoinResult,
+    build_response,
     heroes,
-    may_be_short,
-    read,
+    may_omit_members,
+    parse_response,
     without_members,
 )
 from tests.federation.standing import OTHER_ROOM, VERSIONS, chain_of, restricted_room
@@ -31,7 +31,7 @@ def joining(room: Room, user: str = BOB, **content: Any) -> Pdu:
 def answered(room: Room, join: Pdu, *, omit_members: bool = False) -> dict[str, Any]:
     state = room.state()
     shown = without_members(state, join.sender) if omit_members else list(state.values())
-    return answer(
+    return build_response(
         join,
         shown,
         chain_of(room, join, *shown),
@@ -40,17 +40,17 @@ def answered(room: Room, join: Pdu, *, omit_members: bool = False) -> dict[str, 
     )
 
 
-def as_read(room: Room, join: Pdu, change: dict[str, Any] | None = None) -> SentJoin | WrongAnswer:
-    return read({**answered(room, join), **(change or {})}, join, room.version, "a.example")
+def as_read(room: Room, join: Pdu, change: dict[str, Any] | None = None) -> JoinResult | InvalidResponse:
+    return parse_response({**answered(room, join), **(change or {})}, join, room.version, "a.example")
 
 
 @every_version
-def test_what_a_resident_server_says_is_found_whole(version: str) -> None:
-    """The state before the join, everything that it and the join rest on, and the join itself."""
+def test_a_built_response_is_parsed(version: str) -> None:
+    """The state before the join, the auth chain of both, and the join itself."""
     room = public_room(version, CAROL)
     join = joining(room)
     sent = as_read(room, join)
-    assert isinstance(sent, SentJoin)
+    assert isinstance(sent, JoinResult)
     assert sent.event == join
     assert sent.create == room.create
     assert sent.state == room.state()
@@ -59,8 +59,8 @@ def test_what_a_resident_server_says_is_found_whole(version: str) -> None:
 
 
 @every_version
-def test_an_answer_without_members_says_who_is_in_the_room(version: str) -> None:
-    """What is in `state` need not be in `auth_chain` again, and the servers take the members' place."""
+def test_a_response_without_members_names_the_servers(version: str) -> None:
+    """Events of `state` need not be in `auth_chain` again, and `servers_in_room` replaces the members."""
     room = public_room(version, CAROL, DAVE)
     room.send("m.room.name", ALICE, {"name": "Kitchen"}, "")
     content = answered(room, joining(room), omit_members=True)
@@ -72,26 +72,26 @@ def test_an_answer_without_members_says_who_is_in_the_room(version: str) -> None
     assert [event["type"] for event in content["auth_chain"]] == ["m.room.member"]  # Alice's, for the rest
 
 
-def test_of_few_members_none_is_left_out() -> None:
-    """There is nothing to be saved by it."""
-    members = [("m.room.member", f"@u{number}:a.example") for number in range(MOST_MEMBERS_IN_FULL)]
-    assert not may_be_short([("m.room.create", ""), *members])
-    assert may_be_short([("m.room.member", "@another:a.example"), *members])
+def test_few_members_are_not_omitted() -> None:
+    """Omitting them would save nothing."""
+    members = [("m.room.member", f"@u{number}:a.example") for number in range(MAX_MEMBERS_IN_FULL)]
+    assert not may_omit_members([("m.room.create", ""), *members])
+    assert may_omit_members([("m.room.member", "@another:a.example"), *members])
 
 
 def test_a_room_without_a_name_keeps_its_heroes() -> None:
-    """The first five who are joined or invited; Who joins is not one of them."""
-    users = [f"@user{number}:c.example" for number in range(MOST_HEROES + 2)]
+    """The first five users who are joined or invited, without the joining one."""
+    users = [f"@user{number}:c.example" for number in range(MAX_HEROES + 2)]
     room = public_room("11", *users)
     room.member(ALICE, BOB, "invite")
     kept = without_members(room.state(), BOB)
     members = [pdu.state_key for pdu in kept if pdu.type == "m.room.member"]
-    assert members == [ALICE, *users[: MOST_HEROES - 1]]
+    assert members == [ALICE, *users[: MAX_HEROES - 1]]
     room.send("m.room.canonical_alias", ALICE, {"alias": "#kitchen:a.example"}, "")
     assert all(pdu.type != "m.room.member" for pdu in without_members(room.state(), BOB))
 
 
-def test_a_room_that_everybody_left_has_those_as_heroes() -> None:
+def test_former_members_are_heroes_of_an_empty_room() -> None:
     """ "If there are no joined or invited members", those who left or were banned."""
     room = public_room("11", CAROL)
     room.member(ALICE, CAROL, "ban")
@@ -100,41 +100,41 @@ def test_a_room_that_everybody_left_has_those_as_heroes() -> None:
 
 
 @every_version
-def test_an_answer_without_create_event(version: str) -> None:
-    """It is refused, as by Synapse: nobody could authorise anything in such a room."""
+def test_a_response_without_create_event(version: str) -> None:
+    """It is refused, as by Synapse: no event could be authorised in such a room."""
     room = public_room(version)
     join = joining(room)
     state = [pdu.event for key, pdu in room.state().items() if key[0] != "m.room.create"]
     wrong = as_read(room, join, {"state": state})
-    assert isinstance(wrong, WrongAnswer)
+    assert isinstance(wrong, InvalidResponse)
     assert "create" in wrong.problem
 
 
-def test_a_room_of_another_version_than_the_template_said() -> None:
-    """Its events would have other ids, and other rules."""
+def test_a_create_event_of_another_version_than_the_template() -> None:
+    """Its events would have other ids and other rules."""
     room = public_room("11")
     other = Room("10")
     create = {**other.create.event, "room_id": room.room_id}
     state = [create, *(pdu.event for key, pdu in room.state().items() if key[0] != "m.room.create")]
     wrong = as_read(room, joining(room), {"state": state})
-    assert isinstance(wrong, WrongAnswer)
+    assert isinstance(wrong, InvalidResponse)
     assert "version" in wrong.problem
 
 
-def test_a_second_create_event_in_the_chain() -> None:
-    """The state would rest on another room than the one that is joined."""
+def test_a_second_create_event_in_the_auth_chain() -> None:
+    """The state would depend on another room than the one being joined."""
     room = public_room("11")
     join = joining(room)
     other = Room("11", creator="@other:a.example")
     chain = [*answered(room, join)["auth_chain"], other.create.event]
     wrong = as_read(room, join, {"auth_chain": chain})
-    assert isinstance(wrong, WrongAnswer)
+    assert isinstance(wrong, InvalidResponse)
     assert "another create event" in wrong.problem
 
 
 @every_version
-def test_a_chain_with_a_hole(version: str) -> None:
-    """What an event rests on has to be there, or nobody can check it."""
+def test_an_incomplete_auth_chain(version: str) -> None:
+    """Every auth event must be in the response, or the events could not be checked."""
     room = public_room(version, CAROL)
     room.power_levels(ALICE, {"users": dict(room.state()["m.room.power_levels", ""].content["users"])})
     join = joining(room)
@@ -145,7 +145,7 @@ def test_a_chain_with_a_hole(version: str) -> None:
     )
     chain = [pdu.event for pdu in chain_of(room, join, *room.state().values()) if pdu != old_levels]
     wrong = as_read(room, join, {"auth_chain": chain})
-    assert isinstance(wrong, WrongAnswer)
+    assert isinstance(wrong, InvalidResponse)
     assert old_levels.event_id in wrong.problem
 
 
@@ -159,51 +159,52 @@ def test_a_chain_with_a_hole(version: str) -> None:
         {"members_omitted": True},
     ],
 )
-def test_an_answer_of_no_form(change: dict[str, Any]) -> None:
-    """Lists of events, and of all members: that is what was asked for."""
+def test_a_malformed_response(change: dict[str, Any]) -> None:
+    """`state` and `auth_chain` must be lists of events, with all members."""
     room = public_room("11")
-    assert isinstance(as_read(room, joining(room), change), WrongAnswer)
+    assert isinstance(as_read(room, joining(room), change), InvalidResponse)
 
 
-def test_events_that_do_not_belong_there() -> None:
-    """Of another room, messages, and two of the same place in the state."""
+def test_events_that_are_not_part_of_the_state() -> None:
+    """Events of another room, messages, and two events with the same state key."""
     room, other = public_room("11"), public_room("12")
     join = joining(room)
     message = room.say(ALICE)
     old = next(iter(room.events.values()))
     for extra in (other.state()["m.room.join_rules", ""], message):
         wrong = as_read(room, join, {"state": [*(p.event for p in room.state().values()), extra.event]})
-        assert isinstance(wrong, WrongAnswer)
-    assert isinstance(as_read(room, join, {"state": [*answered(room, join)["state"], old.event]}), SentJoin)
+        assert isinstance(wrong, InvalidResponse)
+    assert isinstance(as_read(room, join, {"state": [*answered(room, join)["state"], old.event]}), JoinResult)
     again = room.propose("m.room.join_rules", ALICE, {"join_rule": "public"}, "")
     twice = as_read(room, join, {"state": [*answered(room, join)["state"], again.event]})
-    assert isinstance(twice, WrongAnswer)
+    assert isinstance(twice, InvalidResponse)
     assert "same type and state key" in twice.problem
 
 
 @every_version
-def test_a_restricted_join_comes_back_signed(version: str) -> None:
-    """`event` is required then, with the signature of the server that vouches for it."""
+def test_a_restricted_join_is_returned_signed(version: str) -> None:
+    """`event` is required then, with the signature of the server that authorises the join."""
     room = restricted_room(version, OTHER_ROOM)
     join = joining(room, **{AUTHORISER: ALICE})
     wrong = as_read(room, join)
-    assert isinstance(wrong, WrongAnswer)
+    assert isinstance(wrong, InvalidResponse)
     assert "signature" in wrong.problem
     alices = signer("a.example")
     signed = add_signature(join.event, room.version, "a.example", alices.key_id, alices.key)
     sent = as_read(room, join, {"event": signed})
-    assert isinstance(sent, SentJoin)
+    assert isinstance(sent, JoinResult)
     assert set(sent.event.signatures) == {"a.example", "b.example"}
-    assert isinstance(as_read(room, join, {"event": None}), WrongAnswer)
+    assert isinstance(as_read(room, join, {"event": None}), InvalidResponse)
     assert isinstance(
-        read({**answered(room, join), "event": signed}, join, room.version, "c.example"), WrongAnswer
+        parse_response({**answered(room, join), "event": signed}, join, room.version, "c.example"),
+        InvalidResponse,
     )
 
 
-def test_what_comes_back_of_another_join_is_not_looked_at() -> None:
-    """Our event is the one that we signed, whatever the answer's `event` says."""
+def test_a_returned_event_is_ignored_for_other_joins() -> None:
+    """The join stays the local event, whatever the response's `event` is."""
     room = public_room("11")
     join = joining(room)
     sent = as_read(room, join, {"event": {"type": "m.room.member"}})
-    assert isinstance(sent, SentJoin)
+    assert isinstance(sent, JoinResult)
     assert sent.event.event == join.event
