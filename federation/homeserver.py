@@ -251,7 +251,7 @@ async def open_homeserver(
         )
         spaces = Spaces(name, database, client, graph, summaries, now_ms=now_ms)
         stack.push_async_callback(spaces.close)
-        news = EduDispatcher(
+        edu_dispatcher = EduDispatcher(
             name,
             database,
             now_ms=now_ms,
@@ -259,7 +259,7 @@ async def open_homeserver(
             wake_readers=graph.stream.wake,
             report=report,
         )
-        stack.push_async_callback(news.close)
+        stack.push_async_callback(edu_dispatcher.close)
         rooms = LocalUsers(
             name,
             database,
@@ -269,7 +269,7 @@ async def open_homeserver(
             directory=directory,
             media=media,
             outbox=outbox,
-            news=news,
+            edus=edu_dispatcher,
             now_ms=now_ms,
             report=report,
         )
@@ -290,11 +290,11 @@ async def open_homeserver(
             signer,
             now_ms=now_ms,
             invite_policy=invites_for(profiles, may_be_invited),
-            listener=news,
+            listener=edu_dispatcher,
             on_invite_signed=late_invites.schedule,
             max_full_members=settings.members_in_full,
         )
-        edus = IncomingEdus(database, graph, news)
+        edus = IncomingEdus(database, graph, edu_dispatcher)
         inbox = Inbox(database, graph, edus, audit=audit.transaction)
 
         await outbox.start()

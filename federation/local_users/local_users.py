@@ -10,14 +10,14 @@ from typing import Any, Final
 from federation.directory.aliases import Directory
 from federation.directory.profiles import Profiles
 from federation.events.room_event import EventFilter, match_all
-from federation.local_users.create_room import RoomMaking
-from federation.local_users.memberships import Memberships
-from federation.local_users.own_ephemeral import OwnEphemeral
-from federation.local_users.parts import Parts
-from federation.local_users.presence import Presences
-from federation.local_users.reading import Reading
-from federation.local_users.spaces import Spaces
-from federation.local_users.upgrade import Upgrading
+from federation.local_users.create_room import RoomCreationOperations
+from federation.local_users.ephemeral import EphemeralOperations
+from federation.local_users.ephemeral_sender import EphemeralSender
+from federation.local_users.memberships import MembershipOperations
+from federation.local_users.operations import Services
+from federation.local_users.reading import ReadOperations
+from federation.local_users.spaces import SpaceOperations
+from federation.local_users.upgrade import RoomUpgradeOperations
 from federation.matrix.capabilities import BackendCapability
 from federation.matrix.errors import MatrixError, PeerError
 from federation.media.media import MediaInfo, OpenMedia
@@ -32,11 +32,18 @@ from storage.database import Database
 from storage.rooms.sent_transactions import prune_sent
 from storage.rooms.stream import list_cursors
 
-REPEATS: Final = timedelta(days=7)
+TRANSACTION_ID_RETENTION: Final = timedelta(days=7)
 """How long the transaction ids of sent events are stored."""
 
 
-class LocalUsers(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences):
+class LocalUsers(
+    RoomCreationOperations,
+    MembershipOperations,
+    RoomUpgradeOperations,
+    SpaceOperations,
+    ReadOperations,
+    EphemeralOperations,
+):
     """The Matrix backend of a homeserver. Runs between `start` and `close`; so must the services it is
     given."""
 
@@ -51,14 +58,14 @@ class LocalUsers(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences)
         directory: Directory,
         media: Media,
         outbox: Outbox,
-        news: EduDispatcher,
+        edus: EduDispatcher,
         now_ms: Callable[[], int],
         report: Callable[[str], None] = lambda problem: None,
     ) -> None:
         """`report` receives a sentence about each EDU that could not be sent."""
-        own = OwnEphemeral(database, graph, outbox, news, now_ms=now_ms, report=report)
+        ephemeral = EphemeralSender(database, graph, outbox, edus, now_ms=now_ms, report=report)
         super().__init__(
-            Parts(
+            Services(
                 server_name=server_name,
                 database=database,
                 graph=graph,
@@ -66,34 +73,34 @@ class LocalUsers(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences)
                 profiles=profiles,
                 directory=directory,
                 media=media,
-                news=news,
-                own=own,
+                edus=edus,
+                ephemeral=ephemeral,
                 now_ms=now_ms,
             )
         )
 
     def start(self) -> None:
-        self._parts.own.start()
+        self._services.ephemeral.start()
 
     async def close(self) -> None:
-        await self._parts.own.close()
+        await self._services.ephemeral.close()
 
     async def prune(self) -> int:
         """Delete transaction ids older than `TRANSACTION_ID_RETENTION`; return how many were deleted."""
-        async with self._parts.database.transaction() as connection:
-            return await prune_sent(connection, REPEATS)
+        async with self._services.database.transaction() as connection:
+            return await prune_sent(connection, TRANSACTION_ID_RETENTION)
 
     async def lags(self) -> dict[str, int]:
         """Return by how many stream positions each reader is behind, by name. Unused positions are
         counted."""
-        last = await self._parts.graph.stream.last_position()
-        async with self._parts.database.transaction(readonly=True) as connection:
+        last = await self._services.graph.stream.last_position()
+        async with self._services.database.transaction(readonly=True) as connection:
             cursors = await list_cursors(connection)
         return {name: max(0, last - position) for name, position in cursors.items()}
 
     @property
     def server_name(self) -> str:
-        return self._parts.server_name
+        return self._services.server_name
 
     @property
     def capabilities(self) -> frozenset[BackendCapability]:
@@ -102,27 +109,27 @@ class LocalUsers(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences)
     def subscription(
         self, name: str, *, from_now: bool = False, wanted: EventFilter = match_all
     ) -> AbstractAsyncContextManager[Subscription]:
-        return self._parts.graph.stream.subscription(name, from_now=from_now, wanted=wanted)
+        return self._services.graph.stream.subscription(name, from_now=from_now, wanted=wanted)
 
     # -- users --
 
     async def ensure_user(self, user: str) -> None:
-        await self._parts.profiles.ensure_user(user)
+        await self._services.profiles.ensure_user(user)
 
     async def profile(self, user: str) -> Mapping[str, Any] | None:
         try:
-            return await self._parts.profiles.profile(user)
+            return await self._services.profiles.profile(user)
         except PeerError as problem:
             raise AllServersFailed((problem,)).as_error() from problem
 
     async def set_profile(
         self, user: str, *, displayname: str | None = None, avatar_url: str | None = None
     ) -> None:
-        self._refuse_strangers(user)
-        said = {"displayname": displayname, "avatar_url": avatar_url}
-        changes = {name: value for name, value in said.items() if value is not None}
+        self._require_local_user(user)
+        fields = {"displayname": displayname, "avatar_url": avatar_url}
+        changes = {name: value for name, value in fields.items() if value is not None}
         if changes:
-            await self._parts.profiles.set_profile(user, **changes)
+            await self._services.profiles.set_profile(user, **changes)
 
     # -- media --
 
@@ -133,14 +140,14 @@ class LocalUsers(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences)
         content_type: str | None = None,
         file_name: str | None = None,
     ) -> MediaInfo:
-        self._refuse_strangers(user)
-        return await self._parts.media.upload(user, content, content_type, file_name)
+        self._require_local_user(user)
+        return await self._services.media.upload(user, content, content_type, file_name)
 
     @asynccontextmanager
     async def download(self, mxc: str) -> AsyncIterator[OpenMedia]:
         async with AsyncExitStack() as stack:
             try:
-                opened = await stack.enter_async_context(self._parts.media.open(mxc))
+                opened = await stack.enter_async_context(self._services.media.open(mxc))
             except PeerError as problem:
                 raise MatrixError("M_UNKNOWN", f"{problem.peer} did not provide {mxc}.", 502) from problem
             yield opened

@@ -6,7 +6,7 @@ from typing import Any, Final
 from federation.auth_rules.auth_event_selection import POWER_LEVELS
 from federation.auth_rules.levels import PowerLevels
 from federation.events import CREATE
-from federation.local_users.parts import HasParts
+from federation.local_users.operations import Operations
 from federation.matrix.canonical_json import is_equal
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import MAX_BYTES
@@ -16,7 +16,7 @@ MAX_TS: Final = 2**53 - 1
 _REDACTION: Final = "m.room.redaction"
 
 
-class Sending(HasParts):
+class SendOperations(Operations):
     async def send(
         self,
         room_id: str,
@@ -27,11 +27,11 @@ class Sending(HasParts):
         transaction_id: str | None = None,
         ts: int | None = None,
     ) -> str:
-        self._refuse_strangers(sender)
+        self._require_local_user(sender)
         if type_ == _REDACTION:
             raise MatrixError("M_INVALID_PARAM", "Redactions are sent with the redact operation.", 400)
-        _refuse_names(transaction_id, ts)
-        event = await self._parts.graph.send_event(
+        _check_transaction_id_and_ts(transaction_id, ts)
+        event = await self._services.graph.send_event(
             room_id, type_, content, sender, ts=ts, transaction_id=transaction_id
         )
         return event.event_id
@@ -46,25 +46,27 @@ class Sending(HasParts):
         *,
         ts: int | None = None,
     ) -> str:
-        self._refuse_strangers(sender)
-        _refuse_names(None, ts)
+        self._require_local_user(sender)
+        _check_transaction_id_and_ts(None, ts)
         match type_:
             case "m.room.member":
                 raise MatrixError(
-                    "M_INVALID_PARAM", "Memberships are changed with join, leave, invite, kick and ban.", 400
+                    "M_INVALID_PARAM",
+                    "MembershipOperations are changed with join, leave, invite, kick and ban.",
+                    400,
                 )
             case "m.room.encryption":
                 raise MatrixError("M_INVALID_PARAM", "This server does not support encrypted rooms.", 400)
             case "m.room.server_acl":
-                check_own_server_allowed(self._parts.server_name, dict(content))
-        current = await self._entry(room_id, (type_, state_key))
+                check_own_server_allowed(self._services.server_name, dict(content))
+        current = await self._current_event(room_id, (type_, state_key))
         if current is not None:
             # Compare the redacted form: a redacted event may have the same original content and has to be
             # replaced.
-            (shown,) = await self._parts.graph.apply_redactions([current])
-            if is_equal(dict(shown.content), dict(content)):
-                return shown.event_id
-        event = await self._parts.graph.send_event(room_id, type_, content, sender, state_key, ts=ts)
+            (redacted,) = await self._services.graph.apply_redactions([current])
+            if is_equal(dict(redacted.content), dict(content)):
+                return redacted.event_id
+        event = await self._services.graph.send_event(room_id, type_, content, sender, state_key, ts=ts)
         return event.event_id
 
     async def redact(
@@ -76,25 +78,25 @@ class Sending(HasParts):
         reason: str | None = None,
         transaction_id: str | None = None,
     ) -> str:
-        self._refuse_strangers(sender)
-        _refuse_names(transaction_id, None)
-        await self._refuse_redaction(room_id, sender, event_id)
+        self._require_local_user(sender)
+        _check_transaction_id_and_ts(transaction_id, None)
+        await self._check_redaction(room_id, sender, event_id)
         content = {} if reason is None else {"reason": reason}
-        event = await self._parts.graph.send_event(
+        event = await self._services.graph.send_event(
             room_id, _REDACTION, content, sender, redacts=event_id, transaction_id=transaction_id
         )
         return event.event_id
 
-    async def _refuse_redaction(self, room_id: str, sender: str, event_id: str) -> None:
+    async def _check_redaction(self, room_id: str, sender: str, event_id: str) -> None:
         """Servers apply a redaction if its sender's server is that of the redacted event. So this server
         must prevent its users from redacting each other's events without the power to do so."""
-        target = (await self._parts.graph.events([event_id])).get(event_id)
+        target = (await self._services.graph.events([event_id])).get(event_id)
         if target is None or target.room_id != room_id:
             raise MatrixError("M_NOT_FOUND", f"There is no event {event_id[:255]} in this room.", 404)
         if target.sender == sender:
             return
         version = (await self._room(room_id)).version
-        state = await self._parts.graph.current_events(room_id, [CREATE, POWER_LEVELS])
+        state = await self._services.graph.current_events(room_id, [CREATE, POWER_LEVELS])
         levels = PowerLevels(state.get(CREATE), state.get(POWER_LEVELS), version)
         if levels.of_user(sender) < levels.of_action("redact"):
             raise MatrixError(
@@ -102,7 +104,7 @@ class Sending(HasParts):
             )
 
 
-def _refuse_names(transaction_id: str | None, ts: int | None) -> None:
+def _check_transaction_id_and_ts(transaction_id: str | None, ts: int | None) -> None:
     if transaction_id is not None and (
         "\0" in transaction_id or not 0 < len(transaction_id.encode("utf-8", "replace")) <= MAX_BYTES
     ):

@@ -8,7 +8,7 @@ from federation.auth_rules.auth_event_selection import POWER_LEVELS
 from federation.events import StateKey
 from federation.events.room_event import NewEvent
 from federation.events.spaces import CHILD, PARENT
-from federation.local_users.sending import Sending
+from federation.local_users.sending import SendOperations
 from federation.matrix.errors import MatrixError
 from federation.rooms.upgrade import (
     OldRoom,
@@ -26,7 +26,7 @@ _JOIN_RULES = "m.room.join_rules"
 _ALIAS = "m.room.canonical_alias"
 
 
-class Upgrading(Sending):
+class RoomUpgradeOperations(SendOperations):
     async def upgrade_room(
         self,
         room_id: str,
@@ -40,61 +40,63 @@ class Upgrading(Sending):
         move in the commit that creates the new room.
 
         Each step is done once. After a crash, calling this again does the missing ones."""
-        shown = await self._shown(user)
+        profile = await self._member_profile(user)
         view = await self._room(room_id)
-        new_room = await self._upgraded_before(room_id, user)
+        new_room = await self._existing_upgrade(room_id, user)
         if new_room is None:
-            await self._refuse_upgrade(room_id, user)
+            await self._check_upgrade(room_id, user)
             old = OldRoom(
-                room_id, view.version, await self._whole_state(room_id), view.forward_extremities[0]
+                room_id, view.version, await self._current_state(room_id), view.forward_extremities[0]
             )
             planned = plan(
-                old, user, version, profile=shown, additional_creators=additional_creators, extra_types=also
+                old, user, version, profile=profile, additional_creators=additional_creators, extra_types=also
             )
-            new_room = await self._make_upgraded(planned, old, user)
+            new_room = await self._create_replacement(planned, old, user)
         await self.set_state(room_id, user, _TOMBSTONE, tombstone(new_room))
-        if await self._entry(room_id, (_ALIAS, "")) is not None:
-            await self._if_allowed(room_id, user, (_ALIAS, ""), {})
-        await self._lead_on(room_id, new_room, user)
-        levels = await self._entry(room_id, POWER_LEVELS)
+        if await self._current_event(room_id, (_ALIAS, "")) is not None:
+            await self._set_state_if_allowed(room_id, user, (_ALIAS, ""), {})
+        await self._update_references(room_id, new_room, user)
+        levels = await self._current_event(room_id, POWER_LEVELS)
         if levels is not None:
-            await self._if_allowed(room_id, user, POWER_LEVELS, mute_old_room(levels.content, view.version))
+            await self._set_state_if_allowed(
+                room_id, user, POWER_LEVELS, mute_old_room(levels.content, view.version)
+            )
         return new_room
 
     # -- the new room --
 
-    async def _refuse_upgrade(self, room_id: str, user: str) -> None:
-        closed = await self._entry(room_id, (_TOMBSTONE, ""))
+    async def _check_upgrade(self, room_id: str, user: str) -> None:
+        closed = await self._current_event(room_id, (_TOMBSTONE, ""))
         if closed is not None and closed.content.get("replacement_room"):
             raise MatrixError("M_FORBIDDEN", "This room has already been replaced by another one.", 403)
         event = NewEvent(_TOMBSTONE, user, tombstone("!x"), "")
-        await self._parts.graph.prepare_event(room_id, event)
+        await self._services.graph.prepare_event(room_id, event)
 
-    async def _make_upgraded(self, planned: UpgradePlan, old: OldRoom, user: str) -> str:
-        made_meanwhile: str | None = None
+    async def _create_replacement(self, planned: UpgradePlan, old: OldRoom, user: str) -> str:
+        concurrent_room: str | None = None
         chosen = None
         if not planned.version.create_event_is_room_id:
-            chosen = f"!{secrets.token_urlsafe(18)}:{self._parts.server_name}"
-        creating = self._parts.graph.creating_room(planned.version, planned.events, room_id=chosen)
+            chosen = f"!{secrets.token_urlsafe(18)}:{self._services.server_name}"
+        creating = self._services.graph.creating_room(planned.version, planned.events, room_id=chosen)
         try:
             async with creating as new_room:
                 connection, new_id = new_room.connection, new_room.room_id
                 if not await insert_created(connection, user, _key(old.room_id), new_id):
-                    made_meanwhile = await fetch_created(connection, user, _key(old.room_id))
+                    concurrent_room = await fetch_created(connection, user, _key(old.room_id))
                     raise MatrixError("M_ROOM_IN_USE", "Another process is upgrading this room.", 409)
                 await move_to_room(connection, old.room_id, new_id)
         except MatrixError:
-            if made_meanwhile is None:
+            if concurrent_room is None:
                 raise
-            return made_meanwhile
+            return concurrent_room
         return new_id
 
-    async def _upgraded_before(self, room_id: str, user: str) -> str | None:
-        async with self._parts.database.transaction(readonly=True) as connection:
+    async def _existing_upgrade(self, room_id: str, user: str) -> str | None:
+        async with self._services.database.transaction(readonly=True) as connection:
             return await fetch_created(connection, user, _key(room_id))
 
-    async def _whole_state(self, room_id: str) -> dict[StateKey, Any]:
-        graph = self._parts.graph
+    async def _current_state(self, room_id: str) -> dict[StateKey, Any]:
+        graph = self._services.graph
         state = await graph.current_state(room_id)
         known = await graph.events(state.values())
         pdus = [known[event_id] for event_id in state.values()]
@@ -103,28 +105,30 @@ class Upgrading(Sending):
 
     # -- references to the old room --
 
-    async def _lead_on(self, old: str, new: str, user: str) -> None:
+    async def _update_references(self, old: str, new: str, user: str) -> None:
         """Replace the old room as child of spaces, as parent of rooms, and in join rules that admit its
         members, where the user has the power to do so."""
-        async with self._parts.database.transaction(readonly=True) as connection:
+        async with self._services.database.transaction(readonly=True) as connection:
             rooms = await fetch_rooms_of_user(connection, user)
             spaces = await fetch_entries_of_rooms(connection, rooms, CHILD, old)
             children = await fetch_entries_of_rooms(connection, rooms, PARENT, old)
             rules = await fetch_entries_of_rooms(connection, rooms, _JOIN_RULES, "")
-        events = await self._parts.graph.events([*spaces.values(), *children.values(), *rules.values()])
+        events = await self._services.graph.events([*spaces.values(), *children.values(), *rules.values()])
         for type_, pointing in ((CHILD, spaces), (PARENT, children)):
             for room_id, event_id in pointing.items():
                 content = events[event_id].content
                 if room_id in (old, new) or not content:
                     continue
-                if await self._if_allowed(room_id, user, (type_, new), content):
-                    await self._if_allowed(room_id, user, (type_, old), {})
+                if await self._set_state_if_allowed(room_id, user, (type_, new), content):
+                    await self._set_state_if_allowed(room_id, user, (type_, old), {})
         for room_id, event_id in rules.items():
             follows = with_new_room_allowed(events[event_id].content, old, new)
             if room_id not in (old, new) and follows is not None:
-                await self._if_allowed(room_id, user, (_JOIN_RULES, ""), follows)
+                await self._set_state_if_allowed(room_id, user, (_JOIN_RULES, ""), follows)
 
-    async def _if_allowed(self, room_id: str, user: str, key: StateKey, content: Mapping[str, Any]) -> bool:
+    async def _set_state_if_allowed(
+        self, room_id: str, user: str, key: StateKey, content: Mapping[str, Any]
+    ) -> bool:
         """Set a state event. Return whether the user was allowed to."""
         try:
             await self.set_state(room_id, user, key[0], content, key[1])

@@ -8,7 +8,7 @@ import pytest
 
 from federation.matrix.errors import MatrixError
 from federation.rooms.receive import MAX_REFUSALS
-from federation.rooms.send import AT_ONCE
+from federation.rooms.send import BATCH_SIZE
 from federation.transactions import outgoing_edus as making
 from federation.transactions.edus import ToDevice
 from tests.federation.far_apart import FarApart, far_apart
@@ -198,7 +198,7 @@ async def test_who_is_killed_goes_on_where_it_was(postgres_server: Server, migra
     once. Whoever was not answered tries again under the same transaction id, and everything is there once."""
     async with far_apart(postgres_server, migrated_template, [ONE, TWO]) as far:
         room = await shared_room(far, "12", others=[])
-        said = [str(number) for number in range(5 * AT_ONCE)]
+        said = [str(number) for number in range(5 * BATCH_SIZE)]
 
         async def say(body: str) -> str:
             content = {"msgtype": "m.text", "body": body}

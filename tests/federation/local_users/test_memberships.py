@@ -1,4 +1,4 @@
-"""Memberships of local users."""
+"""MembershipOperations of local users."""
 
 from collections.abc import Awaitable, Callable
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from structlog.testing import capture_logs
 
-from federation.local_users.own_ephemeral import PRESENCE_TOLD_AGAIN_MS, TYPING_TOLD_AGAIN_MS, OwnEphemeral
+from federation.local_users.ephemeral_sender import PRESENCE_REPEAT_MS, TYPING_REPEAT_MS, EphemeralSender
 from federation.transactions.edu_dispatcher import EduDispatcher, EduUpdate, ReceivedCustomEdu, TypingUsers
 from federation.transactions.edus import Receipt, UserPresence
 from storage.federation.edus import fetch_receipts
@@ -27,7 +27,7 @@ class Ours:
     there: Home
     room_id: str
     user: str
-    own: OwnEphemeral
+    own: EphemeralSender
     news: EduDispatcher
     reports: "asyncio.Queue[str]"
     heard: "asyncio.Queue[EduUpdate]" = field(default_factory=asyncio.Queue)
@@ -55,7 +55,7 @@ async def made_of(here: Home, there: Home) -> AsyncIterator[Ours]:
         return made.now
 
     news = EduDispatcher("here.test", here.database, now_ms=now_ms)
-    own = OwnEphemeral(
+    own = EphemeralSender(
         here.database,
         here.graph,
         here.homeserver.outbox,
@@ -78,47 +78,47 @@ async def test_typing_is_sent_and_repeated(ours: Ours) -> None:
     """Not for each key stroke, but often enough for servers that time it out after a minute; the end is
     sent too."""
     for _ in range(3):
-        await ours.own.type(ours.room_id, ours.user, typing=True, lasts_ms=30_000)
+        await ours.own.set_typing(ours.room_id, ours.user, typing=True, timeout_ms=30_000)
     assert await ours.heard.get() == TypingUsers(ours.room_id, (ours.user,))
-    told_at = ours.own._typing_told[ours.room_id]
+    told_at = ours.own._typing_sent_at[ours.room_id]
     assert told_at == {ours.user: ours.now}
-    ours.now += TYPING_TOLD_AGAIN_MS
-    await ours.own.type(ours.room_id, ours.user, typing=True, lasts_ms=30_000)
+    ours.now += TYPING_REPEAT_MS
+    await ours.own.set_typing(ours.room_id, ours.user, typing=True, timeout_ms=30_000)
     assert told_at == {ours.user: ours.now}
     for _ in range(2):
-        await ours.own.type(ours.room_id, ours.user, typing=False, lasts_ms=30_000)
+        await ours.own.set_typing(ours.room_id, ours.user, typing=False, timeout_ms=30_000)
     assert await ours.heard.get() == TypingUsers(ours.room_id, ())
-    assert ours.own._typing_told == {}
+    assert ours.own._typing_sent_at == {}
 
 
 async def test_presence_is_sent_once_for_several_changes(ours: Ours) -> None:
     """To the servers of the user's rooms; it is repeated before it times out and when the user joins a
     room."""
     online = UserPresence(ours.user, "online")
-    ours.own.be(UserPresence(ours.user, "unavailable"))
-    ours.own.be(online)
-    ours.own.be(online)
+    ours.own.set_presence(UserPresence(ours.user, "unavailable"))
+    ours.own.set_presence(online)
+    ours.own.set_presence(online)
     assert await ours.heard.get() == online
     assert ours.news.presence_of(ours.user) == online
     # Not due yet; then due.
-    ours.own.repeat()
-    ours.now += PRESENCE_TOLD_AGAIN_MS
-    ours.own.repeat()
+    ours.own.repeat_presence()
+    ours.now += PRESENCE_REPEAT_MS
+    ours.own.repeat_presence()
     assert await ours.heard.get() == online
-    ours.own.meet("@never:here.test")
-    ours.own.meet(ours.user)
+    ours.own.resend_presence("@never:here.test")
+    ours.own.resend_presence(ours.user)
     assert await ours.heard.get() == online
-    ours.own.be(UserPresence(ours.user, "offline"))
+    ours.own.set_presence(UserPresence(ours.user, "offline"))
     assert await ours.heard.get() == UserPresence(ours.user, "offline")
-    ours.now += PRESENCE_TOLD_AGAIN_MS
-    ours.own.repeat()
+    ours.now += PRESENCE_REPEAT_MS
+    ours.own.repeat_presence()
     assert ours.own._changed == set()
 
 
 async def test_only_the_last_of_several_receipts_is_sent(ours: Ours) -> None:
     """Each is committed at once; a repeated one is ignored."""
     for number in (1, 2, 2):
-        await ours.own.read(Receipt(ours.room_id, ours.user, f"${number}", number))
+        await ours.own.add_receipt(Receipt(ours.room_id, ours.user, f"${number}", number))
     async with ours.here.database.transaction() as connection:
         assert [row.event_id for row in await fetch_receipts(connection, ours.room_id)] == ["$2"]
     # On a slow machine the first one may be sent before the second is added.
@@ -133,11 +133,11 @@ async def test_a_failure_is_reported_and_the_next_update_is_sent(ours: Ours) -> 
     async with ours.here.database.connection() as connection:
         await connection.execute("ALTER TABLE rooms RENAME TO gone")
         with capture_logs() as logs:
-            await ours.own.read(Receipt(ours.room_id, ours.user, "$1", 1))
+            await ours.own.add_receipt(Receipt(ours.room_id, ours.user, "$1", 1))
             while not any(entry.get("task") == "receipts and presence" for entry in logs):
                 await asyncio.sleep(0.01)
         await connection.execute("ALTER TABLE gone RENAME TO rooms")
-    await ours.own.read(Receipt(ours.room_id, ours.user, "$2", 2))
+    await ours.own.add_receipt(Receipt(ours.room_id, ours.user, "$2", 2))
     assert await ours.heard.get() == Receipt(ours.room_id, ours.user, "$2", 2)
 
 
@@ -145,7 +145,7 @@ async def test_presence_is_repeated_after_an_unexpected_exception(
     ours: Ours, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The background task does not end silently."""
-    monkeypatch.setattr("federation.local_users.own_ephemeral.LOOKED_AT", 0.01)
+    monkeypatch.setattr("federation.local_users.ephemeral_sender.REPEAT_CHECK_INTERVAL", 0.01)
     now, fails, failed = 1_000_000, False, asyncio.Event()
 
     def now_ms() -> int:
@@ -156,17 +156,17 @@ async def test_presence_is_repeated_after_an_unexpected_exception(
             raise ValueError("broken")
         return now
 
-    own = OwnEphemeral(
+    own = EphemeralSender(
         ours.here.database, ours.here.graph, ours.here.homeserver.outbox, ours.news, now_ms=now_ms
     )
     own.start()
     try:
         async with asyncio.timeout(30):
-            own.be(UserPresence(ours.user, "online", 0, True))
+            own.set_presence(UserPresence(ours.user, "online", 0, True))
             assert isinstance(await ours.heard.get(), UserPresence)
             fails = True
             await failed.wait()
-            now += PRESENCE_TOLD_AGAIN_MS
+            now += PRESENCE_REPEAT_MS
             assert isinstance(await ours.heard.get(), UserPresence)
     finally:
         await own.close()
@@ -175,7 +175,7 @@ async def test_presence_is_repeated_after_an_unexpected_exception(
 async def test_a_custom_edu_replaces_the_queued_one(ours: Ours) -> None:
     """With the same type, room and name; others are not replaced."""
     for number, name in enumerate(["a", "b", "a"]):
-        await ours.own.send(ours.room_id, "io.x", {"name": name, "n": number}, name)
+        await ours.own.send_edu(ours.room_id, "io.x", {"name": name, "n": number}, name)
     newest: dict[object, object] = {}
     while newest != {"a": 2, "b": 1}:
         said = await ours.heard.get()

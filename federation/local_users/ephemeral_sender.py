@@ -20,20 +20,20 @@ from storage.database import Database
 from storage.federation.edus import ReceiptRow, write_receipts
 from storage.rooms.rooms import fetch_rooms_of_users
 
-TYPING_TOLD_AGAIN_MS: Final = 20_000
+TYPING_REPEAT_MS: Final = 20_000
 """How often typing is repeated. Receivers time it out after about 60 seconds."""
-PRESENCE_TOLD_AGAIN_MS: Final = 25 * 60_000
+PRESENCE_REPEAT_MS: Final = 25 * 60_000
 """How often presence is repeated. Receivers time it out after half an hour."""
-GATHERED: Final = 0.2
+BATCH_SECONDS: Final = 0.2
 """Seconds for which changes of presence and receipts are collected before they are sent."""
-LOOKED_AT: Final = 60.0
+REPEAT_CHECK_INTERVAL: Final = 60.0
 """Seconds between two checks of which presence has to be repeated."""
-EDU_LIVES_MS: Final = 60_000
-MOST_PRESENT: Final = 100_000
-MOST_READ: Final = 10_000
+EDU_MAX_AGE_MS: Final = 60_000
+MAX_PRESENT: Final = 100_000
+MAX_RECEIPTS: Final = 10_000
 
 
-class OwnEphemeral:
+class EphemeralSender:
     """Sends the ephemeral data of local users. Runs between `start` and `close`.
 
     The caller has checked that the users are local and joined to the rooms."""
@@ -43,7 +43,7 @@ class OwnEphemeral:
         database: Database,
         rooms: RoomGraph,
         outbox: Outbox,
-        news: EduDispatcher,
+        edus: EduDispatcher,
         *,
         now_ms: Callable[[], int],
         report: Callable[[str], None] = lambda problem: None,
@@ -52,55 +52,55 @@ class OwnEphemeral:
         self._database = database
         self._rooms = rooms
         self._outbox = outbox
-        self._news = news
+        self._edus = edus
         self._now_ms = now_ms
-        self._typing_told: dict[str, dict[str, int]] = {}
-        self._presence: LRUCache[str, UserPresence] = LRUCache(MOST_PRESENT)
-        self._presence_told: dict[str, int] = {}
+        self._typing_sent_at: dict[str, dict[str, int]] = {}
+        self._presence: LRUCache[str, UserPresence] = LRUCache(MAX_PRESENT)
+        self._presence_sent_at: dict[str, int] = {}
         self._changed: set[str] = set()
-        self._read: LRUCache[tuple[str, str, str | None], Receipt] = LRUCache(MOST_READ)
+        self._latest_receipts: LRUCache[tuple[str, str, str | None], Receipt] = LRUCache(MAX_RECEIPTS)
         self._unsent: dict[tuple[str, str, str | None], Receipt] = {}
-        self._something = asyncio.Event()
+        self._has_changes = asyncio.Event()
         self._tasks = BackgroundTasks()
-        news.listen("m.typing", self._typing_changed)
+        edus.listen("m.typing", self._send_stopped_typing)
 
     def start(self) -> None:
         self._tasks.supervise("receipts and presence", self._send)
-        self._tasks.supervise("repeated presence", self._repeat, every=LOOKED_AT)
+        self._tasks.supervise("repeated presence", self._repeat_presence, every=REPEAT_CHECK_INTERVAL)
 
     async def close(self) -> None:
         await self._tasks.close()
 
     # -- operations --
 
-    async def type(self, room_id: str, user: str, *, typing: bool, lasts_ms: int) -> None:
-        self._news.set_typing(room_id, user, typing=typing, timeout_ms=lasts_ms)
-        if not typing or user not in self._news.typing_users(room_id):
+    async def set_typing(self, room_id: str, user: str, *, typing: bool, timeout_ms: int) -> None:
+        self._edus.set_typing(room_id, user, typing=typing, timeout_ms=timeout_ms)
+        if not typing or user not in self._edus.typing_users(room_id):
             return
-        told, now = self._typing_told.setdefault(room_id, {}), self._now_ms()
-        if user not in told or now - told[user] >= TYPING_TOLD_AGAIN_MS:
-            told[user] = now
-            await self._tell_typing(room_id, user, typing=True)
+        sent_at, now = self._typing_sent_at.setdefault(room_id, {}), self._now_ms()
+        if user not in sent_at or now - sent_at[user] >= TYPING_REPEAT_MS:
+            sent_at[user] = now
+            await self._send_typing(room_id, user, typing=True)
 
-    def be(self, user: UserPresence) -> None:
+    def set_presence(self, user: UserPresence) -> None:
         if user == self._presence.get(user.user_id):
             return
         self._presence[user.user_id] = user
-        self._news.set_presence(user)
+        self._edus.set_presence(user)
         self._changed.add(user.user_id)
-        self._something.set()
+        self._has_changes.set()
 
-    def meet(self, user: str) -> None:
+    def resend_presence(self, user: str) -> None:
         """Send the user's presence again, because the user has joined a room whose servers may not know
         it."""
         if self._presence.get(user) is not None:
             self._changed.add(user)
-            self._something.set()
+            self._has_changes.set()
 
-    async def read(self, receipt: Receipt) -> None:
+    async def add_receipt(self, receipt: Receipt) -> None:
         """Store and send a read receipt. It is committed when this returns."""
         key = receipt.room_id, receipt.user_id, receipt.thread_id
-        known = self._read.get(key)
+        known = self._latest_receipts.get(key)
         if known is not None and known.event_id == receipt.event_id:
             return
         row = ReceiptRow(
@@ -108,12 +108,12 @@ class OwnEphemeral:
         )
         async with self._database.transaction() as connection:
             await write_receipts(connection, [row])
-        self._read[key] = receipt
-        self._news.notify(receipt)
+        self._latest_receipts[key] = receipt
+        self._edus.notify(receipt)
         self._unsent[key] = receipt
-        self._something.set()
+        self._has_changes.set()
 
-    async def send(self, room_id: str, edu_type: str, content: Mapping[str, Any], name: str) -> None:
+    async def send_edu(self, room_id: str, edu_type: str, content: Mapping[str, Any], name: str) -> None:
         """Send an EDU of a custom type to the servers of a room. Queued EDUs with the same type, room and
         `name` are replaced."""
         if edu_type.startswith("m."):
@@ -130,31 +130,31 @@ class OwnEphemeral:
             raise MatrixError(
                 "M_TOO_LARGE", f"The content of an EDU must have at most {MAX_CUSTOM_EDU_BYTES} bytes.", 413
             )
-        edu = OutgoingEdu(edu_type, content, f"{edu_type} {room_id} {name}", EDU_LIVES_MS)
+        edu = OutgoingEdu(edu_type, content, f"{edu_type} {room_id} {name}", EDU_MAX_AGE_MS)
         self._outbox.send_lossy(await self._rooms.servers_in_room(room_id), edu)
 
     # -- to other servers --
 
-    def _typing_changed(self, said: EduUpdate) -> None:
+    def _send_stopped_typing(self, update: EduUpdate) -> None:
         """Notify other servers of users who have stopped typing or whose typing has timed out."""
-        assert isinstance(said, TypingUsers), "the update of m.typing"
-        told = self._typing_told.get(said.room_id, {})
-        for user in told.keys() - said.user_ids:
-            del told[user]
-            self._tasks.spawn("typing", self._tell_typing(said.room_id, user, typing=False))
-        if not told:
-            self._typing_told.pop(said.room_id, None)
+        assert isinstance(update, TypingUsers), "the update of m.typing"
+        sent_at = self._typing_sent_at.get(update.room_id, {})
+        for user in sent_at.keys() - update.user_ids:
+            del sent_at[user]
+            self._tasks.spawn("typing", self._send_typing(update.room_id, user, typing=False))
+        if not sent_at:
+            self._typing_sent_at.pop(update.room_id, None)
 
-    async def _tell_typing(self, room_id: str, user: str, *, typing: bool) -> None:
+    async def _send_typing(self, room_id: str, user: str, *, typing: bool) -> None:
         servers = await self._rooms.servers_in_room(room_id)
         self._outbox.send_lossy(servers, making.typing(Typing(room_id, user, typing)))
 
     async def _send(self) -> None:
         """Send collected receipts and presence. A failure is not retried: the next update replaces this
         one, and presence is repeated."""
-        await self._something.wait()
-        await asyncio.sleep(GATHERED)
-        self._something.clear()
+        await self._has_changes.wait()
+        await asyncio.sleep(BATCH_SECONDS)
+        self._has_changes.clear()
         await self._send_receipts()
         await self._send_presence()
 
@@ -182,17 +182,17 @@ class OwnEphemeral:
             to = frozenset().union(*(servers.get(room_id, frozenset()) for room_id in room_ids))
             self._outbox.send_lossy(to, making.presence(user))
             if user.presence == "offline":
-                self._presence_told.pop(user_id, None)
+                self._presence_sent_at.pop(user_id, None)
             else:
-                self._presence_told[user_id] = now
+                self._presence_sent_at[user_id] = now
 
-    async def _repeat(self) -> None:
-        self.repeat()
+    async def _repeat_presence(self) -> None:
+        self.repeat_presence()
 
-    def repeat(self) -> None:
+    def repeat_presence(self) -> None:
         """Send again the presence of users who are not offline."""
-        due = self._now_ms() - PRESENCE_TOLD_AGAIN_MS
-        stale = {user for user, told in self._presence_told.items() if told <= due}
+        due = self._now_ms() - PRESENCE_REPEAT_MS
+        stale = {user for user, sent_at in self._presence_sent_at.items() if sent_at <= due}
         if stale:
             self._changed |= stale
-            self._something.set()
+            self._has_changes.set()
