@@ -1,1 +1,1 @@
-"""Signing keys of ours and of others, notary, and request authentication (X-Matrix)."""
+"""Signing keys of this server and of others, the notary, and request authentication (X-Matrix)."""

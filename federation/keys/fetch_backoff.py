@@ -1,8 +1,9 @@
-"""When a server may be asked for its keys again: an answer without what was looked for counts as none.
+"""The back-off before the keys of a server are fetched again after a fetch that did not return the needed
+keys.
 
-Anybody can write a key id that does not exist into an event or a request; that must not make this node
-hammer a third server. A fetch that brought what was needed opens the gate at once, so that a server may
-rotate its keys in the middle of a conversation.
+Any server can write a key id that does not exist into an event or a request; that must not make this node
+send many requests to a third server. A successful fetch resets the back-off, so that a server may rotate its
+keys at any time.
 """
 
 from dataclasses import dataclass
@@ -10,22 +11,22 @@ from typing import Final
 
 MIN_DELAY: Final = 1.0
 MAX_DELAY: Final = 60.0
-"""Seconds. It is also the longest that a server which comes back, or a new key, has to wait for us."""
+"""Seconds. It is also the longest time until this node notices a new key, or a server that is back online."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchBackoff:
-    """One server's. Times are seconds of a clock that never runs backwards."""
+    """The back-off of one server. Times are seconds of a monotonic clock."""
 
     failures: int = 0
-    closed_until: float = 0.0
+    retry_at: float = 0.0
 
-    def is_open(self, now: float) -> bool:
-        return now >= self.closed_until
+    def may_fetch(self, now: float) -> bool:
+        return now >= self.retry_at
 
-    def after(self, now: float, *, found: bool) -> "FetchBackoff":
-        """The gate once a fetch has ended."""
+    def after_fetch(self, now: float, *, found: bool) -> "FetchBackoff":
+        """The back-off after a fetch has ended."""
         if found:
             return FetchBackoff()
-        wait = min(MIN_DELAY * 2 ** min(self.failures, 16), MAX_DELAY)
-        return FetchBackoff(self.failures + 1, now + wait)
+        delay = min(MIN_DELAY * 2 ** min(self.failures, 16), MAX_DELAY)
+        return FetchBackoff(self.failures + 1, now + delay)

@@ -1,4 +1,4 @@
-"""The signing keys that another server publishes: which of them are believed, and what they may verify.
+"""The key documents of other servers: which of the keys are accepted, and what they may verify.
 
 Server-server API, "Publishing Keys" and "Querying Keys Through Another Server".
 """
@@ -19,10 +19,10 @@ from federation.matrix.signatures import (
 )
 
 DIRECT: Final = "direct"
-"""The source of a key that its own server gave us. Otherwise the source is the notary's name."""
+"""The source of a key fetched from its own server. Otherwise the source is the notary's name."""
 
 MAX_KEYS: Final = 64
-"""How many `verify_keys` one server may have. Each costs a signature check."""
+"""Maximum number of `verify_keys` of one server. Each costs a signature check."""
 MAX_OLD_KEYS: Final = 1024
 
 _ED25519: Final = "ed25519:"
@@ -31,7 +31,7 @@ _LAST_MS: Final = 2**53 - 1
 
 @dataclass(frozen=True, slots=True)
 class ServerKey:
-    """One key of another server. `expired_ts`: since when the server does not sign with it any more."""
+    """One key of another server. `expired_ts`: since when the server no longer signs with it."""
 
     server: str
     key_id: str
@@ -43,16 +43,16 @@ class ServerKey:
 
     @property
     def good_until(self) -> int:
-        """Until when what it signed is to be believed."""
+        """The time until which signatures of this key are valid."""
         return self.valid_until_ts if self.expired_ts is None else self.expired_ts
 
     def for_events(self) -> VerifyKey:
-        """ "old_verify_keys […] are only valid for signing events", and those until they expired. Whether the
-        time counts at all is a switch of the room version, which `event_signatures` knows."""
+        """The key for verifying events: "old_verify_keys […] are only valid for signing events", and only
+        until they expired. Whether the time is enforced is a switch of the room version."""
         return VerifyKey(self.public, self.good_until)
 
     def for_requests(self, now_ms: int) -> VerifyKey | None:
-        """A request is signed now, with a key of now."""
+        """The key for verifying a request, or None if it is not valid now."""
         if self.expired_ts is not None or self.valid_until_ts < now_ms:
             return None
         return VerifyKey(self.public, self.valid_until_ts)
@@ -60,8 +60,8 @@ class ServerKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyDocument:
-    """The keys that are believed, and the document that proves it to others: what the server signed, with
-    its signatures, written canonically."""
+    """The accepted keys, and the document that proves them to other servers: the object that the server
+    signed, with its signatures, as canonical JSON."""
 
     document: bytes
     keys: tuple[ServerKey, ...]
@@ -69,14 +69,14 @@ class KeyDocument:
 
 @dataclass(frozen=True, slots=True)
 class InvalidKeyDocument:
-    """Nothing in the document is believed, and why."""
+    """No key in the document is accepted; `problem` says why."""
 
     problem: str
 
 
 @dataclass(frozen=True, slots=True)
 class NotaryKeys:
-    """Another server that we let vouch for keys, with its own keys."""
+    """A notary server of the configuration, and its keys."""
 
     server_name: str
     keys: Mapping[str, VerifyKey]
@@ -85,12 +85,12 @@ class NotaryKeys:
 def parse_key_document(
     document: Any, server_name: str, now_ms: int, notary: NotaryKeys | None = None
 ) -> KeyDocument | InvalidKeyDocument:
-    """Check a document that `server_name` is said to have published; its notary must have signed too."""
+    """Check the key document of `server_name`. A document from a notary must also be signed by the notary."""
     if not isinstance(document, dict):
         return InvalidKeyDocument("is not a JSON object")
-    # "server_name: The homeserver's server name." Somebody else's keys prove nothing.
+    # "server_name: The homeserver's server name."
     if document.get("server_name") != server_name:
-        return InvalidKeyDocument("is of another server")
+        return InvalidKeyDocument("belongs to another server")
     until = _timestamp(document.get("valid_until_ts"))
     if until is None:
         return InvalidKeyDocument("has no valid_until_ts")
@@ -101,14 +101,14 @@ def parse_key_document(
     if not isinstance(published, dict) or not isinstance(old, dict):
         return InvalidKeyDocument("has no verify_keys")
     if len(published) > MAX_KEYS or len(old) > MAX_OLD_KEYS:
-        return InvalidKeyDocument("has more keys than any server needs")
+        return InvalidKeyDocument(f"has more than {MAX_KEYS} verify_keys or {MAX_OLD_KEYS} old_verify_keys")
     try:
         signed = bytes_to_sign(document)
     except NotCanonical:
-        return InvalidKeyDocument("has no canonical form, so that nobody can have signed it")
+        return InvalidKeyDocument("has no canonical JSON form, so it cannot have been signed")
     current = _public_keys(published)
-    # "Digital signatures for this object signed using the verify_keys." A key that is listed and did not sign
-    # is not believed: whoever listed it need not have it.
+    # "Digital signatures for this object signed using the verify_keys." A listed key that did not sign is not
+    # accepted: the server may not have its private key.
     made = _signatures(document, server_name)
     signing = {key_id: key for key_id, key in current.items() if key_id in made}
     if verify(signed, {server_name: made}, server_name, signing) != Verified():
@@ -117,7 +117,7 @@ def parse_key_document(
         # "The notary server must sign the keys returned by the queried server."
         by_notary = {notary.server_name: _signatures(document, notary.server_name)}
         if verify(signed, by_notary, notary.server_name, notary.keys) != Verified():
-            return InvalidKeyDocument("is not signed by the notary that gave it")
+            return InvalidKeyDocument("is not signed by the notary that sent it")
     source = DIRECT if notary is None else notary.server_name
     keys = [
         ServerKey(server_name, key_id, key.public, until, None, now_ms, source)
@@ -133,11 +133,11 @@ def parse_key_document(
 
 
 def merge_keys(stored: ServerKey | None, fetched: ServerKey, now_ms: int) -> ServerKey:
-    """What is kept of a key that is known and has been fetched again.
+    """Merge a fetched key with the stored one.
 
-    A key id names one key for ever, so that a document with another key under a known id is spurious: made
-    by mistake, or by somebody who stands where the server should. It changes nothing while the key that we
-    have is good, or is one of the past; after that the server may have been set up anew under its old name.
+    A key id identifies one key forever, so a document with a different key under a known id is a mistake or
+    an attack. It changes nothing while the stored key is valid, or if it is an old key. After that the server
+    may have been reinstalled under its old name.
     """
     if stored is None:
         return fetched
@@ -145,14 +145,14 @@ def merge_keys(stored: ServerKey | None, fetched: ServerKey, now_ms: int) -> Ser
         was_current = stored.expired_ts is None
         return fetched if was_current and stored.valid_until_ts < now_ms else stored
     ends = [key.expired_ts for key in (stored, fetched) if key.expired_ts is not None]
-    # The later promise holds, whichever way it came: one of them may be a cache's old answer.
+    # The later validity counts, wherever it comes from: one of the two may be an outdated cached response.
     longer = fetched if fetched.valid_until_ts >= stored.valid_until_ts else stored
-    # An old key stays old, and its earliest end counts: it may have been stolen then.
+    # An old key stays old, and its earliest expiry counts: it may have been stolen at that time.
     return replace(longer, expired_ts=min(ends)) if ends else longer
 
 
 def _public_keys(published: Mapping[str, Any]) -> dict[str, VerifyKey]:
-    """The keys of the one algorithm there is; others, and what is no key, are skipped."""
+    """The ed25519 keys. Keys of other algorithms and malformed keys are skipped."""
     found = {}
     for key_id, entry in published.items():
         if key_id.startswith(_ED25519) and is_key_id(key_id) and isinstance(entry, dict):
@@ -169,5 +169,5 @@ def _signatures(document: Mapping[str, Any], server_name: str) -> dict[str, Any]
 
 
 def _timestamp(value: Any) -> int | None:
-    is_one = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LAST_MS
-    return value if is_one else None
+    is_valid = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LAST_MS
+    return value if is_valid else None

@@ -1,6 +1,7 @@
-"""Asks servers for their keys, and notaries for the keys of others.
+"""Fetches the keys of servers, from the servers themselves and from notaries.
 
-Server-server API, "Retrieving server keys". Neither is signed: who is asked has no way to know our keys yet.
+Server-server API, "Retrieving server keys". These requests are not signed, because the target may not have
+this server's keys yet.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -16,13 +17,13 @@ from federation.matrix.identifiers import is_key_id
 from federation.matrix.signatures import VerifyKey
 from federation.observer import HomeserverObserver
 
-# Seconds. Somebody waits for what the keys are needed for.
+# Seconds. A request or a transaction waits for the keys.
 TIMEOUT: Final = 10.0
 MAX_NOTARY_RESPONSE_BYTES: Final = 10 * MIB
 MAX_NOTARY_KEYS: Final = 4
 
 FetchNotaryKeys = Callable[[Sequence[str]], Awaitable[Mapping[str, VerifyKey]]]
-"""The notary's own keys by their ids, as far as they are to be had."""
+"""Returns the notary's own keys with these ids, as far as they are available."""
 
 _SERVER: Final = request_target("/_matrix/key/v2/server")
 _QUERY: Final = request_target("/_matrix/key/v2/query")
@@ -37,7 +38,7 @@ class KeyFetcher:
         self._observer = observer or HomeserverObserver()
 
     async def from_server(self, server_name: str) -> KeyDocument:
-        """What the server itself publishes. Raises `PeerError`."""
+        """Fetch the key document from the server itself. Raises `PeerError`."""
         with _ObservedFetch("direct", self._observer):
             answer = await self._client.request("GET", server_name, _SERVER, timeout=TIMEOUT, signed=False)
             document = parse_key_document(answer, server_name, self._now_ms())
@@ -48,32 +49,26 @@ class KeyFetcher:
     async def from_notary(
         self, notary: str, needs: Mapping[str, Sequence[KeyNeed]], keys_of_notary: FetchNotaryKeys
     ) -> dict[str, list[KeyDocument]]:
-        """What the notary knows of these servers; of some perhaps nothing. Raises `PeerError`.
+        """Fetch the key documents of these servers from a notary, which may not have all. Raises `PeerError`.
 
         "Servers which are offline and have no cached keys will not be included in the result."
         """
         with _ObservedFetch("notary", self._observer):
-            question = {"server_keys": {server: _criteria(wanted) for server, wanted in needs.items()}}
-            answer = await self._client.request(
-                "POST",
-                notary,
-                _QUERY,
-                question,
-                timeout=TIMEOUT,
-                limit=MAX_NOTARY_RESPONSE_BYTES,
-                signed=False,
+            query = {"server_keys": {server: _criteria(wanted) for server, wanted in needs.items()}}
+            response = await self._client.request(
+                "POST", notary, _QUERY, query, timeout=TIMEOUT, limit=MAX_NOTARY_RESPONSE_BYTES, signed=False
             )
-            given = answer.get("server_keys")
-            if not isinstance(given, list):
-                raise PeerMalformed(notary, "answered a query for keys without server_keys")
-        # What was not asked for may be true, and is nothing that we want to check.
-        asked_for = [one for one in given if isinstance(one, dict) and _name(one) in needs]
-        vouching = NotaryKeys(notary, await keys_of_notary(_signing_keys(asked_for, notary)))
+            received = response.get("server_keys")
+            if not isinstance(received, list):
+                raise PeerMalformed(notary, "responded to a key query without server_keys")
+        # Documents that were not requested are ignored: checking them would cost time.
+        requested = [entry for entry in received if isinstance(entry, dict) and _name(entry) in needs]
+        notary_keys = NotaryKeys(notary, await keys_of_notary(_signing_keys(requested, notary)))
         found: dict[str, list[KeyDocument]] = {server: [] for server in needs}
-        for one in asked_for:
-            document = parse_key_document(one, _name(one), self._now_ms(), vouching)
+        for entry in requested:
+            document = parse_key_document(entry, _name(entry), self._now_ms(), notary_keys)
             if isinstance(document, KeyDocument):
-                found[_name(one)].append(document)
+                found[_name(entry)].append(document)
         return found
 
 
@@ -83,7 +78,7 @@ def _name(document: Mapping[str, Any]) -> str:
 
 
 def _signing_keys(documents: Sequence[Mapping[str, Any]], notary: str) -> list[str]:
-    """Which of its keys the notary signed with: one, unless it is just rotating them."""
+    """The ids of the keys with which the notary has signed: usually one."""
     key_ids: dict[str, None] = {}
     for document in documents:
         signatures = document.get("signatures")
@@ -98,7 +93,7 @@ def _criteria(needs: Sequence[KeyNeed]) -> dict[str, dict[str, int]]:
 
 
 class _ObservedFetch:
-    """Tells the observer how a fetch ended."""
+    """Reports the outcome of a fetch to the observer."""
 
     def __init__(self, source: str, observer: HomeserverObserver) -> None:
         self._source = source

@@ -1,9 +1,10 @@
-"""The signing keys of all servers, wherever they have to come from.
+"""The signing keys of all servers.
 
-Memory, then Postgres, then the server itself, then the notaries of the configuration. What is being fetched
-is fetched once, however many wait for it; what was not to be had is left alone for a while.
+Keys are looked up in memory, then in Postgres, then fetched from the server itself, then from the notaries of
+the configuration. Concurrent fetches of a server share one request, and failed fetches are retried with a
+back-off.
 
-One query to a notary at a time: whatever is needed while it is under way goes into the next one.
+There is one query to a notary at a time; needs that arise meanwhile go into the next query.
 """
 
 import asyncio
@@ -36,16 +37,17 @@ QueryNotaries = Callable[[Needs], Awaitable[Mapping[str, Sequence[KeyDocument]]]
 
 
 class NotaryQueue:
-    """What `ask` could not learn it leaves out. When it raises, that is an error of this machine."""
+    """Batches queries to the notaries. `query` leaves out documents that are not available; it raises only
+    for errors of this node."""
 
-    def __init__(self, ask: QueryNotaries) -> None:
-        self._ask = ask
+    def __init__(self, query: QueryNotaries) -> None:
+        self._query = query
         self._waiting: dict[str, tuple[Sequence[KeyNeed], asyncio.Future[Sequence[KeyDocument]]]] = {}
         self._tasks = BackgroundTasks(limit=1)
 
     async def documents(self, server: str, needs: Sequence[KeyNeed]) -> Sequence[KeyDocument]:
-        """What the notaries have. Nobody else may be waiting for the same server."""
-        assert server not in self._waiting, "who asks for one server asks once"
+        """The documents of the server that the notaries have. Only one call for a server may be pending."""
+        assert server not in self._waiting, "one pending query for each server"
         answer: asyncio.Future[Sequence[KeyDocument]] = asyncio.get_running_loop().create_future()
         self._waiting[server] = needs, answer
         if not self._tasks.is_full:
@@ -66,12 +68,12 @@ class NotaryQueue:
             found: Mapping[str, Sequence[KeyDocument]] = {}
             problem: Exception | None = None
             try:
-                found = await self._ask({server: needs for server, (needs, _) in batch.items()})
+                found = await self._query({server: needs for server, (needs, _) in batch.items()})
             except Exception as error:
                 problem = error
             for server, (_, answer) in batch.items():
                 if answer.done():
-                    continue  # nobody waits any more
+                    continue  # the caller was cancelled
                 if problem is not None:
                     answer.set_exception(problem)
                 else:
@@ -79,21 +81,21 @@ class NotaryQueue:
 
 
 MAX_CACHED_SERVERS: Final = 10_000
-"""How many servers' keys are kept in memory; all of them are in Postgres."""
+"""Maximum number of servers whose keys are cached in memory; all keys are in Postgres."""
 MAX_CONCURRENT_FETCHES: Final = 32
-"""How many servers are asked at the same time."""
+"""Maximum number of concurrent fetches from servers."""
 
 Keys = dict[str, dict[str, VerifyKey]]
-"""By server and key id."""
+"""Keys by server and key id."""
 
 
 class KeyRing:
-    """`notaries`: servers that may vouch for the keys of others, in the order in which they are asked."""
+    """`notaries`: servers from which the keys of other servers are fetched, in order."""
 
     def __init__(
         self,
         server_name: str,
-        own_keys: Callable[[], LocalKeys],
+        local_keys: Callable[[], LocalKeys],
         client: FederationClient,
         database: Database,
         *,
@@ -103,55 +105,58 @@ class KeyRing:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._server_name = server_name
-        self._own_keys = own_keys
+        self._local_keys = local_keys
         self._fetcher = KeyFetcher(client, now_ms, observer)
         self._database = database
         self._now_ms = now_ms
         self._notaries = tuple(notaries)
         self._clock = clock
         self._known: LRUCache[str, dict[str, ServerKey]] = LRUCache(MAX_CACHED_SERVERS)
-        self._gates: LRUCache[str, FetchBackoff] = LRUCache(MAX_CACHED_SERVERS)
+        self._backoffs: LRUCache[str, FetchBackoff] = LRUCache(MAX_CACHED_SERVERS)
         self._fetching: SingleFlight[str, None] = SingleFlight()
-        self._places = asyncio.Semaphore(MAX_CONCURRENT_FETCHES)
-        self._queue = NotaryQueue(self._ask_notaries)
+        self._fetch_slots = asyncio.Semaphore(MAX_CONCURRENT_FETCHES)
+        self._queue = NotaryQueue(self._query_notaries)
 
     async def keys_for(self, needs: Iterable[KeyNeed]) -> Keys:
-        """All keys of the servers named, to verify events with. What could not be had is not in it.
+        """The keys of the servers named in `needs`, for verifying events. Unavailable keys are left out.
 
-        Never raises for what another server does; the verification says then what is missing.
+        Errors of other servers are not raised; the verification then reports the missing keys.
         """
         wanted = tuple(needs)
         if not all(map(self._has, wanted)):
-            await self._obtain(wanted)
+            await self._fetch_missing(wanted)
         keys: Keys = {}
         for server in {need.server for need in wanted}:
-            keys[server] = self._own() if server == self._server_name else _for_events(self._of(server))
+            keys[server] = (
+                self._local_verify_keys()
+                if server == self._server_name
+                else _for_events(self._cached(server))
+            )
         return keys
 
     async def request_keys(self, server: str, key_ids: Collection[str]) -> dict[str, VerifyKey]:
-        """Those of the keys that the server signs with now, to verify a request with."""
+        """Those of the keys that are valid now, for verifying a request."""
         if server == self._server_name:
             return {}  # a server makes no requests to itself
         now = self._now_ms()
         known = self._known.get(server) or {}
         if not all(key_id in known and known[key_id].valid_until_ts >= now for key_id in key_ids):
-            await self._obtain([KeyNeed(server, key_id, now) for key_id in key_ids])
-            known = self._of(server)
+            await self._fetch_missing([KeyNeed(server, key_id, now) for key_id in key_ids])
+            known = self._cached(server)
         found = {key_id: known[key_id].for_requests(now) for key_id in key_ids if key_id in known}
         return {key_id: key for key_id, key in found.items() if key is not None}
 
     async def refresh(self, server: str) -> None:
-        """Ask a server what it publishes now, whatever is known of it. Raises `PeerError`."""
+        """Fetch the keys that the server publishes now, even if stored keys are valid. Raises `PeerError`."""
         await self._fetching.run(server, lambda: self._fetch_directly(server))
 
-    async def known(self, server: str) -> Mapping[str, ServerKey]:
-        """All keys of a server that are stored; nobody is asked."""
+    async def stored(self, server: str) -> Mapping[str, ServerKey]:
+        """All stored keys of a server, without fetching."""
         await self._load([server])
-        return self._of(server)
+        return self._cached(server)
 
     async def documents(self, server: str, key_ids: Collection[str]) -> list[bytes]:
-        """What proves to others that these are keys of the server: what it has published and signed, as it is
-        stored."""
+        """The stored key documents, signed by the server, that prove these keys."""
         async with self._database.transaction(readonly=True) as connection:
             return await fetch_documents(connection, server, key_ids)
 
@@ -163,59 +168,60 @@ class KeyRing:
         known = self._known.get(need.server)
         return known is not None and satisfies(known.get(need.key_id), need, self._now_ms())
 
-    def _of(self, server: str) -> dict[str, ServerKey]:
+    def _cached(self, server: str) -> dict[str, ServerKey]:
         return self._known.get(server) or {}
 
-    def _own(self) -> dict[str, VerifyKey]:
-        keys = self._own_keys()
+    def _local_verify_keys(self) -> dict[str, VerifyKey]:
+        keys = self._local_keys()
         ends = {keys.current.key_id: (keys.current.public, self._now_ms() + KEY_LIFETIME_CAP_MS)}
         ends |= {old.key_id: (old.public, old.expired_ts) for old in keys.old}
         return {key_id: key for key_id, (public, until) in ends.items() if (key := verify_key(public, until))}
 
-    async def _obtain(self, needs: Sequence[KeyNeed]) -> None:
-        """Twice, because who waited for somebody else's fetch may need what that one did not look for."""
+    async def _fetch_missing(self, needs: Sequence[KeyNeed]) -> None:
+        """Fetch missing keys. Done twice, because a fetch shared with another caller may have been for other
+        keys."""
         for _ in range(2):
-            if not (left := self._left(needs)):
+            if not (left := self._unsatisfied(needs)):
                 return
             await self._load(left)
-            left = self._left(needs)
+            left = self._unsatisfied(needs)
             await asyncio.gather(*(self._fetch_once(server, wanted) for server, wanted in left.items()))
 
-    def _left(self, needs: Iterable[KeyNeed]) -> dict[str, tuple[KeyNeed, ...]]:
-        """What is needed, not known, and may be asked for."""
-        known = {need.server: self._of(need.server) for need in needs}
+    def _unsatisfied(self, needs: Iterable[KeyNeed]) -> dict[str, tuple[KeyNeed, ...]]:
+        """The needs that known keys do not satisfy, of servers that may be requested now."""
+        known = {need.server: self._cached(need.server) for need in needs}
         now = self._clock()
         return {
             server: wanted
             for server, wanted in unmet_needs(needs, known, self._now_ms()).items()
             if server != self._server_name
             and is_server_name(server)
-            and (self._gates.get(server) or FetchBackoff()).is_open(now)
+            and (self._backoffs.get(server) or FetchBackoff()).may_fetch(now)
         }
 
     async def _fetch_once(self, server: str, needs: Sequence[KeyNeed]) -> None:
-        # It may be a `refresh` that is waited for, which raises.
+        # The shared fetch may be a `refresh`, which raises.
         with contextlib.suppress(PeerError):
             await self._fetching.run(server, lambda: self._fetch(server, needs))
 
     async def _fetch(self, server: str, needs: Sequence[KeyNeed]) -> None:
-        # When it does not answer, the notaries may know all the same; and if not, the gate remembers.
+        # If the server does not respond, the notaries may have its keys; otherwise the back-off begins.
         with contextlib.suppress(PeerError):
             await self._fetch_directly(server)
-        left = unmet_needs(needs, {server: self._of(server)}, self._now_ms())
+        left = unmet_needs(needs, {server: self._cached(server)}, self._now_ms())
         if left and self._notaries and server not in self._notaries:
             await self._store(server, await self._queue.documents(server, left[server]))
-            left = unmet_needs(needs, {server: self._of(server)}, self._now_ms())
-        gate = self._gates.get(server) or FetchBackoff()
-        self._gates[server] = gate.after(self._clock(), found=not left)
+            left = unmet_needs(needs, {server: self._cached(server)}, self._now_ms())
+        backoff = self._backoffs.get(server) or FetchBackoff()
+        self._backoffs[server] = backoff.after_fetch(self._clock(), found=not left)
 
     async def _fetch_directly(self, server: str) -> None:
-        async with self._places:
+        async with self._fetch_slots:
             document = await self._fetcher.from_server(server)
         await self._store(server, [document])
 
-    async def _ask_notaries(self, needs: Mapping[str, Sequence[KeyNeed]]) -> dict[str, list[KeyDocument]]:
-        """One after the other, until nothing is left to ask for."""
+    async def _query_notaries(self, needs: Mapping[str, Sequence[KeyNeed]]) -> dict[str, list[KeyDocument]]:
+        """Query the notaries one after the other, until all needs are satisfied."""
         found: dict[str, list[KeyDocument]] = {server: [] for server in needs}
         wanted = [need for of_server in needs.values() for need in of_server]
         for notary in self._notaries:
@@ -226,8 +232,10 @@ class KeyRing:
             if not (missing := unmet_needs(wanted, known, self._now_ms())):
                 break
             with contextlib.suppress(PeerError):
-                answers = await self._fetcher.from_notary(notary, missing, partial(self.request_keys, notary))
-                for server, documents in answers.items():
+                received = await self._fetcher.from_notary(
+                    notary, missing, partial(self.request_keys, notary)
+                )
+                for server, documents in received.items():
                     found[server] += documents
         return found
 
@@ -241,7 +249,7 @@ class KeyRing:
             self._known[server] = keys
 
     async def _store(self, server: str, documents: Iterable[KeyDocument]) -> None:
-        """Merge what was fetched with what is stored, which another process may have changed."""
+        """Merge fetched keys with the stored ones, which another process may have changed."""
         for document in documents:
             async with self._database.transaction() as connection:
                 await lock_server(connection, server)

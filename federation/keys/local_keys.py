@@ -1,4 +1,4 @@
-"""This node's signing keys on disk, and the published document kept fresh."""
+"""The files of this server's signing keys, and the key document that it publishes."""
 
 import secrets
 import stat
@@ -34,23 +34,23 @@ class LocalKeyFiles:
         self.old = directory / "old_signing.keys"
 
     def load(self) -> LocalKeys | None:
-        """The keys, or nothing when this directory never had any."""
+        """The keys, or None if the directory has none. Raises `LocalError` for unusable files."""
         if not self.current.exists():
             if self.old.exists():
                 raise LocalError(
-                    f"The signing key {self.current} is gone, but the list of keys before it is still there.",
-                    "Put the key file back from a backup; without it, peers refuse what this node signs.",
+                    f"The signing key {self.current} is missing, but the list of old keys exists.",
+                    "Restore the key file from a backup; without it, peers reject what this node signs.",
                 )
             return None
         mode = stat.S_IMODE(self.current.stat().st_mode)
         if mode & 0o077:
             raise LocalError(
-                f"The signing key {self.current} can be read by others (mode {mode:04o}).",
-                f"Run: chmod 600 {self.current}. If somebody may have read it, run `palaver keys rotate`.",
+                f"The signing key {self.current} can be read by other users (mode {mode:04o}).",
+                f"Run: chmod 600 {self.current}. If it may have been read, run `palaver keys rotate`.",
             )
         current = _read(self.current, parse_local_key)
         old = _read(self.old, parse_old_keys) if self.old.exists() else ()
-        # A rotation that was cut short between its two files has already listed the key that is still in use.
+        # A rotation interrupted between writing its two files has already listed the current key as old.
         return LocalKeys(current, tuple(key for key in old if key.version != current.version))
 
     def load_or_create(self) -> LocalKeys:
@@ -61,16 +61,17 @@ class LocalKeyFiles:
         return keys
 
     def rotate(self, keys: LocalKeys, now_ms: int) -> LocalKeys:
-        """A new key takes over. The old list is written first: no key may be used and then forgotten."""
+        """Generate a new key. The list of old keys is written first, so that no key that was used is lost."""
         rotated = rotate(keys, _new_key(), now_ms)
-        # Processes of one node may share their keys by links, which stay.
+        # The processes of a node may share the files by symbolic links, which are kept.
         write_durably(self.old.resolve(), format_old_keys(rotated.old).encode(), mode=0o644)
         write_durably(self.current.resolve(), format_local_key(rotated.current).encode())
         return rotated
 
 
 class PublishedKeys:
-    """What `GET /_matrix/key/v2/server` answers: signed once, then again when half its life has gone."""
+    """The key document for `GET /_matrix/key/v2/server`, signed again when half of its validity has
+    passed."""
 
     def __init__(
         self, server_name: str, files: LocalKeyFiles, keys: LocalKeys, now_ms: Callable[[], int]
@@ -93,8 +94,8 @@ class PublishedKeys:
         return self.keys
 
     def reload(self) -> bool:
-        """Read what another process of the node may have rotated; whether it had. LocalError when the files
-        cannot be read: the keys stay then."""
+        """Load keys that another process of the node has rotated, and return whether they have changed.
+        Raises LocalError if the files cannot be read; then the keys stay as they are."""
         keys = self._files.load()
         if keys is None or describe(keys) == describe(self.keys):
             return False
@@ -107,7 +108,7 @@ class PublishedKeys:
 
 
 def _new_key() -> LocalKey:
-    # A random version, as Synapse makes them: keys of a node that was set up twice don't share a name.
+    # A random version, as in Synapse, so that the keys of a node that was set up twice have different ids.
     return key_from_seed(f"a_{secrets.token_hex(3)}", secrets.token_bytes(32))
 
 
@@ -115,14 +116,14 @@ def _read(path: Path, parse: Callable[[str], T]) -> T:
     try:
         return parse(path.read_text("ascii"))
     except (BadKeyFile, UnicodeDecodeError) as error:
-        why = str(error) if isinstance(error, BadKeyFile) else "it is not text"
+        reason = str(error) if isinstance(error, BadKeyFile) else "it is not text"
         raise LocalError(
-            f"The key file {path} can't be read: {why}.",
-            "Put it back from a backup. Only if there is none, move it away: a new key is then made, and"
-            " peers stop trusting what the old one signed.",
+            f"The key file {path} cannot be read: {reason}.",
+            "Restore it from a backup. Only if there is none, move it away: a new key is then generated, and"
+            " peers no longer trust what the old one signed.",
         ) from None
     except PermissionError:
         raise LocalError(
             f"The key file {path} belongs to another user.",
-            "Start the node as the user who owns its data directory.",
+            "Start the node as the owner of its data directory.",
         ) from None

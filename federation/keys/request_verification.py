@@ -1,7 +1,7 @@
-"""Whether a federation request comes from the server that it says it comes from.
+"""Verifies that a federation request comes from the server that it names as its origin.
 
-Server-server API, "Request Authentication". Three steps, so that each costs something only for who has passed
-the one before; what a request fails is said in its refusal.
+Server-server API, "Request Authentication". There are three steps, of increasing cost: a request must pass
+each before the next one. The error names the step that failed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,27 +20,27 @@ from federation.matrix.errors import MatrixError
 from federation.matrix.signatures import BadSignature, NotSigned, Verified, VerifyKey, verify
 
 METHODS_WITH_CONTENT: Final = frozenset({"PUT", "POST", "DELETE", "PATCH"})
-"""Their content is signed, `{}` included. A GET's is not: whatever it carries is nobody's word."""
+"""Methods whose content is signed, `{}` included. The body of a GET is not signed, so it is ignored."""
 
 MAX_DEPTH: Final = 900
-"""How deep a body may nest: no deeper than it can be written again. What is too deep for an event is dropped
-with that event, and not with all that came with it."""
+"""How deep a body may nest: as deep as it can be encoded. Events have a lower limit; an event beyond it is
+dropped alone, and not with its whole transaction."""
 
 
 class Claim(NamedTuple):
-    """What the head of a request says: who asks, and the signatures that should show it, by key id."""
+    """The claimed origin of a request, and the signatures that should prove it, by key id."""
 
     origin: str
     signatures: dict[str, str]
 
     @property
     def key_ids(self) -> list[str]:
-        """The keys to look for."""
+        """The keys that are needed to verify the signatures."""
         return [key_id for key_id in self.signatures if is_known_algorithm(key_id)]
 
 
 class SignedRequest(NamedTuple):
-    """`signed`: the bytes that the signatures must be of. `content` is None where there is none to be."""
+    """`signed`: the bytes that must have been signed. `content` is None for a method without content."""
 
     claim: Claim
     signed: bytes
@@ -48,7 +48,8 @@ class SignedRequest(NamedTuple):
 
 
 def parse_claim(authorization: Sequence[str], server_name: str, is_allowed: Callable[[str], bool]) -> Claim:
-    """Who claims to ask, if he may ask at all: strangers cost no body and no key. Raises `MatrixError`."""
+    """Parse the claimed origin, and check that it may federate, before the body is read or keys are fetched.
+    Raises `MatrixError`."""
     headers = parse_all(authorization)
     if not headers:
         raise unauthorized("The request has no X-Matrix authorization.")
@@ -56,23 +57,24 @@ def parse_claim(authorization: Sequence[str], server_name: str, is_allowed: Call
     # "If this property is included, but the value does not match the receiving server's name, the receiving
     # server must deny the request with an HTTP status code 401 Unauthorized."
     if not is_addressed_to(headers[0], server_name):
-        raise unauthorized("The request is meant for another server.")
+        raise unauthorized("The request is addressed to another server.")
     if origin == server_name:
-        raise MatrixError("M_FORBIDDEN", "This server makes no requests to itself.", 403)
+        raise MatrixError("M_FORBIDDEN", "This server does not send requests to itself.", 403)
     if not is_allowed(origin):
         raise MatrixError("M_FORBIDDEN", f"This server does not federate with {origin}.", 403)
     return Claim(origin, _signatures(headers))
 
 
 def parse_request(claim: Claim, method: str, uri: str, body: bytes, server_name: str) -> SignedRequest:
-    """What must have been signed. `uri` is the request target verbatim. Raises `MatrixError`."""
+    """Parse the content and compute the bytes that must have been signed. `uri` is the request target
+    verbatim. Raises `MatrixError`."""
     content, has_float = _content(body) if method in METHODS_WITH_CONTENT else (None, False)
     signed = _canonical(signed_object(method, uri, claim.origin, server_name, content), has_float)
     return SignedRequest(claim, signed, content)
 
 
 def verify_request(request: SignedRequest, keys: Mapping[str, VerifyKey]) -> None:
-    """Check it with those of the origin's keys that it signs with now. Raises `MatrixError` if it fails."""
+    """Verify the signatures with the origin's current keys. Raises `MatrixError`."""
     origin, signatures = request.claim
     match verify(request.signed, {origin: signatures}, origin, keys):
         case Verified():
@@ -83,7 +85,7 @@ def verify_request(request: SignedRequest, keys: Mapping[str, VerifyKey]) -> Non
             raise unauthorized(f"{origin} did not sign with an ed25519 key.")
         case _:
             named = ", ".join(sorted(signatures))
-            raise unauthorized(f"No key of {origin} that is valid now could be found for {named}.")
+            raise unauthorized(f"No currently valid key of {origin} was found for {named}.")
 
 
 def unauthorized(text: str) -> MatrixError:
@@ -101,8 +103,8 @@ def _signatures(headers: Sequence[XMatrix]) -> dict[str, str]:
 
 
 def _content(body: bytes) -> tuple[dict[str, Any], bool]:
-    """ "All POST and PUT endpoints require the requesting server to supply a request body containing a
-    (potentially empty) JSON object." And whether there may be floats in it."""
+    """The content, and whether it may contain floats. "All POST and PUT endpoints require the requesting
+    server to supply a request body containing a (potentially empty) JSON object." """
     try:
         content, has_float = decode_and_find_floats(body)
     except NotJson:
@@ -113,8 +115,8 @@ def _content(body: bytes) -> tuple[dict[str, Any], bool]:
 
 
 def _canonical(value: dict[str, Any], has_float: bool) -> bytes:
-    """Events of room versions 3 to 5 may hold floats and large integers; the transaction that brings them is
-    signed all the same, in the form that Python gives them."""
+    """Canonical JSON. A transaction may contain events of room versions 3 to 5 with floats and large
+    integers; it is then signed in the form in which Python writes them."""
     try:
         if not has_float:
             return encode_checked(value)
@@ -124,5 +126,5 @@ def _canonical(value: dict[str, Any], has_float: bool) -> bytes:
         return encode(value, strict=False, max_depth=MAX_DEPTH)
     except (NotCanonical, RecursionError):
         raise MatrixError(
-            "M_BAD_JSON", "The request nests too deep, or is no text, so that it cannot be checked."
+            "M_BAD_JSON", "The request is nested too deeply or contains invalid text, and cannot be verified."
         ) from None

@@ -1,9 +1,9 @@
-"""This node's signing keys: their file formats, their rotation, and the document that publishes them.
+"""This server's signing keys: file formats, rotation, and the key document. And `KeyNeed`, the needs of
+verification.
 
-Server-server API, "Publishing Keys": verify_keys hold what the server signs with now, old_verify_keys what it
-signed with until `expired_ts`. Events signed before that stay valid, so an old key is never forgotten.
-
-Which keys of other servers are needed, and whether a key that is known will do.
+Server-server API, "Publishing Keys": verify_keys has the keys with which the server signs now,
+old_verify_keys those with which it signed until `expired_ts`. Events signed before that stay valid, so an old
+key is never deleted.
 """
 
 import re
@@ -28,12 +28,12 @@ VALIDITY_MS = 24 * 3600 * 1000
 
 
 class BadKeyFile(ValueError):
-    """The text of a key file is not in the `signedjson` format. Never says what the text was."""
+    """A key file is not in the `signedjson` format. The message never contains its text."""
 
 
 @dataclass(frozen=True)
 class LocalKey:
-    """The key that this node signs with."""
+    """The key with which this server signs."""
 
     version: str
     signing_key: SigningKey = field(repr=False)
@@ -49,7 +49,7 @@ class LocalKey:
 
 @dataclass(frozen=True)
 class OldLocalKey:
-    """A key that this node signed with until `expired_ts`, in milliseconds."""
+    """A key with which this server signed until `expired_ts`, in milliseconds."""
 
     version: str
     public: str
@@ -62,7 +62,7 @@ class OldLocalKey:
 
 @dataclass(frozen=True)
 class LocalKeys:
-    """All keys of this node: the one in use and those before it, oldest first."""
+    """All keys of this server: the current one, and the old ones, oldest first."""
 
     current: LocalKey
     old: tuple[OldLocalKey, ...] = ()
@@ -73,15 +73,15 @@ def key_from_seed(version: str, seed: bytes) -> LocalKey:
 
 
 def rotate(keys: LocalKeys, new: LocalKey, now_ms: int) -> LocalKeys:
-    """`new` takes over at `now_ms`; the key before it is kept for what it signed."""
+    """Make `new` the current key from `now_ms`, and keep the previous one for verification."""
     used = {keys.current.version, *(old.version for old in keys.old)}
-    assert new.version not in used, "a key version names one key for ever"
+    assert new.version not in used, "a key version identifies one key forever"
     before = OldLocalKey(keys.current.version, keys.current.public, now_ms)
     return LocalKeys(new, (*keys.old, before))
 
 
 def make_key_document(server_name: str, keys: LocalKeys, now_ms: int) -> dict[str, Any]:
-    """The answer to `GET /_matrix/key/v2/server`, signed with the key that it publishes."""
+    """The response to `GET /_matrix/key/v2/server`, signed with the current key."""
     document: dict[str, Any] = {
         "server_name": server_name,
         "valid_until_ts": now_ms + VALIDITY_MS,
@@ -94,13 +94,13 @@ def make_key_document(server_name: str, keys: LocalKeys, now_ms: int) -> dict[st
 
 
 def renewal_time(document: dict[str, Any]) -> int:
-    """When half of the document's life has gone: from then on a newer one is published."""
+    """The time at which half of the document's validity has passed and a new one is published."""
     until: int = document["valid_until_ts"]
     return until - VALIDITY_MS // 2
 
 
 def describe(keys: LocalKeys) -> dict[str, Any]:
-    """What may be shown of the keys: never a private one."""
+    """The public parts of the keys."""
     return {
         "key_id": keys.current.key_id,
         "public_key": keys.current.public,
@@ -139,19 +139,19 @@ def parse_old_keys(text: str) -> tuple[OldLocalKey, ...]:
 
 def _version(key: BaseKey) -> str:
     if not re.fullmatch(r"\w{1,64}", key.version, re.ASCII):
-        raise BadKeyFile("a version is made of letters, digits and underscores")
+        raise BadKeyFile("a version must consist of letters, digits and underscores")
     return key.version
 
 
 ANY_TIME: Final = 0
-"""For a signature whose key may have been valid at any time."""
+"""For signatures whose key need not be valid at a certain time."""
 
 MIN_DOCUMENT_VALIDITY_MS: Final = 3600 * 1000
-"""How far ahead every document reaches: none is published for less than an hour."""
+"""The minimum validity of a document: none is published for less than an hour."""
 
 
 class KeyNeed(NamedTuple):
-    """A key of a server that was valid at a time, in milliseconds."""
+    """The need for a key of a server that was valid at a time, in milliseconds."""
 
     server: str
     key_id: str
@@ -159,7 +159,7 @@ class KeyNeed(NamedTuple):
 
 
 def required_keys(pdu: Pdu, version: RoomVersion) -> frozenset[KeyNeed]:
-    """The keys that the signatures of an event were made with, as far as somebody must have signed it."""
+    """The keys of the required signatures of an event."""
     valid_at = pdu.origin_server_ts if version.enforces_key_validity else ANY_TIME
     needs = set()
     for required in required_signatures(pdu, version):
@@ -176,9 +176,9 @@ def is_known_algorithm(key_id: str) -> bool:
 
 
 def satisfies(key: ServerKey | None, need: KeyNeed, now_ms: int) -> bool:
-    """Whether there is nothing to fetch. Of a key that has ended nothing else will ever be heard.
+    """Whether the key satisfies the need without a fetch. An expired key does not change any more.
 
-    An event from the future is no reason to fetch: no document will ever reach that far.
+    An event from the future is no reason to fetch: no document is valid for that long.
     """
     if key is None:
         return False
@@ -190,7 +190,7 @@ def satisfies(key: ServerKey | None, need: KeyNeed, now_ms: int) -> bool:
 def unmet_needs(
     needs: Iterable[KeyNeed], known: Mapping[str, Mapping[str, ServerKey]], now_ms: int
 ) -> dict[str, tuple[KeyNeed, ...]]:
-    """What is left to be fetched, by server."""
+    """The needs that the known keys do not satisfy, by server."""
     left: dict[str, tuple[KeyNeed, ...]] = {}
     for need in needs:
         if not _is_met(need, known.get(need.server, {}), now_ms):

@@ -1,6 +1,7 @@
-"""The `X-Matrix` authorization of a federation request: reading, writing, and the object that is signed.
+"""The `X-Matrix` authorization header of a federation request: parsing, rendering, and the object that is
+signed.
 
-Server-server API, "Request Authentication". Checking the signature is not here: that needs keys.
+Server-server API, "Request Authentication". `request_verification` checks the signature.
 """
 
 import re
@@ -12,7 +13,7 @@ from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import is_key_id, is_server_name
 
 SCHEME = "x-matrix"
-# Several keys of one server may sign, one header each. Nobody has this many.
+# A server may sign with several keys, one header for each, but not with this many.
 MAX_HEADERS = 8
 MAX_CHARACTERS = 4096
 
@@ -20,12 +21,12 @@ MAX_CHARACTERS = 4096
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-# Not only tokens stand unquoted: old servers send `origin=host:8448` and padded signatures.
+# Unquoted values are not only tokens: old servers send `origin=host:8448` and padded signatures.
 _UNQUOTED = re.compile(r'[^\s",\\]+')
 _BLANKS = re.compile(r"[ \t]*")
 _SIGNATURE = re.compile(r"[0-9A-Za-z+/\-_]+={0,2}", re.ASCII)
-# As nearly everybody writes it. What stands on both sides of the signature is whole parameters, so that it is
-# the same whatever the signature is.
+# The form that nearly all servers send. The text before and after the signature consists of whole parameters,
+# so its meaning does not depend on the signature.
 _COMMON_FORM = re.compile(
     r'(X-Matrix (?:[a-z]+="[^"\\]*",)*)sig="([0-9A-Za-z+/\-_]+={0,2})"((?:,[a-z]+="[^"\\]*")*)', re.ASCII
 )
@@ -33,14 +34,14 @@ _CACHE_SIZE: Final = 1000
 
 
 class BadAuthorization(MatrixError):
-    """The header cannot be read, or does not say what it must."""
+    """The header is malformed, or lacks a parameter."""
 
     def __init__(self, problem: str) -> None:
         super().__init__("M_UNAUTHORIZED", f"The X-Matrix authorization {problem}.", 401)
 
 
 class XMatrix(NamedTuple):
-    """One header: who asks, whom, with which key, and the signature as it came (base64, not yet decoded)."""
+    """One header: origin, key id, signature (base64, not decoded) and destination."""
 
     origin: str
     key: str
@@ -49,7 +50,7 @@ class XMatrix(NamedTuple):
 
 
 def parse(header: str) -> XMatrix:
-    """One `Authorization` header: names in any order and case, values quoted or not."""
+    """Parse one `Authorization` header: names in any order and case, values quoted or not."""
     if len(header) > MAX_CHARACTERS:
         raise BadAuthorization("is too long")
     usual = _COMMON_FORM.fullmatch(header)
@@ -62,7 +63,7 @@ def parse(header: str) -> XMatrix:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _without_signature(before: str, behind: str) -> XMatrix:
-    """A server writes the same with each request, but for the signature, which is checked each time."""
+    """Cached: a server sends the same header with each request, except for the signature."""
     return _parse(f'{before}sig="A"{behind}')
 
 
@@ -73,7 +74,7 @@ def _parse(header: str) -> XMatrix:
     found: dict[str, str] = {}
     for name, value in _parameters(rest):
         if name in found:
-            # Readers that take the first and readers that take the last would see two different servers.
+            # Parsers that take the first and parsers that take the last would see two different servers.
             raise BadAuthorization("names a parameter twice")
         found[name] = value
     return XMatrix(
@@ -85,26 +86,26 @@ def _parse(header: str) -> XMatrix:
 
 
 def parse_all(headers: Sequence[str]) -> tuple[XMatrix, ...]:
-    """All X-Matrix headers of a request, which must speak for one server; other schemes are not looked at."""
+    """Parse all X-Matrix headers of a request, which must name one server. Other schemes are ignored."""
     if len(headers) == 1 and headers[0].startswith("X-Matrix "):
         return (parse(headers[0]),)
-    ours = [header for header in headers if _split_scheme(header)[0] == SCHEME]
-    if len(ours) > MAX_HEADERS:
-        raise BadAuthorization("comes in too many headers")
-    parsed = tuple(parse(header) for header in ours)
+    x_matrix = [header for header in headers if _split_scheme(header)[0] == SCHEME]
+    if len(x_matrix) > MAX_HEADERS:
+        raise BadAuthorization("has too many headers")
+    parsed = tuple(parse(header) for header in x_matrix)
     if len({(one.origin, one.destination) for one in parsed}) > 1:
-        raise BadAuthorization("comes in several headers that contradict each other")
+        raise BadAuthorization("has several headers that contradict each other")
     return parsed
 
 
 def render(authorization: XMatrix) -> str:
-    """The header as every server can read it: lower-case names, quoted, one blank, no backslash."""
-    assert is_server_name(authorization.origin), "we only sign for a valid server name"
-    assert is_key_id(authorization.key), "our key ids are valid"
+    """The header in a form that every server can parse: lower-case names, quoted, one blank, no backslash."""
+    assert is_server_name(authorization.origin), "this server's name is valid"
+    assert is_key_id(authorization.key), "local key ids are valid"
     assert _is_signature(authorization.signature), "a signature is base64"
     destination = ""
     if authorization.destination is not None:
-        assert is_server_name(authorization.destination), "we only ask valid server names"
+        assert is_server_name(authorization.destination), "requests are sent to valid server names only"
         destination = f'destination="{authorization.destination}",'
     return (
         f'X-Matrix origin="{authorization.origin}",{destination}'
@@ -115,16 +116,17 @@ def render(authorization: XMatrix) -> str:
 def signed_object(
     method: str, uri: str, origin: str, destination: str, content: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What the signature covers. `uri` is path and query exactly as on the wire, never rebuilt.
+    """The object that is signed. `uri` is the path and query exactly as on the wire, never rebuilt.
 
-    `content` is absent where the request has no body (None), present otherwise, `{}` included.
+    `content` is None for a request without body, which is different from `{}`.
     """
     unsigned: dict[str, Any] = {"method": method, "uri": uri, "origin": origin, "destination": destination}
     return unsigned if content is None else {**unsigned, "content": content}
 
 
 def is_addressed_to(authorization: XMatrix, server_name: str) -> bool:
-    """A request for another server was replayed or went astray. Servers before v1.3 name no destination."""
+    """Whether the request is addressed to this server, not replayed from another one. Servers before v1.3
+    name no destination."""
     return authorization.destination is None or authorization.destination == server_name
 
 
@@ -138,7 +140,8 @@ def _split_scheme(header: str) -> tuple[str, str, str]:
 
 
 def _parameters(text: str) -> Iterator[tuple[str, str]]:
-    """`name=value` between commas, blanks and tabs round `,` and `=`, empty elements passed over."""
+    """`name=value` separated by commas, with blanks and tabs around `,` and `=`; empty elements are
+    skipped."""
     at = 0
     while at < len(text):
         at = _skip(text, at)
@@ -149,18 +152,18 @@ def _parameters(text: str) -> Iterator[tuple[str, str]]:
             return
         name = _NAME.match(text, at)
         if name is None:
-            raise BadAuthorization("holds something that is no parameter")
+            raise BadAuthorization("contains text that is not a parameter")
         at = _skip(text, name.end())
         if text[at : at + 1] != "=":
             raise BadAuthorization("has a parameter without a value")
         at = _skip(text, at + 1)
         value = _QUOTED.match(text, at) or _UNQUOTED.match(text, at)
         if value is None:
-            raise BadAuthorization("has a value that does not end, or none")
+            raise BadAuthorization("has a missing or unterminated value")
         yield name[0].lower(), _ESCAPED.sub(r"\1", value[1]) if value.re is _QUOTED else value[0]
         at = _skip(text, value.end())
         if at < len(text) and text[at] != ",":
-            raise BadAuthorization("has no comma between two parameters")
+            raise BadAuthorization("lacks a comma between two parameters")
 
 
 def _skip(text: str, at: int) -> int:

@@ -24,7 +24,7 @@ NOTARY = web.AppKey("NOTARY", Notary)
 async def key_query(request: web.Request) -> web.Response:
     notary = request.app[NOTARY]
     server, minimum = request.match_info["server_name"], request.query.get("minimum_valid_until_ts")
-    return json_answer(await notary.single(server, minimum))
+    return json_answer(await notary.query_server(server, minimum))
 
 
 async def key_query_of_many(request: web.Request) -> web.Response:
@@ -32,7 +32,7 @@ async def key_query_of_many(request: web.Request) -> web.Response:
         body = decode(await request.read())
     except NotJson:
         raise MatrixError("M_NOT_JSON", "The body of the request is not JSON.") from None
-    return json_answer(await request.app[NOTARY].many(body))
+    return json_answer(await request.app[NOTARY].query_servers(body))
 
 
 _PATH = "/_matrix/key/v2/query"

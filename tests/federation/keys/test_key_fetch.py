@@ -35,7 +35,7 @@ async def test_a_server_is_asked_for_its_document(neighbourhood: Neighbourhood) 
     document = await fetch.from_server(server.name)
     assert [one.key_id for one in document.keys] == ["ed25519:1"]
     server.answer = key_document("b.test", FIRST)
-    with pytest.raises(PeerMalformed, match="is of another server"):
+    with pytest.raises(PeerMalformed, match="belongs to another server"):
         await fetch.from_server(server.name)
     with pytest.raises(PeerUnreachable):
         await fetch.from_server("nowhere.test:1")

@@ -357,8 +357,8 @@ async def test_a_server_can_be_asked_anew(rings: Rings) -> None:
     a.answer = key_document(a.name, FIRST, SECOND)
     await asyncio.gather(*(ring.refresh(a.name) for _ in range(5)))
     assert a.asked == 2
-    assert set(await rings().known(a.name)) == {"ed25519:1", "ed25519:2"}
-    assert await ring.known("gone.test:1") == {}
+    assert set(await rings().stored(a.name)) == {"ed25519:1", "ed25519:2"}
+    assert await ring.stored("gone.test:1") == {}
     a.status = 500
     with pytest.raises(PeerError):
         await ring.refresh(a.name)

@@ -52,7 +52,7 @@ class Asked:
         self,
         *notaries: str,
         may_contact: Callable[[str], bool] = lambda _: True,
-        patience: float = 30,
+        timeout: float = 30,
     ) -> Notary:
         notary = Notary(
             OWN_NAME,
@@ -60,7 +60,7 @@ class Asked:
             lambda: OWN_KEYS,
             now_ms=lambda: self.now_ms,
             may_contact=may_contact,
-            patience=patience,
+            timeout=timeout,
             clock=self.neighbourhood.clock,
         )
         self.neighbourhood.stack.push_async_callback(notary.close)
@@ -91,11 +91,11 @@ async def test_keys_are_fetched_once_and_signed_by_both(asked: Asked) -> None:
     a = await server(asked)
     notary = asked.notary()
     for _ in range(3):
-        answer = await notary.single(a.name, None)
+        answer = await notary.query_server(a.name, None)
         assert asked.keys_in(answer) == {a.name: {"ed25519:1"}}
         [document] = json.loads(answer)["server_keys"]
         assert document["signatures"][a.name] == a.answer["signatures"][a.name]
-    assert asked.keys_in(await asked.notary().many({"server_keys": {a.name: {}}})) == {a.name: {"ed25519:1"}}
+    assert asked.keys_in(await asked.notary().query_servers({"server_keys": {a.name: {}}})) == {a.name: {"ed25519:1"}}
     assert a.asked == 1
 
 
@@ -104,7 +104,7 @@ async def test_several_servers_are_answered_at_once(asked: Asked) -> None:
     a, b = await server(asked), await server(asked, "b.test", SECOND)
     b.answer = key_document(b.name, SECOND, old=old_key(FIRST, NOW - 5))
     question = {"server_keys": {a.name: {"ed25519:1": {}}, b.name: {}, "gone.test:1": {}, OWN_NAME: {}}}
-    answer = await asked.notary().many(question)
+    answer = await asked.notary().query_servers(question)
     assert asked.keys_in(answer) == {
         a.name: {"ed25519:1"},
         b.name: {"ed25519:1", "ed25519:2"},
@@ -115,18 +115,18 @@ async def test_several_servers_are_answered_at_once(asked: Asked) -> None:
 async def test_an_unreachable_server_has_an_empty_list(asked: Asked) -> None:
     """ "an empty array if the server could not be reached and no cached keys were available" """
     notary = asked.notary()
-    assert json.loads(await notary.single("gone.test:1", None)) == {"server_keys": []}
-    assert json.loads(await notary.many({"server_keys": {}})) == {"server_keys": []}
+    assert json.loads(await notary.query_server("gone.test:1", None)) == {"server_keys": []}
+    assert json.loads(await notary.query_servers({"server_keys": {}})) == {"server_keys": []}
 
 
 async def test_what_is_known_is_told_also_when_the_server_is_gone(asked: Asked) -> None:
     """However old it is: whoever asks sees how long it was valid."""
     a = await server(asked)
     notary = asked.notary()
-    await notary.single(a.name, None)
+    await notary.query_server(a.name, None)
     a.status = 500
     asked.now_ms = NOW + 30 * DAY
-    [document] = json.loads(await notary.single(a.name, None))["server_keys"]
+    [document] = json.loads(await notary.query_server(a.name, None))["server_keys"]
     assert document["valid_until_ts"] == NOW + DAY
 
 
@@ -134,18 +134,18 @@ async def test_keys_that_must_be_valid_for_longer_are_fetched_again(asked: Asked
     """`minimum_valid_until_ts`; and half of its lifetime makes an answer stale by itself."""
     a = await server(asked)
     notary = asked.notary()
-    await notary.single(a.name, str(NOW + DAY))
+    await notary.query_server(a.name, str(NOW + DAY))
     assert a.asked == 1
     a.answer = key_document(a.name, FIRST, until=NOW + 2 * DAY)
-    answer = await notary.single(a.name, str(NOW + DAY + 1))
+    answer = await notary.query_server(a.name, str(NOW + DAY + 1))
     assert json.loads(answer)["server_keys"][0]["valid_until_ts"] == NOW + 2 * DAY
     assert a.asked == 2
     asked.now_ms = NOW + DAY
-    await notary.single(a.name, None)
+    await notary.query_server(a.name, None)
     assert a.asked == 2
     asked.now_ms += 1
     a.answer = key_document(a.name, FIRST, until=NOW + 3 * DAY)
-    answer = await notary.many({"server_keys": {a.name: {"ed25519:1": {}}}})
+    answer = await notary.query_servers({"server_keys": {a.name: {"ed25519:1": {}}}})
     assert json.loads(answer)["server_keys"][0]["valid_until_ts"] == NOW + 3 * DAY
     assert a.asked == 3
 
@@ -154,9 +154,9 @@ async def test_a_key_that_is_not_known_is_fetched(asked: Asked) -> None:
     """A server may have a new one since."""
     a = await server(asked)
     notary = asked.notary()
-    await notary.single(a.name, None)
+    await notary.query_server(a.name, None)
     a.answer = key_document(a.name, FIRST, SECOND)
-    answer = await notary.many({"server_keys": {a.name: {"ed25519:2": {}}}})
+    answer = await notary.query_servers({"server_keys": {a.name: {"ed25519:2": {}}}})
     assert asked.keys_in(answer) == {a.name: {"ed25519:1", "ed25519:2"}}
 
 
@@ -177,12 +177,12 @@ async def test_a_spurious_answer_does_not_take_the_place_of_a_good_key(
     """Of somebody who stands where the server should, or of a server that is broken."""
     a = await server(asked)
     notary = asked.notary()
-    before = await notary.single(a.name, None)
+    before = await notary.query_server(a.name, None)
     a.answer = spurious(a.name)
-    after = await notary.single(a.name, str(NOW + 2 * DAY))
+    after = await notary.query_server(a.name, str(NOW + 2 * DAY))
     assert a.asked == 2
     assert json.loads(after) == json.loads(before)
-    assert (await asked.ring().known(a.name))["ed25519:1"].public == public(FIRST)
+    assert (await asked.ring().stored(a.name))["ed25519:1"].public == public(FIRST)
 
 
 async def test_a_server_that_knows_no_better_is_left_alone(asked: Asked) -> None:
@@ -190,22 +190,22 @@ async def test_a_server_that_knows_no_better_is_left_alone(asked: Asked) -> None
     a = await server(asked)
     notary = asked.notary()
     for number in range(20):
-        await notary.many({"server_keys": {a.name: {f"ed25519:{number}x": {}}}})
-        await notary.single(a.name, str(NOW + 100 * DAY))
+        await notary.query_servers({"server_keys": {a.name: {f"ed25519:{number}x": {}}}})
+        await notary.query_server(a.name, str(NOW + 100 * DAY))
     assert a.asked == 1
     keys = await notary._key_ring.keys_for([KeyNeed(a.name, "ed25519:2", NOW)])
     assert (a.asked, set(keys[a.name])) == (2, {"ed25519:1"})
     asked.neighbourhood.clock.now += 1
-    await notary.single(a.name, str(NOW + 100 * DAY))
+    await notary.query_server(a.name, str(NOW + 100 * DAY))
     assert a.asked == 3
 
 
 async def test_only_servers_that_we_have_to_do_with_are_answered(asked: Asked) -> None:
     """In closed mode the others are as if they were not there, also when their keys are stored."""
     a, b = await server(asked), await server(asked, "b.test")
-    await asked.notary().single(a.name, None)
+    await asked.notary().query_server(a.name, None)
     notary = asked.notary(may_contact=lambda name: name == b.name)
-    answer = await notary.many({"server_keys": {a.name: {}, b.name: {}}})
+    answer = await notary.query_servers({"server_keys": {a.name: {}, b.name: {}}})
     assert set(asked.keys_in(answer)) == {b.name}
     assert a.asked == 1
 
@@ -214,7 +214,7 @@ async def test_no_other_notary_is_asked(asked: Asked) -> None:
     """Two that relied on each other would turn in a circle."""
     other = await server(asked, "notary.test", SECOND)
     other.vouched = {"gone.test:1": key_document("gone.test:1", FIRST)}
-    answer = await asked.notary(other.name).single("gone.test:1", None)
+    answer = await asked.notary(other.name).query_server("gone.test:1", None)
     assert json.loads(answer) == {"server_keys": []}
     assert other.queries == []
 
@@ -222,7 +222,7 @@ async def test_no_other_notary_is_asked(asked: Asked) -> None:
 async def test_strangers_cannot_keep_us_busy(asked: Asked) -> None:
     """So many servers are asked at a time, and none is waited for for long; what is known is told at once."""
     a = await server(asked)
-    await asked.notary().single(a.name, None)
+    await asked.notary().query_server(a.name, None)
     came: list[str] = []
     all_came = asyncio.Event()
 
@@ -238,12 +238,14 @@ async def test_strangers_cannot_keep_us_busy(asked: Asked) -> None:
         for number in range(MAX_CONCURRENT_FETCHES + 3)
     ]
     names = [f"s{number}.test:{one.port}" for number, one in enumerate(slow)]
-    notary = asked.notary(patience=0.5)
-    waiting = asyncio.create_task(notary.many({"server_keys": {name: {} for name in [*names, a.name]}}))
+    notary = asked.notary(timeout=0.5)
+    waiting = asyncio.create_task(
+        notary.query_servers({"server_keys": {name: {} for name in [*names, a.name]}})
+    )
     async with asyncio.timeout(30):
         await all_came.wait()
         # All places are taken, and this needs none.
-        assert asked.keys_in(await notary.single(a.name, None)) == {a.name: {"ed25519:1"}}
+        assert asked.keys_in(await notary.query_server(a.name, None)) == {a.name: {"ed25519:1"}}
         assert asked.keys_in(await waiting) == {a.name: {"ed25519:1"}}
     assert len(came) == MAX_CONCURRENT_FETCHES
 
@@ -252,6 +254,6 @@ async def test_strangers_cannot_keep_us_busy(asked: Asked) -> None:
 async def test_what_is_no_question_is_refused(asked: Asked, body: object) -> None:
     """400 in Matrix's words."""
     with pytest.raises(MatrixError, match="400"):
-        await asked.notary().many(body)
+        await asked.notary().query_servers(body)
     with pytest.raises(MatrixError, match="400"):
-        await asked.notary().single("a b", None)
+        await asked.notary().query_server("a b", None)
