@@ -1,1 +1,1 @@
-"""The vocabulary every other package reuses: identifiers, canonical JSON, signatures, versions, errors."""
+"""Basics of Matrix that all packages use: identifiers, canonical JSON, signatures, room versions, errors."""

@@ -1,8 +1,8 @@
-"""Canonical JSON: the one form of a JSON value that is hashed and signed.
+"""Canonical JSON: the form of a JSON value that is hashed and signed.
 
 Specification, appendix "Canonical JSON": the shortest UTF-8 encoding, object keys sorted by code point,
 numbers are integers between −(2**53)+1 and (2**53)−1. Room versions 3 to 5 do not enforce the numbers:
-their events may hold floats and larger integers, and are written with `strict=False`.
+their events may contain floats and larger integers, and are encoded with `strict=False`.
 """
 
 import json
@@ -13,11 +13,11 @@ import orjson
 from canonicaljson import encode_canonical_json
 
 MAX_DEPTH: Final = 250
-"""How deep `encode` follows objects and arrays within each other; orjson itself stops at 254."""
+"""Maximum nesting of objects and arrays for `encode`; orjson itself stops at 254."""
 
 _MAX_DECODE_DEPTH: Final = 1000
-"""How deep `decode` reads. It is more than `MAX_DEPTH`, so that one monstrous event among the hundred of an
-answer can be dropped by itself and does not take the others with it."""
+"""Maximum nesting for `decode`. It is more than `MAX_DEPTH`, so that one too deeply nested event in a
+response can be dropped alone, without the other events."""
 
 _LEAVES: Final = frozenset({str, int, bool, NoneType})
 _STRICT: Final = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
@@ -28,14 +28,14 @@ class NotCanonical(ValueError):
 
 
 class NotJson(ValueError):
-    """The bytes are not JSON, or nest deeper than anything honest does."""
+    """The bytes are not JSON, or are nested too deeply."""
 
 
 def encode(value: Any, *, strict: bool = True, max_depth: int = MAX_DEPTH) -> bytes:
-    """Write a value canonically, or raise `NotCanonical`.
+    """Encode a value canonically. Raises `NotCanonical`.
 
-    Only the exact types that JSON has are accepted: what orjson would silently turn into a string (a date, a
-    member of an enum, a dataclass) was never meant to be signed.
+    Only the exact types of JSON are accepted: orjson would silently convert other types (a date, a member of
+    an enum, a dataclass), which must not be signed.
     """
     has_float = _walk(value, max_depth)
     if strict:
@@ -46,7 +46,8 @@ def encode(value: Any, *, strict: bool = True, max_depth: int = MAX_DEPTH) -> by
 
 
 def encode_checked(value: Any) -> bytes:
-    """Write what `encode` has accepted before, or parts of it; floats are not looked for a second time."""
+    """Encode a value that `encode` has accepted before, or a part of it, without searching for floats
+    again."""
     try:
         return orjson.dumps(value, option=_STRICT)
     except TypeError as refused:  # orjson.JSONEncodeError is a TypeError
@@ -54,8 +55,8 @@ def encode_checked(value: Any) -> bytes:
 
 
 def is_equal(one: Any, other: Any) -> bool:
-    """Whether both are written alike. Python takes 1, 1.0 and True for equal; in JSON they are three things.
-    What has no canonical form is like nothing else."""
+    """Whether both have the same canonical form. In Python 1, 1.0 and True are equal, in JSON they are not. A
+    value without canonical form equals nothing."""
     try:
         return encode(one) == encode(other)
     except NotCanonical:
@@ -63,34 +64,32 @@ def is_equal(one: Any, other: Any) -> bool:
 
 
 def decode(body: bytes) -> Any:
-    """Read a request's or an answer's body, or raise `NotJson`.
+    """Decode the body of a request or a response. Raises `NotJson`.
 
     The last of several equal keys wins. NaN, infinities, lone surrogates and invalid UTF-8 are refused.
-    Numbers keep their kind: `1.0` and `1e2` are floats and 2**64 an integer, so that `encode` sees what was
-    sent.
+    Numbers keep their type: `1.0` and `1e2` are floats and 2**64 is an integer, so that `encode` can check
+    what was sent.
     """
     return decode_and_find_floats(body)[0]
 
 
 def decode_and_find_floats(body: bytes) -> tuple[Any, bool]:
-    """The same, and whether there may be floats in it. Where there are none nobody has to look for them
-    again before it is written."""
+    """Like `decode`, and whether the value may contain floats. If not, `encode_checked` can encode it."""
     try:
         value = orjson.loads(body)
         if not _walk(value, _MAX_DECODE_DEPTH):
             return value, False
-        # orjson reads integers beyond 64 bits as floats. Whether this float was one can only be told by
-        # reading again with a parser that has integers of any size; what that one is lax on, orjson has
-        # already refused.
+        # orjson decodes integers beyond 64 bits as floats. Only a second parser with integers of any size can
+        # tell them apart. It is less strict in other respects, but orjson has already refused such bodies.
         return json.loads(body), True
     except (ValueError, RecursionError) as refused:
         raise NotJson(str(refused)) from None
 
 
 def _encode_leniently(value: Any) -> bytes:
-    """Write an event of room version 3, 4 or 5, where floats and large integers are as the sender made them.
+    """Encode an event of room version 3, 4 or 5, which may contain floats and large integers.
 
-    The first servers were written in Python, so the digits of a float are Python's.
+    The first servers were written in Python, so floats are written with Python's digits.
     """
     try:
         return encode_canonical_json(value)
@@ -99,7 +98,7 @@ def _encode_leniently(value: Any) -> bytes:
 
 
 def _walk(value: Any, max_depth: int) -> bool:
-    """Look at every value once, level by level, without recursion. Tells whether one of them is a float."""
+    """Check all values once, level by level, without recursion. Returns whether one of them is a float."""
     has_float = False
     depth = 0
     level: list[Any] = [[value]]

@@ -1,17 +1,17 @@
-"""What only some Matrix sides can do."""
+"""Capabilities that only some Matrix backends have."""
 
 from enum import StrEnum
 
 
 class BackendCapability(StrEnum):
-    """A homeserver can do all of it; a guest of another homeserver, an application service, perhaps none."""
+    """The homeserver backend has all of them, the appservice backend may have none."""
 
     ROOM_IDS = "room_ids"
-    """Rooms of versions until 11 are given the id that `CreateRoomRequest.room_id` asks for."""
+    """Rooms of versions up to 11 get the id in `CreateRoomRequest.room_id`."""
     EDUS = "edus"
-    """EDUs of types that the specification does not have are sent and heard."""
+    """EDUs of custom types are sent and received."""
     TO_DEVICE = "to_device"
-    """Messages to devices are kept until they are read."""
+    """To-device messages are stored until they are read."""
     MERGED_STATE = "merged_state"
-    """The stream says what the merging of histories has made current and what it has taken out: entries of
-    the kinds `state` and `unset`."""
+    """The stream has entries of the kinds `state` and `unset`, for state that state resolution has made
+    current or removed."""

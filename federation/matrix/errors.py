@@ -1,6 +1,7 @@
-"""Whose fault it is. `storage.errors.LocalError` is the third kind: something on this machine.
+"""Errors by fault: `MatrixError` of the requester, `PeerError` of another server. `storage.errors.LocalError`
+is the third kind, a fault on this machine.
 
-How each of them is answered over HTTP is decided in one place, `federation/http/middleware.py`.
+`federation/http/middleware.py` maps each of them to an HTTP response.
 """
 
 from collections.abc import Mapping
@@ -8,10 +9,10 @@ from typing import Any
 
 
 class MatrixError(Exception):
-    """The asker is refused, and told so: Matrix's standard error.
+    """A request is refused: the standard error response of Matrix.
 
-    `text` reaches whoever asked, so it never holds a secret, a path of this machine or a library's version.
-    `fields` are further members of the answer's JSON, such as `retry_after_ms`.
+    `text` is sent to the requester, so it never contains a secret, a path of this machine or the version of a
+    library. `fields` are further members of the response, such as `retry_after_ms`.
     """
 
     def __init__(
@@ -24,14 +25,14 @@ class MatrixError(Exception):
         self.fields: Mapping[str, Any] = fields or {}
 
     def body(self) -> dict[str, Any]:
-        """The JSON that says it. `fields` cannot take the place of the two names that every error has."""
+        """The JSON body. `fields` cannot override `errcode` and `error`."""
         return {**self.fields, "errcode": self.errcode, "error": self.text}
 
 
 class PeerError(Exception):
-    """Another server did something wrong: it answered against the specification, or not at all.
+    """A request to another server failed: the server violated the specification, or did not respond.
 
-    `rule` is the number of the paragraph it broke, where one can be named.
+    `rule` is the number of the violated paragraph, if there is one.
     """
 
     def __init__(self, peer: str, problem: str, rule: str | None = None) -> None:
@@ -42,5 +43,5 @@ class PeerError(Exception):
 
 
 def limit_exceeded(text: str, status: int, retry_after_ms: int) -> MatrixError:
-    """The one refusal that says when to come back."""
+    """The error that says when the request may be repeated."""
     return MatrixError("M_LIMIT_EXCEEDED", text, status, fields={"retry_after_ms": retry_after_ms})

@@ -1,4 +1,5 @@
-"""Patterns of names. `fnmatch` makes atomic groups of what stands between stars: no pattern takes long."""
+"""Glob patterns. `fnmatch` translates the parts between stars into atomic groups, so that no pattern is
+slow."""
 
 import re
 from fnmatch import translate
@@ -8,8 +9,8 @@ STAR: Final = "*"
 
 
 class Glob:
-    """A pattern of server names, as ACLs and the configuration write them: `*` for any characters and `?` for
-    one; case does not matter (v1.19, MSC4436)."""
+    """A pattern of server names in ACLs and the configuration: `*` matches any characters, `?` one character.
+    Case-insensitive (v1.19, MSC4436)."""
 
     __slots__ = ("_pattern",)
 
@@ -21,6 +22,6 @@ class Glob:
 
 
 def matches_glob(pattern: str, text: str) -> bool:
-    """Of names that are free text: `*` stands for any characters, every other one for itself, and case
-    matters."""
+    """For names that are free text: `*` matches any characters, every other character itself.
+    Case-sensitive."""
     return re.match(translate(re.sub(r"[?[]", r"[\g<0>]", pattern)), text) is not None

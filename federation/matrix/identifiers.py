@@ -1,13 +1,12 @@
 """The grammar of Matrix identifiers: server names, user, room and event ids, aliases, key ids.
 
-Specification, appendix "Identifier Grammar". Every function is total: any string is valid or is not, and
-nothing is raised.
+Specification, appendix "Identifier Grammar". Every function is total: it accepts any string and raises
+nothing.
 
-Any text as part of a localpart, and back.
-
-Specification, appendix "Mapping from other character sets": what Matrix does not allow in the localpart of a
-new user, `=` itself among it, is `=` and two hexadecimal digits for each byte of UTF-8. That mapping writes
-capitals with `_`; here they are escaped like the rest, so that there is one rule.
+`escape` and `unescape` map any text to part of a localpart and back. Specification, appendix "Mapping from
+other character sets": characters that Matrix does not allow in the localpart of a new user, including `=`,
+are written as `=` and two hexadecimal digits for each byte of UTF-8. The specification maps capitals with
+`_`; here they are escaped like other characters, so that there is one rule.
 """
 
 import ipaddress
@@ -18,10 +17,10 @@ from typing import Final
 EventId = str
 
 MAX_BYTES: Final = 255
-"""Of a user id, a room id, an alias and an event id alike: "The length … MUST NOT exceed 255 bytes.\""""
+"""The limit for user ids, room ids, aliases and event ids: "The length … MUST NOT exceed 255 bytes.\""""
 
 # dns-name: "a series of labels separated by `.`, where each label consists of the alphanumeric characters or
-# hyphens". port = 1*5DIGIT. An IPv6 literal stands in brackets, 2*45 of hexadecimal digits, `:` and `.`.
+# hyphens". port = 1*5DIGIT. An IPv6 literal is in brackets: 2*45 hexadecimal digits, `:` and `.`.
 _SERVER_NAME: Final = re.compile(
     r"(?P<host>[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*|\[(?P<ipv6>[0-9A-Fa-f:.]{2,45})\])(?::(?P<port>[0-9]{1,5}))?",
     re.ASCII,
@@ -38,7 +37,7 @@ _KEY_ID: Final = re.compile(r"[a-z0-9_]+:[a-zA-Z0-9_]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ServerName:
-    """A server name taken apart. `host` keeps the brackets of an IPv6 literal."""
+    """A parsed server name. `host` includes the brackets of an IPv6 literal."""
 
     host: str
     port: int | None
@@ -46,7 +45,7 @@ class ServerName:
 
 
 def parse_server_name(name: str) -> ServerName | None:
-    """server_name = hostname [ ":" port ]; None for anything else."""
+    """Parse server_name = hostname [ ":" port ]. None if it is invalid."""
     if len(name) > MAX_BYTES:
         return None
     match = _SERVER_NAME.fullmatch(name)
@@ -55,7 +54,7 @@ def parse_server_name(name: str) -> ServerName | None:
     host, ipv6, digits = match["host"], match["ipv6"], match["port"]
     if ipv6 is not None and not _is_ip_address(ipv6):
         return None
-    # Asking `ipaddress` is slow when the answer is no, and a DNS name has letters.
+    # `ipaddress` is slow for invalid addresses, and a DNS name has letters.
     is_ip_literal = ipv6 is not None or (
         _DIGITS_AND_DOTS.fullmatch(host) is not None and _is_ip_address(host)
     )
@@ -70,23 +69,23 @@ def is_server_name(name: str) -> bool:
 
 
 def domain(identifier: str) -> str | None:
-    """The server name behind the first colon, unchecked; None when there is no colon.
+    """The server name after the first colon, unchecked. None if there is no colon.
 
-    This is what decides whose signature an event needs, and every server takes it so, whatever the domain
-    holds.
+    It decides which server must sign an event, and every server splits identifiers like this, even if the
+    domain is invalid.
     """
     _, colon, rest = identifier.partition(":")
     return rest if colon else None
 
 
 def localpart(identifier: str) -> str | None:
-    """What stands between the sigil and the first colon; None when there is no colon."""
+    """The text between the sigil and the first colon. None if there is no colon."""
     before, colon, _ = identifier.partition(":")
     return before[1:] if colon else None
 
 
 def is_user_id(text: str) -> bool:
-    """A user id that must be accepted over federation, which includes historical ones.
+    """Whether the user id must be accepted over federation, which includes historical user ids.
 
     "servers MUST accept user IDs with localparts consisting of any legal unicode codepoint except for `:` and
     NUL (U+0000), including other control characters and the empty string."
@@ -95,16 +94,16 @@ def is_user_id(text: str) -> bool:
 
 
 def is_current_user_id(text: str) -> bool:
-    """A user id that may be given to a new user: the localpart "MUST NOT be empty, and MUST contain only the
+    """Whether a new user may have this user id: the localpart "MUST NOT be empty, and MUST contain only the
     characters a-z, 0-9, ., _, =, -, /, and +"."""
     return is_user_id(text) and _CURRENT_LOCALPART.fullmatch(localpart(text) or "") is not None
 
 
 def looks_like_user_id(text: str) -> bool:
-    """The sigil and a colon, no more.
+    """Whether the text has the sigil and a colon.
 
-    The authorisation rules ask for "valid user IDs" as keys of power levels, and Synapse asks no more than
-    this there. A stricter reader would refuse power levels that most servers of a room have accepted.
+    The authorisation rules require "valid user IDs" as keys of power levels, and Synapse checks only this. A
+    stricter check would reject power levels that most servers of a room have accepted.
     """
     return text.startswith("@") and ":" in text
 
@@ -138,8 +137,7 @@ def is_key_id(text: str) -> bool:
 
 def has_valid_length(text: str) -> bool:
     """Whether the text has at most 255 bytes in UTF-8."""
-    # A string of up to 63 characters has at most 252 bytes; most identifiers are shorter and need no
-    # encoding.
+    # A string of up to 63 characters has at most 252 bytes, so most identifiers need not be encoded.
     return len(text) <= MAX_BYTES // 4 or len(text.encode("utf-8", "surrogatepass")) <= MAX_BYTES
 
 
@@ -155,7 +153,7 @@ def _has_localpart_and_domain(text: str) -> bool:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether there is no lone surrogate in the text."""
+    """Whether the text has no lone surrogate."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -174,12 +172,13 @@ _ESCAPE: Final = re.compile(rb"=([0-9a-f]{2})")
 
 
 def escape(text: str) -> str:
-    """The text can be written in UTF-8."""
+    """Escape a text, which must be encodable as UTF-8."""
     return _ESCAPED.sub(lambda found: b"=%02x" % found[0][0], text.encode()).decode()
 
 
 def unescape(name: str) -> str | None:
-    """None for what `escape` does not write: otherwise two names would stand for one text."""
+    """Undo `escape`. None for names that `escape` does not produce: otherwise two names would mean the same
+    text."""
     if _LOCALPART.fullmatch(name) is None:
         return None
     try:

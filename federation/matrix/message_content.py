@@ -1,6 +1,6 @@
-"""What messages say, in the words of Matrix. Client-server API, "Instant Messaging" and "Relationships".
+"""Builds the content of messages and relations. Client-server API, "Instant Messaging" and "Relationships".
 
-Text of agents is data: it becomes HTML by being escaped, and in no other way.
+Text of agents is data: it is always escaped before it becomes HTML.
 """
 
 import re
@@ -15,7 +15,7 @@ from federation.matrix.identifiers import EventId, has_valid_length, is_user_id
 MsgType = Literal["m.text", "m.notice", "m.emote"]
 HTML: Final = "org.matrix.custom.html"
 MAX_REACTION_BYTES: Final = 255
-"""Bytes of a reaction's key. It is a sign, not a text."""
+"""Maximum size of the key of a reaction."""
 
 Content = dict[str, Any]
 
@@ -24,7 +24,7 @@ Content = dict[str, Any]
 
 
 def text(body: str, *, msgtype: MsgType = "m.text", mentions: Iterable[str] = ()) -> Content:
-    """`mentions` are the users whom it is meant for."""
+    """A text message. `mentions` are the users to mention."""
     # "m.mentions: […] clients should include it, even if empty, to say that nobody is mentioned."
     users = sorted({user for user in mentions if is_user_id(user)})
     return {"msgtype": msgtype, "body": body, "m.mentions": {"user_ids": users} if users else {}}
@@ -33,18 +33,19 @@ def text(body: str, *, msgtype: MsgType = "m.text", mentions: Iterable[str] = ()
 def formatted_text(
     body: str, html: "Html", *, msgtype: MsgType = "m.text", mentions: Iterable[str] = ()
 ) -> Content:
-    """A text with its form, if it has one: a single paragraph of plain words looks the same without. `body`
-    says the same to whoever shows no HTML."""
-    said, plain = text(body, msgtype=msgtype, mentions=mentions), Html(body)
+    """A text message with HTML; `body` is the fallback for clients without HTML. The HTML is left out if it
+    is just one paragraph with the text of `body`."""
+    content, plain = text(body, msgtype=msgtype, mentions=mentions), Html(body)
     if str(html) in (str(plain), str(paragraph(plain))):
-        return said
-    return {**said, "format": HTML, "formatted_body": str(html)}
+        return content
+    return {**content, "format": HTML, "formatted_body": str(html)}
 
 
 class Html:
-    """HTML that was put together here: what goes in as text comes out escaped, and tags are those below.
+    """HTML built by the functions below: text is escaped, and only their tags occur.
 
-    "HTML tags that clients SHOULD permit" are more; these are enough to say what agents have to say.
+    The specification's "HTML tags that clients SHOULD permit" are more; these are enough for messages of
+    agents.
     """
 
     __slots__ = ("_html",)
@@ -72,7 +73,7 @@ def code(inner: str) -> Html:
 
 
 def code_block(source: str, language: str = "") -> Html:
-    """`language` is shown as a class, which is all that clients read of it."""
+    """A code block. `language` becomes a class, from which clients choose the highlighting."""
     named = "".join(one for one in language if one.isascii() and (one.isalnum() or one in "+-_"))
     kind = f' class="language-{named}"' if named else ""
     return _raw(f"<pre><code{kind}>{escape(source, quote=True)}</code></pre>")
@@ -96,20 +97,20 @@ def details(summary: "Html | str", inner: "Html | str") -> Html:
 
 
 def link(address: str, inner: "Html | str") -> Html:
-    """Only where "the value of the href […] begins with" one of the schemes that clients permit; otherwise
-    the text alone."""
+    """A link if "the value of the href […] begins with" one of the schemes that clients permit, otherwise
+    only the text."""
     if not address.lower().startswith(("https://", "http://", "mailto:")):
         return _raw(_html(inner))
     return _raw(f'<a href="{escape(address, quote=True)}">{_html(inner)}</a>')
 
 
 def mention(user: str, name: str) -> Html:
-    """A pill."""
+    """A link that clients show as a pill."""
     return link(f"https://matrix.to/#/{user}", name)
 
 
 def sanitise(html: str) -> Html:
-    """HTML from elsewhere: what the functions above do not write is taken out of it."""
+    """HTML from other sources, without everything that the functions above do not produce."""
     return _raw(_SANITISER.clean(html))
 
 
@@ -131,8 +132,8 @@ def _html(inner: "Html | str") -> str:
 
 
 def _raw(html: str) -> Html:
-    made = Html.__new__(Html)  # there is no text to be escaped
-    made._html = html  # noqa: SLF001 - the one way in, for the functions of this module
+    made = Html.__new__(Html)  # not `__init__`, which escapes
+    made._html = html  # noqa: SLF001 - only for the functions of this module
     return made
 
 
@@ -140,16 +141,16 @@ def _raw(html: str) -> Html:
 
 
 def edit(original: EventId, new: Mapping[str, Any]) -> Content:
-    """`m.replace`: "`m.new_content` […] defines the replacement content", and the rest is for clients that do
-    not know of edits."""
-    # "The `m.relates_to` of the new content is ignored": replies and threads stay what they were.
+    """`m.replace`: "`m.new_content` […] defines the replacement content"; the rest is a fallback for clients
+    without edits."""
+    # "The `m.relates_to` of the new content is ignored": replies and threads do not change.
     kept = {key: value for key, value in new.items() if key != "m.relates_to"}
     fallback = dict(kept)
     if isinstance(kept.get("body"), str):
         fallback["body"] = f"* {kept['body']}"
     if isinstance(kept.get("formatted_body"), str):
         fallback["formatted_body"] = f"* {kept['formatted_body']}"
-    # "m.mentions: […] only include users newly mentioned": in the fallback nobody is called a second time.
+    # "m.mentions: […] only include users newly mentioned": the fallback mentions no user a second time.
     fallback["m.mentions"] = {}
     return {
         **fallback,
@@ -165,11 +166,11 @@ def reaction(target: EventId, key: str) -> Content:
 
 
 def reply(target: EventId, content: Mapping[str, Any], *, also_mention: Collection[str] = ()) -> Content:
-    """The content as an answer: "`m.in_reply_to` […] the event that is being replied to"."""
+    """The content as a reply: "`m.in_reply_to` […] the event that is being replied to"."""
     relates = content.get("m.relates_to")
     relation = {**(relates if isinstance(relates, dict) else {}), "m.in_reply_to": {"event_id": target}}
-    said = {**content, "m.relates_to": relation}
-    return _mentioning(said, also_mention) if also_mention else said
+    replying = {**content, "m.relates_to": relation}
+    return _mentioning(replying, also_mention) if also_mention else replying
 
 
 def in_thread(
@@ -180,28 +181,28 @@ def in_thread(
     replies_to: EventId | None = None,
 ) -> Content:
     """The content as part of a thread. `latest` is the last event of the thread: clients without threads show
-    it as an answer to that one. `replies_to` is a true answer within the thread.
+    the message as a reply to it. `replies_to` is the target of a real reply within the thread.
 
     "is_falling_back: […] If true, the m.in_reply_to is to be ignored" by clients that know threads.
     """
-    answered = replies_to or latest or root
+    reply_target = replies_to or latest or root
     relation = {
         "rel_type": "m.thread",
         "event_id": root,
-        "m.in_reply_to": {"event_id": answered},
+        "m.in_reply_to": {"event_id": reply_target},
         "is_falling_back": replies_to is None,
     }
     return {**content, "m.relates_to": relation}
 
 
 def reference(target: EventId, content: Mapping[str, Any]) -> Content:
-    """`m.reference`: it has to do with the event, and no more is said."""
+    """`m.reference`: a relation without further meaning."""
     return {**content, "m.relates_to": {"rel_type": "m.reference", "event_id": target}}
 
 
 def relations_of(content: Mapping[str, Any]) -> list[tuple[str, EventId]]:
-    """What an event says it relates to: (type, event id), for what anybody may have sent. An answer is listed
-    as `m.in_reply_to`, unless it only falls back to being one."""
+    """The relations of an event, (rel_type, target), for content that may be malformed. A reply is listed as
+    `m.in_reply_to`, unless it is only a fallback."""
     relates = content.get("m.relates_to")
     if not isinstance(relates, dict):
         return []
@@ -214,16 +215,16 @@ def relations_of(content: Mapping[str, Any]) -> list[tuple[str, EventId]]:
         and _is_storable(target)
     ):
         found.append((rel_type, target))
-    answered = relates.get("m.in_reply_to")
-    if isinstance(answered, dict) and relates.get("is_falling_back") is not True:
-        answered_to = answered.get("event_id")
-        if isinstance(answered_to, str) and _is_storable(answered_to):
-            found.append(("m.in_reply_to", answered_to))
+    in_reply_to = relates.get("m.in_reply_to")
+    if isinstance(in_reply_to, dict) and relates.get("is_falling_back") is not True:
+        reply_target = in_reply_to.get("event_id")
+        if isinstance(reply_target, str) and _is_storable(reply_target):
+            found.append(("m.in_reply_to", reply_target))
     return found
 
 
 def new_content(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What an edit puts in place of the original; of anything else, what it says."""
+    """The replacement content of an edit; for other content, the content itself."""
     replaced = content.get("m.new_content")
     return replaced if isinstance(replaced, dict) else content
 
@@ -236,5 +237,5 @@ def _mentioning(content: Content, users: Iterable[str]) -> Content:
 
 
 def _is_storable(text: str) -> bool:
-    """Into a column of the database."""
+    """Whether the text can be stored in the column of the database."""
     return bool(text) and "\0" not in text and has_valid_length(text)

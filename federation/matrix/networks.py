@@ -1,4 +1,4 @@
-"""Who may come in on the port, and whom a certificate speaks for."""
+"""Decides which connections are accepted on the port, and which peers a client certificate authenticates."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ Network = IPv4Network | IPv6Network
 
 # RFC 8446, 5.1: the first byte of a TLS connection is the content type of its first record, a handshake.
 TLS_HANDSHAKE = 0x16
-# RFC 6890 and the registries that it set up: no public server has such an address. Those that hold an IPv4
-# address inside (NAT64, 6to4, Teredo) lead to it.
+# RFC 6890 and its registries: no public server has such an address. Ranges that embed an IPv4 address (NAT64,
+# 6to4, Teredo) are included, because they lead to that address.
 NOT_PUBLIC: Final[tuple[Network, ...]] = tuple(
     ip_network(network)
     for network in (
@@ -29,7 +29,7 @@ LOOPBACK: tuple[Network, ...] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/12
 
 
 class Refusal(StrEnum):
-    """Why a connection was not let in. The values are metric labels: few, and never taken from a peer."""
+    """Why a connection was refused. The values are metric labels: few, and never taken from a peer."""
 
     PLAIN_NOT_ALLOWED = "plain_not_allowed"
     TLS_NOT_OFFERED = "tls_not_offered"
@@ -41,12 +41,12 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AcceptTls:
-    """Let it in and shake hands."""
+    """Accept the connection and do a TLS handshake."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptPlain:
-    """Let it in and read plain HTTP."""
+    """Accept the connection and read plain HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +59,16 @@ Decision = AcceptTls | AcceptPlain | Refuse
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRules:
-    """What the configuration says. `plain_networks` are also the ones that may see details of `/health`; they
-    are looked at for each connection."""
+    """The rules of the configuration. Clients in `plain_networks` may also see details of `/health`. The
+    networks are read for each connection."""
 
     plain_networks: Collection[Network] = LOOPBACK
     offers_tls: bool = True
 
 
 def admit(address: Address, first_byte: int | None, rules: AdmissionRules) -> Decision:
-    """The first byte decides, before anything is parsed. None: the peer closed without sending one."""
+    """Decide by the first byte, before anything is parsed. None: the peer closed the connection without
+    sending."""
     if first_byte is None:
         return Refuse(Refusal.GONE)
     if first_byte == TLS_HANDSHAKE:
@@ -76,24 +77,25 @@ def admit(address: Address, first_byte: int | None, rules: AdmissionRules) -> De
 
 
 def read_address(host: str) -> Address:
-    """The address of a peer, without scope; an IPv4 peer of an IPv6 socket is that IPv4 peer."""
+    """The address of a peer, without scope. An IPv4-mapped IPv6 address becomes the IPv4 address."""
     address = ip_address(host.partition("%")[0])
     return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 
 def is_within(address: Address, networks: Iterable[Network]) -> bool:
-    """Whether one of the networks holds it; an address of the other family is in none."""
+    """Whether the address is in one of the networks. An address of the other family is in none."""
     return any(address in network for network in networks)
 
 
 def limited_network(address: Address) -> Network:
-    """Whom a limit per address counts together: one IPv4 address, or one IPv6 /64: a host owns all of it."""
+    """The network to which a limit per address applies: one IPv4 address, or an IPv6 /64, which one host may
+    own."""
     return ip_network((address, 64 if isinstance(address, IPv6Address) else 32), strict=False)
 
 
 @dataclass(frozen=True, slots=True)
 class PinnedCertificate:
-    """A client certificate of the configuration: a peer's own leaf, or its authority."""
+    """A client certificate of the configuration: the leaf certificate of a peer, or its authority."""
 
     peer: str
     fingerprint: str
@@ -102,9 +104,9 @@ class PinnedCertificate:
 
 @dataclass(frozen=True, slots=True)
 class PresentedCertificate:
-    """A verified client certificate, as far as these decisions look at it.
+    """The fields of a verified client certificate that these decisions need.
 
-    `signed_by` holds the fingerprints of those pinned authorities whose key signed it.
+    `signed_by`: the fingerprints of the pinned authorities that signed it.
     """
 
     fingerprint: str
@@ -115,11 +117,11 @@ class PresentedCertificate:
 def peers_of_certificate(
     shown: PresentedCertificate, pinned: Collection[PinnedCertificate]
 ) -> frozenset[str]:
-    """The peers that a certificate speaks for, in lower case.
+    """The peers that a certificate authenticates, in lower case.
 
-    A pinned leaf speaks for its peer alone. A certificate that a pinned authority signed speaks for that
-    authority's peer; where several peers pin the same authority, the certificate has to name the peer's host,
-    or each of them could stand in for the others.
+    A pinned leaf authenticates its peer only. A certificate signed by a pinned authority authenticates the
+    peer of that authority. If several peers pin the same authority, the certificate must also name the peer's
+    host, because otherwise each of them could impersonate the others.
     """
     shared = {
         fingerprint
@@ -140,16 +142,17 @@ def peers_of_certificate(
 
 
 def lacks_required_certificate(origin: str, shown: Collection[str], required: Collection[str]) -> bool:
-    """Whether a request that claims to come from `origin` lacks the certificate that this peer must show.
+    """Whether a request from `origin` lacks the client certificate that this peer must present.
 
-    `shown` and `required` hold lower-case server names. A claim in capitals must not walk round the
-    certificate.
+    `shown` and `required` contain lower-case server names. A server name in capitals must not circumvent the
+    check.
     """
     claimed = origin.lower()
     return claimed in required and claimed not in shown
 
 
 def host_of(server_name: str) -> str:
-    """The host of a server name as certificates write it: no port, an IPv6 literal without its brackets."""
+    """The host of a server name in the form of certificates: without port, an IPv6 literal without
+    brackets."""
     parsed = parse_server_name(server_name)
     return (parsed.host if parsed else server_name).strip("[]")

@@ -1,7 +1,7 @@
 """Room versions: a record of switches, each version the one before it with changes.
 
-Specification, "Room Versions". Code asks a switch for what it is about to do (`version.knocking`), never
-for a number: a version that the specification adds is then one more record here.
+Specification, "Room Versions". Code reads a switch (`version.knocking`) and never compares numbers, so that a
+new version of the specification needs only another record here.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class RoomVersion:
-    """What one room version does differently from another. The comments name the version that brought it."""
+    """The differences between room versions. The comments name the version that introduced each."""
 
     id: str
 
@@ -30,9 +30,9 @@ class RoomVersion:
 
     # -- redaction --
     redaction_top_level: frozenset[str]
-    """Which properties of the event survive."""
+    """The properties of the event that are kept."""
     redaction_content: Mapping[str, frozenset[str]]
-    """Which properties of `content` survive, by event type. A type that is not here loses them all."""
+    """The properties of `content` that are kept, by event type. Events of other types keep none."""
     redaction_keeps_create: bool
     """11: `m.room.create` keeps its entire content."""
     redaction_keeps_signed_third_party_invite: bool
@@ -42,7 +42,7 @@ class RoomVersion:
 
     # -- signing keys --
     enforces_key_validity: bool
-    """5: the signing key must have been valid when the event says it was sent."""
+    """5: the signing key must have been valid at the event's `origin_server_ts`."""
 
     # -- authorisation --
     aliases_have_their_own_rule: bool
@@ -56,15 +56,15 @@ class RoomVersion:
     knock_restricted_joins: bool
     """10: join rule `knock_restricted`."""
     integer_power_levels: bool
-    """10: power levels are integers; before, strings that hold one were as good."""
+    """10: power levels must be integers; before, strings with an integer were accepted."""
     creator_in_content: bool
     """Until 10: the creator is `content.creator` of the create event, from 11 its sender."""
     creators_have_infinite_power: bool
-    """12: the create event's sender and its `additional_creators` stand above all power levels."""
+    """12: the create event's sender and its `additional_creators` have infinite power."""
 
     # -- state resolution --
     state_resolution_starts_empty: bool
-    """12: state resolution v2.1 (MSC4297). It starts from nothing and replays the conflicted state
+    """12: state resolution v2.1 (MSC4297). It starts from an empty state and replays the conflicted state
     subgraph."""
 
 
@@ -105,7 +105,7 @@ _CONTENT_3: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 def _content(
     before: Mapping[str, frozenset[str]], changes: Mapping[str, frozenset[str]]
 ) -> Mapping[str, frozenset[str]]:
-    """The table of the version before with some rows replaced; an empty row goes."""
+    """The table of the previous version with some rows replaced; an empty row is removed."""
     return MappingProxyType({type_: keys for type_, keys in {**before, **changes}.items() if keys})
 
 
@@ -187,18 +187,18 @@ _12: Final = replace(
 ROOM_VERSIONS: Final[Mapping[str, RoomVersion]] = MappingProxyType(
     {version.id: version for version in (_3, _4, _5, _6, _7, _8, _9, _10, _11, _12)}
 )
-"""Every version this server takes part in. Versions 1 and 2, whose event ids their servers made up, are not
-among them: whoever meets one answers M_INCOMPATIBLE_ROOM_VERSION."""
+"""The supported versions. Versions 1 and 2, in which servers choose event ids, are not supported: requests
+for them get M_INCOMPATIBLE_ROOM_VERSION."""
 
 DEFAULT_ROOM_VERSION: Final = _12
-"""What the specification recommends for new rooms, since v1.16."""
+"""The version that the specification recommends for new rooms since v1.16."""
 
 
 def room_version(identifier: object) -> RoomVersion | None:
-    """The version that goes by this name, if this server knows it."""
+    """The version with this id, or None if it is not supported."""
     return ROOM_VERSIONS.get(identifier) if isinstance(identifier, str) else None
 
 
 def version_of_create_event(content: Mapping[str, object]) -> object:
-    """What a create event says its room version is: `"1"` if it says nothing."""
+    """The room version in the content of a create event, which may be malformed. The default is `"1"`."""
     return content.get("room_version", "1")

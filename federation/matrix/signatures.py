@@ -1,8 +1,8 @@
 """Signing JSON and checking signatures.
 
-Specification, appendix "Signing JSON": the object without `signatures` and `unsigned` is written
-canonically and signed with ed25519; the signature goes into `signatures`, under the name of whoever signs
-and the id of the key.
+Specification, appendix "Signing JSON": the object without `signatures` and `unsigned` is encoded canonically
+and signed with ed25519. The signature is added to `signatures`, under the name of the signing server and the
+key id.
 """
 
 import binascii
@@ -19,11 +19,11 @@ from federation.matrix.canonical_json import encode
 
 _ED25519: Final = "ed25519:"
 _URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
-# By what is left of the length, divided by four.
+# Indexed by the length modulo four.
 _PADDING: Final = ("", "===", "==", "=")
 
 KEY_LIFETIME_CAP_MS: Final = 7 * 24 * 3600 * 1000
-"""How far ahead a key is trusted, whatever it says about itself: a stolen one must run out some day."""
+"""How long a key is trusted at most, whatever its document claims, so that trust in a stolen key ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +42,21 @@ class VerifyKey:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """Every signature that was required is there and holds."""
+    """All required signatures exist and are valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotSigned:
-    """The server's signature is required and absent."""
+    """The required signature of the server is missing."""
 
     server: str
 
 
 @dataclass(frozen=True, slots=True)
 class NeedKeys:
-    """The server signed with keys of which none is known, or known to be valid long enough.
+    """The server signed only with keys that are unknown, or not known to be valid at the time.
 
-    The keys are worth asking for, once: when the same answer comes after that, the signature counts as
-    absent.
+    The caller fetches the keys once. If the result is the same after that, the signature counts as missing.
     """
 
     missing: Mapping[str, tuple[str, ...]]
@@ -65,7 +64,7 @@ class NeedKeys:
 
 @dataclass(frozen=True, slots=True)
 class BadSignature:
-    """A signature that a known key of the server must have made was not made by it."""
+    """A signature by a known key of the server is invalid."""
 
     server: str
     key_id: str
@@ -85,7 +84,8 @@ def encode_url_safe_base64(data: bytes) -> str:
 
 
 def decode_base64(text: object) -> bytes | None:
-    """Either alphabet, with or without padding, as every implementation reads it; None for anything else."""
+    """Decode either alphabet, with or without padding, like other implementations. None if the text is
+    invalid."""
     if not isinstance(text, str) or not text.isascii():
         return None
     unpadded = text.rstrip("=") if text[-1:] == "=" else text
@@ -98,7 +98,7 @@ def decode_base64(text: object) -> bytes | None:
 
 
 def verify_key(public: object, valid_until_ts: int) -> VerifyKey | None:
-    """A key as a key document publishes it; None unless it is 32 bytes of base64."""
+    """The key of a key document. None unless it is base64 of 32 bytes."""
     decoded = decode_base64(public)
     if decoded is None or len(decoded) != crypto_sign_PUBLICKEYBYTES:
         return None
@@ -106,12 +106,12 @@ def verify_key(public: object, valid_until_ts: int) -> VerifyKey | None:
 
 
 def bytes_to_sign(value: Mapping[str, Any]) -> bytes:
-    """What is signed: the object without `signatures` and `unsigned`. Raises `NotCanonical`."""
+    """The bytes that are signed: the object without `signatures` and `unsigned`. Raises `NotCanonical`."""
     return encode({key: item for key, item in value.items() if key not in {"signatures", "unsigned"}})
 
 
 def sign(value: Mapping[str, Any], server: str, key_id: str, key: SigningKey) -> dict[str, Any]:
-    """The object with our signature beside those it already has. Raises `NotCanonical`."""
+    """The object with this signature added to the existing ones. Raises `NotCanonical`."""
     return with_signature(value, server, key_id, make_signature(bytes_to_sign(value), key))
 
 
@@ -120,7 +120,7 @@ def make_signature(signed: bytes, key: SigningKey) -> str:
 
 
 def with_signature(value: Mapping[str, Any], server: str, key_id: str, made: str) -> dict[str, Any]:
-    """A copy in which this signature has been added; the ones of others, and of our other keys, stay."""
+    """A copy with this signature added. Signatures of other servers and other keys stay."""
     signatures = dict(value.get("signatures", {}))
     signatures[server] = {**signatures.get(server, {}), key_id: made}
     return {**value, "signatures": signatures}
@@ -135,10 +135,11 @@ def verify(
     signed_at: int | None = None,
     now_ms: int = 0,
 ) -> Verification:
-    """Check what `server` signed against those of its keys that are known, by key id.
+    """Verify the signatures of `server` with its known keys, by key id.
 
-    v1.19: signatures by unknown keys are skipped, and so are those by keys that were not valid at `signed_at`
-    (None: whenever). Of what is left, *every* signature must hold, and there must be one.
+    v1.19: signatures by unknown keys are skipped, and so are signatures by keys that were not valid at
+    `signed_at` (None: at any time). *Every* remaining signature must be valid, and there must be at least
+    one.
     """
     made_by_server = signatures.get(server) if isinstance(signatures, dict) else None
     if not isinstance(made_by_server, dict):
@@ -146,24 +147,24 @@ def verify(
     key_ids = [key_id for key_id in made_by_server if key_id.startswith(_ED25519)]
     if not key_ids:
         return NotSigned(server)
-    held = False
+    is_verified = False
     for key_id in key_ids:
         key = keys.get(key_id)
         if key is None or (signed_at is not None and not key.is_valid_at(signed_at, now_ms)):
             continue
         if not is_valid_signature(key.public, signed, made_by_server[key_id]):
             return BadSignature(server, key_id)
-        held = True
-    return Verified() if held else NeedKeys({server: tuple(key_ids)})
+        is_verified = True
+    return Verified() if is_verified else NeedKeys({server: tuple(key_ids)})
 
 
 def is_valid_signature(public: bytes, signed: bytes, made: object) -> bool:
-    """Whether the owner of this public key made this signature; anything that cannot be one was not."""
+    """Whether the signature was made with the private key of `public`. False for a malformed signature."""
     decoded = decode_base64(made)
     if decoded is None:
         return False
     try:
         nacl.signing.VerifyKey(public).verify(signed, decoded)
-    except CryptoError:  # the lengths are wrong, or the signature is
+    except CryptoError:  # a wrong length, or an invalid signature
         return False
     return True

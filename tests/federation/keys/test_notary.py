@@ -95,7 +95,9 @@ async def test_keys_are_fetched_once_and_signed_by_both(asked: Asked) -> None:
         assert asked.keys_in(answer) == {a.name: {"ed25519:1"}}
         [document] = json.loads(answer)["server_keys"]
         assert document["signatures"][a.name] == a.answer["signatures"][a.name]
-    assert asked.keys_in(await asked.notary().query_servers({"server_keys": {a.name: {}}})) == {a.name: {"ed25519:1"}}
+    assert asked.keys_in(await asked.notary().query_servers({"server_keys": {a.name: {}}})) == {
+        a.name: {"ed25519:1"}
+    }
     assert a.asked == 1
 
 
