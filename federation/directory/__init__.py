@@ -1,1 +1,1 @@
-"""Aliases, published rooms, spaces, profiles, device queries."""
+"""Aliases, published rooms, spaces and profiles."""

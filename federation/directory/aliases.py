@@ -1,4 +1,4 @@
-"""The names of rooms, given here and elsewhere, and which rooms this server lists in public."""
+"""Resolves room aliases, and manages the aliases and published rooms of this server."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
@@ -21,12 +21,12 @@ from storage.rooms.aliases import (
 )
 
 MOST_SERVERS: Final = 500
-"""That are named together with a room. Whoever wants to join asks a few."""
+"""The most servers in a response. A server that wants to join tries a few of them."""
 
 
 Make = Callable[[str, str], Awaitable[bool]]
-"""Given an alias of this server that leads nowhere, and the server that asks for it: whether there is a room
-now."""
+"""Called with an unknown alias of this server and the requesting server; returns whether it now has a
+room."""
 
 
 async def _nothing_is_made(alias: str, asked_by: str) -> bool:
@@ -34,7 +34,7 @@ async def _nothing_is_made(alias: str, asked_by: str) -> bool:
 
 
 class Directory:
-    """Who may name, rename and publish a room is for its callers to say. `resolve` is a
+    """The aliases and published rooms of this server. Callers check who may change them. `resolve` is a
     `federation.memberships.outgoing.LocalAlias`."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Directory:
     # -- aliases --
 
     async def create(self, alias: str, room_id: str, user: str) -> None:
-        """Call the room so. To say it twice does no harm; 409 when it is the name of another one."""
+        """Create an alias. Repeating it has no effect; 409 if the alias belongs to another room."""
         self._check_ours(alias)
         _check_room(room_id)
         async with self._database.transaction() as connection:
@@ -64,31 +64,31 @@ class Directory:
                 return
             there = await fetch_alias(connection, alias)
         if there is None or there.room_id != room_id:
-            raise MatrixError("M_ROOM_IN_USE", f"{alias} is the name of another room.", 409)
+            raise MatrixError("M_ROOM_IN_USE", f"The alias {alias} belongs to another room.", 409)
 
     async def remove(self, alias: str) -> bool:
-        """Whether it was there."""
+        """Delete an alias; return whether it existed."""
         self._check_ours(alias)
         async with self._database.transaction() as connection:
             return await delete_alias(connection, alias)
 
     async def entry(self, alias: str) -> Alias | None:
-        """An alias of this server, with who made it."""
+        """Return an alias of this server with its creator."""
         self._check_ours(alias)
         async with self._database.transaction(readonly=True) as connection:
             return await fetch_alias(connection, alias)
 
     async def aliases_of(self, room_id: str) -> list[str]:
-        """Those that this server gives it, the oldest first."""
+        """Return the aliases of this server for the room, oldest first."""
         _check_room(room_id)
         async with self._database.transaction(readonly=True) as connection:
             return await list_aliases_of_room(connection, room_id)
 
     async def resolve(self, alias: str) -> tuple[str, tuple[str, ...]] | None:
-        """The room of that name and servers that are in it, ourselves first if we are. Raises `PeerError`
-        when the server whose alias it is does not answer."""
+        """Return the room of an alias and servers in the room, this server first if it is among them.
+        Raises `PeerError` when the alias's server does not respond."""
         if not is_room_alias(alias):
-            raise MatrixError("M_INVALID_PARAM", f"{alias[:255]} is no alias of a room.", 400)
+            raise MatrixError("M_INVALID_PARAM", f"{alias[:255]} is not a valid room alias.", 400)
         server = domain(alias) or ""
         if server != self._server_name:
             return await self._resolve_elsewhere(server, alias)
@@ -106,32 +106,32 @@ class Directory:
                 return None
             raise
         if not is_room_id(room_id):
-            raise PeerMalformed(server, "answered with something that names no room")
+            raise PeerMalformed(server, "responded without a valid room id")
         return room_id, self._named(filter(is_server_name, servers))
 
     def _named(self, servers: Iterable[str]) -> tuple[str, ...]:
-        """Ourselves first, the others as they come."""
+        """Return the servers, this server first."""
         return tuple(sorted(servers, key=lambda name: name != self._server_name))[:MOST_SERVERS]
 
     async def answer(self, query: Mapping[str, str], asked_by: str) -> dict[str, Any]:
-        """`GET /query/directory`: an alias of this server, for another one. What is made for whoever asks for
-        it is made first."""
+        """Respond to `GET /query/directory` for an alias of this server. If it is unknown, `make` may
+        create its room first."""
         alias = query.get("room_alias")
         if not alias:
             raise MatrixError("M_MISSING_PARAM", "room_alias is missing.", 400)
         if not is_room_alias(alias):
-            raise MatrixError("M_INVALID_PARAM", "room_alias is no alias of a room.", 400)
+            raise MatrixError("M_INVALID_PARAM", "room_alias is not a valid room alias.", 400)
         found = await self.resolve(alias) if domain(alias) == self._server_name else None
         if found is None and domain(alias) == self._server_name and await self.make(alias, asked_by):
             found = await self.resolve(alias)
         if found is None:
-            raise MatrixError("M_NOT_FOUND", "There is no such alias here.", 404)
+            raise MatrixError("M_NOT_FOUND", f"The alias {alias[:255]} does not exist on this server.", 404)
         return {"room_id": found[0], "servers": list(found[1])}
 
-    # -- the public list --
+    # -- published rooms --
 
     async def publish(self, room_id: str, listed: bool) -> None:
-        """Put the room on the public list of this server, or take it off."""
+        """Add the room to the published rooms of this server, or remove it."""
         _check_room(room_id)
         async with self._database.transaction() as connection:
             await (publish_room if listed else unpublish_room)(connection, room_id)
@@ -148,4 +148,4 @@ class Directory:
 
 def _check_room(room_id: str) -> None:
     if not is_room_id(room_id):
-        raise MatrixError("M_INVALID_PARAM", f"{room_id[:255]} is no id of a room.", 400)
+        raise MatrixError("M_INVALID_PARAM", f"{room_id[:255]} is not a valid room id.", 400)

@@ -1,9 +1,8 @@
-"""The users of this server and what they say of themselves; and what other servers say of theirs.
+"""Profiles of local users, and of remote users, which are queried and cached.
 
-Tells the rooms of a user what the profile says now, one membership event for each.
-
-What is to be told stands in a table and is compared with what each room says, so that after a kill in the
-middle it goes on where it was, and nothing is said twice.
+When a local profile changes, a new member event is sent to each room of the user. Pending changes are
+stored and compared with the current member events. So after a crash they are completed, and no event is
+sent twice.
 """
 
 import asyncio
@@ -39,11 +38,12 @@ from storage.rooms.rooms import fetch_rooms_of_user
 MEMBER: Final = "m.room.member"
 CHANGES_AT_ONCE: Final = 100
 ROOMS_AT_ONCE: Final = 8
-"""One whose policy server is slow does not hold up the others."""
+"""Rooms are updated concurrently, so that a slow policy server of one room does not delay the others."""
 
 
 class ProfileChanges:
-    """`report` is given a sentence about a room that could not be told."""
+    """Sends changed profiles to rooms. `report` receives a sentence about each room that could not be
+    updated."""
 
     def __init__(self, database: Database, rooms: RoomGraph, report: Callable[[str], None]) -> None:
         self._database = database
@@ -57,11 +57,11 @@ class ProfileChanges:
         self._tasks.supervise("changes of profiles", self._run)
 
     async def close(self) -> None:
-        """What is not done yet is done after the next start."""
+        """Stop. Pending changes are completed after the next start."""
         await self._tasks.close()
 
     def wake(self) -> None:
-        """A change was committed."""
+        """Call this after a change was committed."""
         self._woken.set()
 
     async def _run(self) -> None:
@@ -87,8 +87,10 @@ class ProfileChanges:
                 except ConnectionLost:
                     raise
                 except Exception as error:
-                    # The change stays, and is tried again when there is another one, or after a start.
-                    self._report(f"The rooms of {change.user_id} were not told of a profile: {error!r}")
+                    # The change stays stored and is retried with the next change or after a restart.
+                    self._report(
+                        f"The profile of {change.user_id} could not be updated in all rooms: {error!r}"
+                    )
 
     async def _tell(self, change: ProfileChange) -> None:
         async with self._database.transaction(readonly=True) as connection:
@@ -101,7 +103,7 @@ class ProfileChanges:
 
         results = await asyncio.gather(*map(tell, room_ids), return_exceptions=True)
         for result in results:
-            # Refusals have been reported.
+            # Refusals were reported by the calls.
             if isinstance(result, BaseException):
                 raise result
         async with self._database.transaction() as connection:
@@ -120,15 +122,15 @@ class ProfileChanges:
         try:
             await self._rooms.send_event(room_id, MEMBER, content, user, user)
         except (MatrixError, PeerError) as refused:
-            self._report(f"{room_id} was not told of the profile of {user}: {refused}")
+            self._report(f"The profile of {user} could not be updated in {room_id}: {refused}")
 
 
 KEPT_MS: Final = 5 * 60 * 1000
-"""How long another server's word is good."""
+"""How long a remote profile is cached."""
 MISSED_MS: Final = 60 * 1000
-"""How long it is good that there is no such user."""
+"""How long it is cached that a remote user does not exist."""
 MOST_BYTES: Final = 8 * 1024 * 1024
-"""Of all profiles of other servers that are kept."""
+"""The limit of all cached profiles."""
 _WEIGHT_OF_ANY: Final = 500
 
 
@@ -143,7 +145,8 @@ def _weight(kept: _Kept) -> int:
 
 
 class Profiles:
-    """Runs between `start` and `close`. `report` is given a sentence about a room that could not be told."""
+    """The profiles of local and remote users. Runs between `start` and `close`. `report` receives a
+    sentence about each room that could not be updated."""
 
     def __init__(
         self,
@@ -164,7 +167,7 @@ class Profiles:
         self._questions: SingleFlight[str, Mapping[str, Any] | None] = SingleFlight()
 
     async def start(self) -> None:
-        """Rooms that a process before this one did not come to are told now."""
+        """Begin to send changed profiles, including those left by a previous process."""
         self._changes.start()
 
     async def close(self) -> None:
@@ -174,22 +177,25 @@ class Profiles:
     # -- users of this server --
 
     async def ensure_user(self, user: str) -> None:
-        """Let there be this user. Only of this server, and with a name that may be given to a new one."""
+        """Create the user if needed. It must be a user of this server with a localpart valid for new
+        users."""
         if not self._is_ours(user) or not is_current_user_id(user):
-            raise MatrixError("M_INVALID_USERNAME", f"{user[:255]} cannot be a user of this server.", 400)
+            raise MatrixError(
+                "M_INVALID_USERNAME", f"{user[:255]} is not a valid user id of this server.", 400
+            )
         async with self._database.transaction() as connection:
             await insert_user(connection, user, self._now_ms())
 
     async def exists(self, user: str) -> bool:
-        """Whether it is a user of this server."""
+        """Return whether this user of this server exists."""
         if not self._is_ours(user):
             return False
         async with self._database.transaction(readonly=True) as connection:
             return await is_user(connection, user)
 
     async def set_profile(self, user: str, **fields: Any) -> None:
-        """Set `displayname`, `avatar_url` or any other field; None takes it out. It is committed when this
-        returns; the rooms in which the user is are told afterwards."""
+        """Set `displayname`, `avatar_url` or other fields; None removes a field. The change is committed
+        when this returns; the user's rooms are updated afterwards."""
         async with self._database.transaction() as connection:
             before = await lock_profile(connection, user) if self._is_ours(user) else None
             if before is None:
@@ -202,13 +208,13 @@ class Profiles:
         if concerns_rooms:
             self._changes.wake()
 
-    # -- anybody's --
+    # -- local and remote users --
 
     async def profile(self, user: str) -> dict[str, Any] | None:
-        """What is known of the user; None when there is no such user. Raises `PeerError` for a user of a
-        server that does not answer."""
+        """Return the profile of a user, or None if the user does not exist. Raises `PeerError` if the
+        user's server does not respond."""
         if not is_user_id(user):
-            raise MatrixError("M_INVALID_PARAM", f"{user[:255]} is no user id.", 400)
+            raise MatrixError("M_INVALID_PARAM", f"{user[:255]} is not a valid user id.", 400)
         if self._is_ours(user):
             return await self._database.read(lambda connection: fetch_profile(connection, user))
         kept = self._kept.get(user)
@@ -219,7 +225,7 @@ class Profiles:
         return None if profile is None else dict(profile)
 
     async def answer(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """`GET /query/profile`: of a user of this server, for another one."""
+        """Respond to `GET /query/profile` for a user of this server."""
         user, field = asked(query)
         profile = await self.profile(user) if self._is_ours(user) else None
         if profile is None:
@@ -229,7 +235,7 @@ class Profiles:
 
     async def _ask(self, user: str) -> Mapping[str, Any] | None:
         server = domain(user)
-        assert server is not None, "a user id names a server"
+        assert server is not None, "a user id has a server name"
         target = request_target("/_matrix/federation/v1/query/profile", query=[("user_id", user)])
         try:
             profile = read(await self._client.request("GET", server, target))
@@ -240,7 +246,7 @@ class Profiles:
             self._kept[user] = _Kept(None, self._now_ms() + MISSED_MS)
             return None
         if profile is None:
-            raise PeerMalformed(server, "answered with a profile that is larger than any")
+            raise PeerMalformed(server, "responded with a profile larger than allowed")
         self._kept[user] = _Kept(profile, self._now_ms() + KEPT_MS)
         return profile
 
@@ -249,4 +255,4 @@ class Profiles:
 
 
 def _no_such_user() -> MatrixError:
-    return MatrixError("M_NOT_FOUND", "There is no such user here.", 404)
+    return MatrixError("M_NOT_FOUND", "This user does not exist on this server.", 404)

@@ -1,8 +1,6 @@
-"""The list of published rooms: what is asked of it, which rooms are on it, and its pages.
+"""The published room directory: requests, filtering, pagination, and the directories of other servers.
 
 Client-server API, "Published room directory"; server-server API, "Published room directory".
-
-The list of published rooms: of this server, for its users and for other servers; and of other servers.
 """
 
 import re
@@ -22,30 +20,30 @@ from storage.database import Database
 from storage.rooms.aliases import list_published_rooms
 
 MOST_ROOMS: Final = 100
-"""On one page. As in Synapse."""
+"""The most rooms on a page. As in Synapse."""
 MOST_BYTES: Final = 512 * 1024
-"""On one page, but for a single room that is larger: topics may have 60 kB."""
+"""The largest page, except for a single larger room: topics may have 60 kB."""
 MOST_CHARACTERS: Final = 1_000
-"""Of a search term, and of a third party's name."""
+"""The longest search term, pagination token of another server, and third-party network name."""
 MOST_TYPES: Final = 100
 MOST_READ: Final = 1_000
-"""Rooms that are read of another server's answer, whatever was asked for."""
+"""The most rooms that are read from another server's response."""
 
-# As the specification has them; the other parts of a summary belong to spaces.
+# The fields of a directory entry; other fields of a summary are for spaces.
 _LISTED: Final = (
     "room_id", "num_joined_members", "world_readable", "guest_can_join", "name", "topic", "canonical_alias",
     "avatar_url", "join_rule", "room_type",
 )  # fmt: skip
 _SEARCHED: Final = ("name", "topic", "canonical_alias")
 
-# `n` or `p` for next and previous, and the place of the room at which the page before ended: how many have
-# joined it, and its id. A place is compared and nothing else, so that one which never was does no harm.
+# `n` or `p` for next and previous, then the position of the room at which the previous page ended: the
+# number of its joined members, and its id. Positions are only compared, so an invented one is harmless.
 _SINCE: Final = re.compile(r"([np])([0-9]{1,16})(.{0,255})", re.ASCII | re.DOTALL)
 _BEFORE_ALL: Final = "9999999999999999"
 _BEHIND_ALL: Final = "0~"
 
 Place = tuple[int, str]
-"""The largest rooms come first, and among equals the order is that of their ids."""
+"""The sort key: the largest rooms come first, and rooms of equal size are sorted by id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +56,22 @@ class Since:
 class Question:
     limit: int = MOST_ROOMS
     since: Since | str | None = None
-    """A string is another server's, which nobody else can read."""
+    """A string is a token of another server, which only that server can interpret."""
     words: tuple[str, ...] = ()
-    """Each of them must be found in what a room says of itself."""
+    """Each of them must occur in the name, topic or alias of a room."""
     room_types: frozenset[str | None] | None = None
-    """None: of every type. None among them: rooms that have no type."""
+    """None means all types. None in the set means rooms without a type."""
     network: str | None = None
-    """A third party's network, of which this server has none."""
+    """A third-party network; this server has none."""
     term: str | None = None
-    """The words as they were asked for."""
+    """The search term as requested."""
 
 
-# -- what is asked --
+# -- requests --
 
 
 def from_query(query: Mapping[str, str], *, elsewhere: bool = False) -> Question:
-    """The question of a GET. `elsewhere`: the list is another server's."""
+    """Parse the query of a GET. `remote`: the request is for another server's directory."""
     limit = query.get("limit")
     return Question(
         limit=_limit(None if limit is None else _number(limit)),
@@ -83,14 +81,14 @@ def from_query(query: Mapping[str, str], *, elsewhere: bool = False) -> Question
 
 
 def from_body(body: object, *, elsewhere: bool = False) -> Question:
-    """The question of a POST."""
+    """Parse the body of a POST."""
     if not isinstance(body, dict):
-        raise MatrixError("M_BAD_JSON", "The body is an object.")
+        raise MatrixError("M_BAD_JSON", "The body must be an object.")
     limit, filter_ = body.get("limit"), body.get("filter")
     if limit is not None and type(limit) is not int:
-        raise MatrixError("M_BAD_JSON", "limit is an integer.")
+        raise MatrixError("M_BAD_JSON", "limit must be an integer.")
     if filter_ is not None and not isinstance(filter_, dict):
-        raise MatrixError("M_BAD_JSON", "filter is an object.")
+        raise MatrixError("M_BAD_JSON", "filter must be an object.")
     filter_ = filter_ or {}
     term = _text(filter_, "generic_search_term")
     return Question(
@@ -106,13 +104,13 @@ def from_body(body: object, *, elsewhere: bool = False) -> Question:
 def _limit(limit: int | None) -> int:
     # "The maximum number of rooms to return. Defaults to 0 (no limit)."
     if limit is not None and limit < 0:
-        raise MatrixError("M_INVALID_PARAM", "limit is negative.")
+        raise MatrixError("M_INVALID_PARAM", "limit must not be negative.")
     return min(limit or MOST_ROOMS, MOST_ROOMS)
 
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise MatrixError("M_INVALID_PARAM", "limit is no number.")
+        raise MatrixError("M_INVALID_PARAM", "limit must be an integer.")
     return int(text)
 
 
@@ -123,16 +121,16 @@ def _since(text: str | None, *, elsewhere: bool) -> Since | str | None:
         return text
     match = None if elsewhere else _SINCE.fullmatch(text)
     if match is None:
-        raise MatrixError("M_INVALID_PARAM", "since is not what was given out.")
+        raise MatrixError("M_INVALID_PARAM", "since is not a valid pagination token.")
     return Since((-int(match[2]), match[3]), match[1] == "n")
 
 
 def _text(body: Mapping[str, Any], name: str) -> str | None:
     text = body.get(name)
     if text is not None and not isinstance(text, str):
-        raise MatrixError("M_BAD_JSON", f"{name} is text.")
+        raise MatrixError("M_BAD_JSON", f"{name} must be a string.")
     if text is not None and len(text) > MOST_CHARACTERS:
-        raise MatrixError("M_INVALID_PARAM", f"{name} is longer than {MOST_CHARACTERS} characters.")
+        raise MatrixError("M_INVALID_PARAM", f"{name} must have at most {MOST_CHARACTERS} characters.")
     return text
 
 
@@ -140,25 +138,27 @@ def _types(types: object) -> frozenset[str | None] | None:
     if types is None:
         return None
     if not isinstance(types, list) or not all(one is None or isinstance(one, str) for one in types):
-        raise MatrixError("M_BAD_JSON", "room_types is a list of types, null for rooms without one.")
+        raise MatrixError(
+            "M_BAD_JSON", "room_types must be a list of strings, or null for rooms without a type."
+        )
     if len(types) > MOST_TYPES:
-        raise MatrixError("M_INVALID_PARAM", f"room_types has more than {MOST_TYPES} entries.")
+        raise MatrixError("M_INVALID_PARAM", f"room_types must have at most {MOST_TYPES} entries.")
     return frozenset(types)
 
 
-# -- what is answered --
+# -- responses --
 
 
 def is_listed(room: RoomSummary, asker: str | None) -> bool:
-    """Whether a published room is shown. `asker` is the server that asks, None for our own users.
+    """Whether a published room is listed for the requester: another server, or None for local users.
 
-    A room that nobody could enter or read is not, although it was published once.
+    A room that outsiders can neither enter nor read is not listed, although it is published.
     """
     return room.is_open and (asker is None or not room.shuts_out(asker))
 
 
 def page(rooms: Iterable[RoomSummary], question: Question) -> dict[str, Any]:
-    """The answer: a part of those rooms that match, the largest first."""
+    """Return a page of the matching rooms, largest first."""
     found = () if question.network is not None else (room.said for room in rooms)
     matching = sorted((room for room in found if _matches(room, question)), key=_place)
     start, end = _bounds(matching, question)
@@ -183,9 +183,9 @@ def _matches(room: Mapping[str, Any], question: Question) -> bool:
 
 
 def _bounds(matching: Sequence[Mapping[str, Any]], question: Question) -> tuple[int, int]:
-    """Which of them are on the page: those next to where the page before ended."""
+    """Return the range of rooms on the page, next to the end of the previous page."""
     since = question.since
-    assert not isinstance(since, str), "the list of this server is asked for with its own tokens"
+    assert not isinstance(since, str), "a string is a token of another server"
     if since is None or since.forwards:
         start = 0 if since is None else bisect_right(matching, since.place, key=_place)
         return start, start + _fitting(matching[start : start + question.limit])
@@ -194,7 +194,7 @@ def _bounds(matching: Sequence[Mapping[str, Any]], question: Question) -> tuple[
 
 
 def _fitting(rooms: Sequence[Mapping[str, Any]]) -> int:
-    """How many of the first of these make a page; at least one, or nobody would ever see the next."""
+    """Return how many of the rooms fit on a page; at least one, so that pagination makes progress."""
     size = 0
     for number, room in enumerate(rooms):
         size += len(orjson.dumps(_listed(room)))
@@ -215,27 +215,27 @@ def _written(room: Mapping[str, Any]) -> str:
     return f"{room['num_joined_members']}{room['room_id']}"
 
 
-# -- another server's list --
+# -- directories of other servers --
 
 
 def is_search(question: Question) -> bool:
-    """Whether it takes a POST."""
+    """Whether the request needs a POST."""
     return bool(question.words) or question.room_types is not None
 
 
 def query_of(question: Question) -> list[tuple[str, str]]:
-    """What a GET asks."""
-    assert not is_search(question), "a GET cannot say what is searched for"
+    """Return the query of a GET."""
+    assert not is_search(question), "a search needs a POST"
     return [(name, str(value)) for name, value in _common(question).items()]
 
 
 def body_of(question: Question) -> dict[str, Any]:
-    """What a POST asks."""
+    """Return the body of a POST."""
     filter_: dict[str, Any] = {}
     if question.term:
         filter_["generic_search_term"] = question.term
     if question.room_types is not None:
-        # null is no text, and comes first.
+        # null is sorted first.
         filter_["room_types"] = sorted(question.room_types, key=lambda one: one or "")
     return {**_common(question), "filter": filter_}
 
@@ -250,7 +250,7 @@ def _common(question: Question) -> dict[str, Any]:
 
 
 def read_page(answer: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Another server's answer, as far as it can be passed on; None if it is no list of rooms."""
+    """Parse another server's response, leaving out invalid parts. None if it has no list of rooms."""
     chunk = answer.get("chunk")
     if not isinstance(chunk, list):
         return None
@@ -270,7 +270,8 @@ PATH: Final = "/_matrix/federation/v1/publicRooms"
 
 
 class PublicRooms:
-    """`public_rooms_over_federation`: whether other servers are answered."""
+    """The published rooms of this server and of others. `public_rooms_over_federation`: whether other
+    servers may query those of this server."""
 
     def __init__(
         self,
@@ -286,24 +287,27 @@ class PublicRooms:
         self._over_federation = public_rooms_over_federation
 
     async def local(self, question: Question) -> dict[str, Any]:
-        """The list of this server, for its users."""
+        """Return a page of this server's directory for local users."""
         return page(await self._published(None), question)
 
     async def answer(self, origin: str, question: Question) -> dict[str, Any]:
-        """The same for another server."""
+        """Return a page of this server's directory for another server."""
         if not self._over_federation:
-            raise MatrixError("M_FORBIDDEN", "This server shows its list of rooms to its users alone.", 403)
+            raise MatrixError(
+                "M_FORBIDDEN", "This server shows its room directory to its own users only.", 403
+            )
         return page(await self._published(origin), question)
 
     async def remote(self, server: str, question: Question) -> dict[str, Any]:
-        """The list of another server. Raises `PeerError`. The question was read as one for `elsewhere`."""
+        """Return a page of another server's directory. Raises `PeerError`. The request was parsed with
+        `remote`."""
         if is_search(question):
             answer = await self._client.request("POST", server, request_target(PATH), body_of(question))
         else:
             answer = await self._client.request("GET", server, request_target(PATH, query=query_of(question)))
         read = read_page(answer)
         if read is None:
-            raise PeerMalformed(server, "answered with something that is no list of rooms")
+            raise PeerMalformed(server, "responded without a list of rooms")
         return read
 
     async def _published(self, asker: str | None) -> list[RoomSummary]:

@@ -1,8 +1,8 @@
-"""What is said of a room to somebody who is not in it: in a list of rooms, in a space.
+"""Room summaries for users outside of a room: in the room directory and in spaces.
 
-Client-server API, "Published room directory" and "Spaces"; the server-server API says the same.
+Client-server API, "Published room directory" and "Spaces"; the server-server API has the same fields.
 
-What is said of the rooms that this server is in, made anew when a room has changed.
+Summaries of the rooms that this server is in are cached until the room changes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ SPACE: Final = "m.space"
 
 _CANONICAL_ALIAS: Final[StateKey] = ("m.room.canonical_alias", "")
 _GUEST_ACCESS: Final[StateKey] = ("m.room.guest_access", "")
-# What is said, the state event that says it, and its name there.
+# Field of the summary, state event, field of its content.
 _TEXTS: Final[tuple[tuple[str, StateKey, str], ...]] = (
     ("name", ("m.room.name", ""), "name"),
     ("topic", ("m.room.topic", ""), "topic"),
@@ -45,29 +45,29 @@ SUMMARISED: Final[tuple[StateKey, ...]] = tuple(
         [CREATE, JOIN_RULES, HISTORY_VISIBILITY, _GUEST_ACCESS, ACL, *(key for _, key, _ in _TEXTS)]
     )
 )
-"""The entries of the state that a summary is made of."""
+"""The state events from which a summary is made."""
 
 WORDS: Final[tuple[StateKey, ...]] = tuple(
     key for name, key, _ in _TEXTS if name in ("name", "topic", "canonical_alias", "avatar_url")
 )
-"""Those of them that people have written or drawn, and may have taken back: they are shown redacted, while
-the others go on holding."""
+"""Those with texts or pictures of users, which may be redacted: the summary has their redacted content.
+The others stay in effect when they are redacted."""
 
 MOST_MEMBERS: Final = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class RoomSummary:
-    """`said` is JSON, as it stands in the answers. The rest decides who is given it."""
+    """A room summary. `fields` is its JSON in responses; the other attributes decide who may see it."""
 
     said: Mapping[str, Any] = field(repr=False)
     is_open: bool
-    """Anybody may join, knock or read."""
+    """Everyone may join, knock or read."""
     admitting: tuple[str, ...]
-    """Rooms whose members may join, when the join rule is a restricted one."""
+    """Rooms whose members may join, for a restricted join rule."""
     acl: ServerAcl
     only_server: str | None
-    """The only server that can be in it, if `m.federate` says so."""
+    """The only server that may participate, if `m.federate` is false."""
 
     @property
     def room_id(self) -> str:
@@ -78,12 +78,13 @@ class RoomSummary:
         return self.said.get("room_type") == SPACE
 
     def shuts_out(self, server: str) -> bool:
-        """Whether that server could not take part, whatever its users are."""
+        """Whether the server cannot participate, by the server ACL or `m.federate`."""
         return not self.acl.allows(server) or self.only_server not in (None, server)
 
 
 def summarised(version: RoomVersion, state: Mapping[StateKey, Pdu], members: int) -> RoomSummary:
-    """`state` has as many of the entries as the room has; `members` are those who have joined."""
+    """Make the summary of a room. `state` has those events of `SUMMARISED` that the room has; `members` is
+    the number of joined members."""
     create = state[CREATE]
     rule = RoomState(state, create, version).join_rule
     world_readable = _text(state, HISTORY_VISIBILITY, "history_visibility") == "world_readable"
@@ -94,7 +95,7 @@ def summarised(version: RoomVersion, state: Mapping[StateKey, Pdu], members: int
         "num_joined_members": members,
         "world_readable": world_readable,
         "guest_can_join": _text(state, _GUEST_ACCESS, "guest_access") == "can_join",
-        # A rule that is no text lets nobody in.
+        # An invalid rule admits nobody.
         "join_rule": rule if isinstance(rule, str) else "invite",
     }
     for name, key, property_ in _TEXTS:
@@ -116,7 +117,7 @@ def summarised(version: RoomVersion, state: Mapping[StateKey, Pdu], members: int
 
 
 def read_summary(entry: object) -> dict[str, Any] | None:
-    """What another server says of a room, as far as it can be passed on; None if it does not say of which."""
+    """Parse another server's summary of a room, leaving out invalid fields. None without a valid room id."""
     room_id = entry.get("room_id") if isinstance(entry, dict) else None
     if not isinstance(entry, dict) or not isinstance(room_id, str) or not is_room_id(room_id):
         return None
@@ -136,7 +137,7 @@ def read_summary(entry: object) -> dict[str, Any] | None:
 
 
 def is_said_open(said: Mapping[str, Any]) -> bool:
-    """Whether anybody may join, knock or read, by what another server says.
+    """Whether everyone may join, knock or read, according to another server's summary.
 
     "If not present, the room is assumed to be `public`."
     """
@@ -158,13 +159,13 @@ def _text(state: Mapping[StateKey, Pdu], key: StateKey, name: str) -> str | None
 
 
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""Of all summaries that are kept, and again of all children of spaces; as JSON."""
+"""Limit of the cached summaries, and of the cached children of spaces, as JSON."""
 MOST_EVENTS: Final = 2_000
-"""That are read to find the children of a space."""
+"""The most state events that are read to find the children of a space."""
 _WEIGHT_OF_ANY: Final = 500
 
 _Children = tuple[int, Sequence[Child]]
-"""With the generation of the room, as everything that is kept."""
+"""The room's generation at which the entry was cached, and the children."""
 
 
 def _weight_of_summary(kept: tuple[int, RoomSummary | None]) -> int:
@@ -188,18 +189,19 @@ class RoomSummaries:
         )
 
     async def of(self, room_id: str) -> RoomSummary | None:
-        """None for a room that nobody of this server is in: what is known of it may be long past."""
+        """Return a room's summary; None if no local user is in the room, whose state may then be
+        outdated."""
         return (await self.of_all([room_id])).get(room_id)
 
     async def of_all(self, room_ids: Iterable[str]) -> dict[str, RoomSummary]:
-        """Of those of the rooms that this server is in."""
+        """Return the summaries of those rooms that this server is in."""
         async with self._database.transaction(readonly=True) as connection:
             rows = await fetch_rooms(connection, room_ids)
         found = {row.room_id: await self._summary(row) for row in rows}
         return {room_id: summary for room_id, summary in found.items() if summary is not None}
 
     async def children(self, space: RoomSummary, *, suggested_only: bool) -> Sequence[Child]:
-        """In their order. A room that is no space has none."""
+        """Return the children of a space in order; none for other rooms."""
         view = await self._rooms.room(space.room_id) if space.is_space else None
         if view is None:
             return ()
@@ -230,6 +232,6 @@ class RoomSummaries:
             return None
         state = await self._rooms.current_events(row.room_id, SUMMARISED)
         words = await self._rooms.apply_redactions([state[key] for key in WORDS if key in state])
-        assert CREATE in state, "a room that somebody is in has been created"
+        assert CREATE in state, "a joined room has a create event"
         state |= {pdu.key: pdu for pdu in words if pdu.key is not None}
         return summarised(ROOM_VERSIONS[row.version], state, sum(joined.values()))

@@ -1,5 +1,5 @@
-"""The rooms of a space and of the spaces in it: what one server tells another of one level, and the walk
-through all of them.
+"""The hierarchy of a space: the response for one level, which servers exchange, and the walk through all
+levels.
 
 Client-server API and server-server API, "Spaces".
 """
@@ -17,19 +17,20 @@ from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import is_room_id
 
 MOST_ON_PAGE: Final = 50
-"""Rooms on one page of a walk, and children that a server is told about at once. As in Synapse."""
+"""The most rooms on a page of a walk, and the most children in a response to a server. As in Synapse."""
 MOST_BYTES: Final = 512 * 1024
-"""Of the children that a server is told about at once. It asks for others by their ids."""
+"""The limit for the children in a response to a server. It requests others by their ids."""
 MOST_ROOMS: Final = 1_000
-"""That a walk looks at, all pages together."""
+"""The most rooms that a walk visits, on all pages together."""
 MOST_DEPTH: Final = 10
-"""How far a walk goes into a space. "Servers should apply a default value, and impose a maximum value to
-avoid resource exhaustion." """
+"""How deep a walk goes into a space. "Servers should apply a default value, and impose a maximum value to
+avoid resource exhaustion."
+"""
 MOST_READ: Final = 1_000
-"""Children that are read of another server's answer."""
+"""The most children that are read from another server's response."""
 
 Said = Mapping[str, Any]
-"""A room's summary, as JSON."""
+"""The fields of a room summary, as JSON."""
 
 
 # -- one level, between servers --
@@ -41,7 +42,7 @@ def answer(
     children: Sequence[RoomSummary],
     inaccessible: Sequence[str],
 ) -> dict[str, Any]:
-    """What a server is told. `inaccessible` are rooms that it has no "viable way to peek/join"."""
+    """Return the response to a server. `inaccessible` are rooms that it has no "viable way to peek/join"."""
     told: list[Said] = []
     size = 0
     for child in children:
@@ -58,8 +59,7 @@ def answer(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A room at which the walk has looked. `heard` and `inaccessible` are what another server says of its
-    children besides."""
+    """A visited room. `children` and `inaccessible` are what another server reported about its children."""
 
     said: Said = field(repr=False)
     children_state: Sequence[Child] = field(default=(), repr=False)
@@ -71,7 +71,7 @@ class Seen:
 
 
 def read_answer(content: Mapping[str, Any], room_id: str, *, suggested_only: bool) -> Seen | None:
-    """Another server's answer; None if it is not about the room."""
+    """Parse another server's response; None if it is not about the room."""
     room = content.get("room")
     said = read_summary(room)
     if said is None or not isinstance(room, dict) or said["room_id"] != room_id:
@@ -99,18 +99,18 @@ def read_answer(content: Mapping[str, Any], room_id: str, *, suggested_only: boo
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The walk asks what is to be said of this room. `heard` is what the server of its parent has said."""
+    """The walk requests a visit of this room. `reported` is the summary from the server of its parent."""
 
     room_id: str
     via: tuple[str, ...]
     depth: int = 0
     heard: Said | None = field(default=None, repr=False)
     is_last: bool = False
-    """Its children will not be looked at."""
+    """Its children will not be visited."""
 
     @property
     def hearsay_is_enough(self) -> bool:
-        """Whether nothing is missing in what was heard: of a space its children are."""
+        """Whether the reported summary suffices. For a space it lacks the children."""
         return self.heard is not None and (self.is_last or self.heard.get("room_type") != SPACE)
 
 
@@ -118,7 +118,7 @@ Walk = Generator[Look, Seen | None, None]
 
 
 def walk(room_id: str, via: Sequence[str], max_depth: int) -> Walk:
-    """Depth first, each room once. It is sent None for a room that is not shown, and passes it by."""
+    """Walk depth first, visiting each room once. The caller sends None for a room that is skipped."""
     waiting = [Look(room_id, tuple(via), is_last=max_depth == 0)]
     looked_at: set[str] = set()
     while waiting and len(looked_at) < MOST_ROOMS:
@@ -141,18 +141,18 @@ def walk(room_id: str, via: Sequence[str], max_depth: int) -> Walk:
             for child in reversed(seen.children_state)
             if child["state_key"] not in seen.inaccessible
         ]
-        # What lies further down would never be reached.
+        # Rooms beyond the limit would never be visited.
         del waiting[:-MOST_ROOMS]
 
 
-# -- its pages --
+# -- pages --
 
 _START: Final = re.compile(r"([0-9]{1,4})\.([0-9]{1,2})\.([01])", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A walk and where its page begins: after that many rooms that were looked at."""
+    """A walk and the start of a page: after how many visited rooms it begins."""
 
     max_depth: int
     suggested_only: bool
@@ -160,17 +160,17 @@ class Route:
     after: int = 0
 
     def token(self, looked_at: int) -> str:
-        """Says where the next page begins. The walk is walked again up to there: so no process has to
-        remember it, and nothing in a token can lead astray."""
+        """Return the token of the next page. The walk is repeated up to there, so that no process has to
+        keep its state, and a forged token is harmless."""
         return f"{looked_at}.{self.max_depth}.{int(self.suggested_only)}"
 
 
 def route(*, limit: int | None, max_depth: int | None, suggested_only: bool, start: str | None) -> Route:
-    """What was asked for, as far as it is given."""
+    """Parse the parameters of a request and apply the limits."""
     if limit is not None and limit <= 0:
-        raise MatrixError("M_INVALID_PARAM", "limit is not greater than zero.")
+        raise MatrixError("M_INVALID_PARAM", "limit must be greater than zero.")
     if max_depth is not None and max_depth < 0:
-        raise MatrixError("M_INVALID_PARAM", "max_depth is negative.")
+        raise MatrixError("M_INVALID_PARAM", "max_depth must not be negative.")
     chosen = Route(
         MOST_DEPTH if max_depth is None else min(max_depth, MOST_DEPTH),
         suggested_only,
@@ -181,5 +181,8 @@ def route(*, limit: int | None, max_depth: int | None, suggested_only: bool, sta
     match = _START.fullmatch(start)
     # "If specified, `max_depth` and `suggested_only` cannot be changed from the first request."
     if match is None or start != chosen.token(int(match[1])):
-        raise MatrixError("M_INVALID_PARAM", "from is not what this server has given out for this walk.")
+        raise MatrixError(
+            "M_INVALID_PARAM",
+            "from is not a pagination token of this walk, or max_depth or suggested_only has changed.",
+        )
     return Route(chosen.max_depth, chosen.suggested_only, chosen.limit, int(match[1]))

@@ -1,6 +1,7 @@
-"""Spaces: one level for other servers, and the walk through all levels for our own users.
+"""Space hierarchies: one level for other servers, and the walk through all levels for local users.
 
-Asks other servers about spaces, and keeps what they say for some minutes.
+Rooms that this server is not in are requested from other servers; their responses are cached for some
+minutes.
 """
 
 import asyncio
@@ -38,23 +39,23 @@ from storage.rooms.rooms import fetch_rooms_of_user, has_member_of_server
 
 PATHS: Final = (
     "/_matrix/federation/v1/hierarchy/{roomId}",
-    # Until v1.2 of the specification.
+    # Before v1.2 of the specification.
     "/_matrix/federation/unstable/org.matrix.msc2946/hierarchy/{roomId}",
 )
 MOST_SERVERS: Final = 3
-"""That are asked about one room. As in Synapse."""
+"""The most servers that are queried about one room. As in Synapse."""
 TIMEOUT: Final = 10.0
-"""Seconds for one question: somebody waits for the answers to many."""
+"""Seconds for one request: a client waits while many are made."""
 KEPT_MS: Final = 5 * 60 * 1000
 MISSED_MS: Final = 60 * 1000
-"""How long it is good that a server says nothing of a room, or nothing at all."""
+"""How long a failed request for a room, or an unreachable server, is not tried again."""
 MOST_BYTES_REMEMBERED: Final = 16 * 1024 * 1024
 MOST_SILENT: Final = 10_000
 _WEIGHT_OF_ANY: Final = 500
 
 _Question = tuple[str, str, bool]
-"""Server, room, and whether only suggested children are wanted. What one server says of a room is no word on
-it by another."""
+"""Server, room, and `suggested_only`. One server's response about a room is not cached for another
+server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class RemoteHierarchy:
         await self._questions.close()
 
     async def ask(self, room_id: str, servers: Iterable[str], *, suggested_only: bool) -> Seen | None:
-        """What the first of the servers says that says anything."""
+        """Return the first response from one of the servers, or None."""
         for server in islice(servers, MOST_SERVERS):
             question = (server, room_id, suggested_only)
             kept = self._kept.get(question)
@@ -103,7 +104,8 @@ class RemoteHierarchy:
         except PeerUnreachable:
             self._silent[server] = self._now_ms() + MISSED_MS
         except PeerError:
-            # It does not know the room, does not show it to us, or talks nonsense: another one may do better.
+            # It does not know the room, does not show it to this server, or sent an invalid response.
+            # Another server may be able to respond.
             pass
         self._kept[server, room_id, suggested_only] = _Kept(seen, self._now_ms() + good_for)
         return seen
@@ -118,7 +120,7 @@ class RemoteHierarchy:
             answer = await self._request(server, unstable)
         seen = await asyncio.to_thread(read_answer, answer, room_id, suggested_only=suggested_only)
         if seen is None:
-            raise PeerMalformed(server, "answered with another room than was asked for")
+            raise PeerMalformed(server, "responded with another room than requested")
         return seen
 
     async def _request(self, server: str, target: RequestTarget) -> dict[str, Any]:
@@ -131,19 +133,20 @@ class RemoteHierarchy:
 
 
 def _is_unknown_endpoint(refused: PeerRefused) -> bool:
-    """404 M_UNRECOGNIZED, or another status of that kind; older servers had no errcode for it."""
+    """Whether the endpoint is unknown: 404 M_UNRECOGNIZED or a similar status; older servers had no
+    errcode."""
     return refused.status in (400, 404, 405) and refused.errcode in ("M_UNRECOGNIZED", None)
 
 
 LONGEST_PAGE_MS: Final = 20_000
-"""After which a page ends, whatever is on it: other servers may be slow."""
+"""A page ends after this time, because other servers may be slow."""
 MOST_BYTES_OF_PAGE: Final = 4 * 1024 * 1024
-"""On a page, but for its last room."""
+"""The limit of a page, except its last room."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Viewer:
-    """The rooms that a user of ours is in, and those that he is invited to."""
+    """The rooms that a local user has joined or is invited to."""
 
     joined: frozenset[str]
     invited: frozenset[str]
@@ -152,7 +155,7 @@ class _Viewer:
         return room.is_open or self._may_come(room.room_id, room.admitting)
 
     def sees_elsewhere(self, said: Said) -> bool:
-        """A room that this server is not in."""
+        """Whether the user may see a room that this server is not in."""
         return is_said_open(said) or self._may_come(said["room_id"], said.get("allowed_room_ids", ()))
 
     def _may_come(self, room_id: str, admitting: Iterable[str]) -> bool:
@@ -160,7 +163,7 @@ class _Viewer:
 
 
 class Spaces:
-    """Close it after the last use."""
+    """Space hierarchies. Call `close` at the end."""
 
     def __init__(
         self,
@@ -185,12 +188,15 @@ class Spaces:
     # -- for other servers --
 
     async def answer(self, origin: str, room_id: str, *, suggested_only: bool) -> dict[str, Any]:
-        """`GET /hierarchy/{roomId}`: the room and those of its children that this server is in."""
+        """Respond to `GET /hierarchy/{roomId}` with the room and those of its children that this server is
+        in."""
         _check(room_id)
         room = await self._summaries.of(room_id)
         if room is None or not await self._is_shown_to(origin, room):
             # "The room is not known to the server or the requesting server is unable to peek/join it".
-            raise MatrixError("M_NOT_FOUND", "There is no such room here, or none for that server.", 404)
+            raise MatrixError(
+                "M_NOT_FOUND", "The room is not known to this server, or your server cannot access it.", 404
+            )
         children_state = await self._summaries.children(room, suggested_only=suggested_only)
         ids = [child["state_key"] for child in children_state[:MOST_ON_PAGE]]
         known = await self._summaries.of_all(ids)
@@ -203,7 +209,7 @@ class Spaces:
         return answer(room, children_state, children, inaccessible)
 
     async def _is_shown_to(self, server: str, room: RoomSummary) -> bool:
-        """Whether somebody of that server can be in the room, or read it from outside."""
+        """Whether users of the server can be in the room or peek into it."""
         if room.shuts_out(server):
             return False
         if room.is_open:
@@ -216,7 +222,7 @@ class Spaces:
                 return True
         return False
 
-    # -- for our users --
+    # -- for local users --
 
     async def hierarchy(
         self,
@@ -229,8 +235,8 @@ class Spaces:
         suggested_only: bool = False,
         start: str | None = None,
     ) -> dict[str, Any]:
-        """A page of the rooms of a space: `rooms`, and `next_batch` if there are more. `start` is what the
-        specification calls `from`. 403 when the user may not see the space."""
+        """Return a page of the rooms of a space: `rooms`, and `next_batch` if there are more. `start` is
+        the specification's `from`. 403 if the user may not see the space."""
         _check(room_id)
         asked = route(limit=limit, max_depth=max_depth, suggested_only=suggested_only, start=start)
         viewer = await self._viewer(user)
@@ -241,12 +247,14 @@ class Spaces:
         page: list[dict[str, Any]] = []
         while look is not None:
             is_full = len(page) == asked.limit or size > MOST_BYTES_OF_PAGE or self._now_ms() > ends_at
-            # At least one room further than the page before, or the walk would never end.
+            # At least one room beyond the previous page, so that the walk makes progress.
             if is_full and looked_at > asked.after:
                 return {"rooms": page, "next_batch": asked.token(looked_at)}
             seen = await self._seen(look, viewer, suggested_only=suggested_only)
             if seen is None and looked_at == 0:
-                raise MatrixError("M_FORBIDDEN", "There is no such space, or you may not see it.", 403)
+                raise MatrixError(
+                    "M_FORBIDDEN", "The space does not exist, or the user cannot access it.", 403
+                )
             if seen is not None and looked_at >= asked.after:
                 page.append(seen.as_json())
                 size += len(orjson.dumps(page[-1]))
@@ -265,7 +273,7 @@ class Spaces:
             return Seen(room.said, await self._summaries.children(room, suggested_only=suggested_only))
         seen = None if look.heard is None else Seen(look.heard)
         if not look.hearsay_is_enough:
-            # Until version 11 a room id names the server that made the room.
+            # Up to room version 11 a room id has the name of the server that created the room.
             named = dict.fromkeys([*look.via, domain(look.room_id) or ""])
             servers = (one for one in named if one != self._server_name and is_server_name(one))
             told = await self._remote.ask(look.room_id, servers, suggested_only=suggested_only)
@@ -283,4 +291,4 @@ class Spaces:
 
 def _check(room_id: str) -> None:
     if not is_room_id(room_id):
-        raise MatrixError("M_INVALID_PARAM", f"{room_id[:255]} is no id of a room.", 400)
+        raise MatrixError("M_INVALID_PARAM", f"{room_id[:255]} is not a valid room id.", 400)

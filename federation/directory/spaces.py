@@ -1,4 +1,4 @@
-"""The children of a space: which state events make one, and in which order they stand.
+"""The children of a space: validation and order of `m.space.child` events.
 
 Client-server API, "Spaces", `m.space.child`.
 """
@@ -14,25 +14,26 @@ from federation.matrix.identifiers import is_room_id, is_user_id
 CHILD: Final = "m.space.child"
 MOST_CHILDREN: Final = 500
 MOST_BYTES: Final = 256 * 1024
-"""Of the children of one space together: an event may have 64 kB, and an answer has many spaces."""
+"""The limit for the children of one space: an event may have 64 kB, and a response has many spaces."""
 MOST_DEPTH: Final = 100
-"""An answer holds them some levels down, and what writes it stops at 254."""
+"""The limit for the nesting of an event. A response contains it some levels deep, and the JSON encoder
+fails beyond 254."""
 
 # "Must consist of ASCII characters within the range `\x20` (space) and `\x7E` (`~`), inclusive. Must not
 # exceed 50 characters."
 _ORDER: Final = re.compile(r"[\x20-\x7E]{0,50}")
 
 Child = Mapping[str, Any]
-"""`type`, `state_key`, `sender`, `content`, `origin_server_ts`: the event as far as it is shown."""
+"""A stripped event: `type`, `state_key`, `sender`, `content`, `origin_server_ts`."""
 
 
 def children_of(events: Iterable[Pdu], *, suggested_only: bool = False) -> list[Child]:
-    """From the state of a room that is known here."""
+    """Return the children from the state of a local room."""
     return _chosen((_shown(pdu) for pdu in events), suggested_only)
 
 
 def read_children(entries: object, *, suggested_only: bool = False) -> list[Child]:
-    """From what another server says. What is no such event is left out."""
+    """Parse the children in another server's response, leaving out invalid events."""
     listed = entries[: 10 * MOST_CHILDREN] if isinstance(entries, list) else []
     read = [child for entry in listed if (child := _read(entry)) is not None]
     return _chosen(read, suggested_only)
@@ -44,7 +45,7 @@ def servers_of(child: Child) -> tuple[str, ...]:
 
 
 def _chosen(children: Iterable[Child], suggested_only: bool) -> list[Child]:
-    """As many as are shown, in their order."""
+    """Return the valid children in order, up to the limits."""
     chosen: list[Child] = []
     size = 0
     for child in sorted(filter(_is_child, children), key=_place):
@@ -55,7 +56,7 @@ def _chosen(children: Iterable[Child], suggested_only: bool) -> list[Child]:
         try:
             size += len(encode(child, max_depth=MOST_DEPTH))
         except NotCanonical:
-            continue  # it stands in a room of an early version, and nobody else could read it in an answer
+            continue  # an event of an early room version, which other servers could not parse in a response
         if size > MOST_BYTES or len(chosen) == MOST_CHILDREN:
             break
         chosen.append(child)
@@ -92,8 +93,8 @@ def _read(entry: object) -> Child | None:
 
 
 def _is_child(child: Child) -> bool:
-    # "When not present or invalid, the child room is not considered to be part of the space." So it is with
-    # an event that was redacted.
+    # "When not present or invalid, the child room is not considered to be part of the space." This
+    # includes redacted events.
     via = child["content"].get("via")
     return (
         is_room_id(child["state_key"])

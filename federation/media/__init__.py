@@ -1,1 +1,1 @@
-"""The content repository."""
+"""The content repository: media and thumbnails."""

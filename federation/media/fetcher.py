@@ -1,4 +1,4 @@
-"""Fetches media of other servers into the store. Server-server API, "Content Repository"."""
+"""Downloads media of other servers into the store. Server-server API, "Content Repository"."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,20 +18,20 @@ from federation.media.media import MediaInfo, Mxc
 from federation.media.multipart import MOST_ROUND_IT, NotTwoParts, read_two_parts
 from federation.media.store import MediaIntake, MediaStore, taking_in
 
-# How long the other server may wait for an upload that was announced and has not come: its own default.
+# How long the other server may wait for a pending upload: its own default.
 _WAIT: Final = ("timeout_ms", "20000")
 
 
 @dataclass(frozen=True, slots=True)
 class _Described:
-    """What the other server says of the bytes it gave."""
+    """How the other server describes the media."""
 
     content_type: str | None
     file_name: str | None
 
 
 class MediaFetcher:
-    """`limit`: bytes of one medium."""
+    """`limit`: the largest media in bytes."""
 
     def __init__(self, store: MediaStore, client: FederationClient, web: PublicWeb, limit: int) -> None:
         self._store = store
@@ -40,7 +40,8 @@ class MediaFetcher:
         self._limit = limit
 
     async def fetch(self, mxc: Mxc) -> MediaInfo:
-        """Now it is in the store. Raises `MatrixError` with the other server's refusal, or `PeerError`."""
+        """Download media into the store. Raises `MatrixError` with the other server's refusal, or
+        `PeerError`."""
         async with taking_in(self._store.files, self._limit, media_errors.remote_too_large) as intake:
             try:
                 described = await self._download(mxc, intake)
@@ -66,11 +67,12 @@ class MediaFetcher:
             return _described(headers)
         url = read_location(location)
         if url is None:
-            raise PeerMalformed(mxc.server, "led to a place that media is not fetched from")
+            raise PeerMalformed(mxc.server, "redirected to a location that media is not downloaded from")
         return await self._follow(mxc.server, url, headers, intake)
 
     async def _two_parts(self, peer: str, answer: StreamedResponse, intake: MediaIntake) -> Mapping[str, str]:
-        """The headers of the media. Where they lead elsewhere, its bytes are ignored."""
+        """Return the headers of the media part. If they have a location, the bytes of the part are
+        ignored."""
         _refuse_length(answer, intake, MOST_ROUND_IT)
         try:
             content = answer.content(self._limit + MOST_ROUND_IT)
@@ -83,7 +85,8 @@ class MediaFetcher:
         return headers
 
     async def _legacy(self, mxc: Mxc, intake: MediaIntake) -> _Described:
-        """Before v1.11 media was for everybody. Not signed: it never was.
+        """Download from the endpoint before v1.11, which needs no authentication, so the request is not
+        signed.
 
         "allow_remote: Indicates to the server that it should not attempt to fetch the media if it is deemed
         remote."
@@ -98,7 +101,8 @@ class MediaFetcher:
             return await self._plain(answer, intake)
 
     async def _follow(self, peer: str, url: URL, said: Mapping[str, str], intake: MediaIntake) -> _Described:
-        """What the part says beside the location goes before what the place says."""
+        """Download from the location. The description in the part takes precedence over that of the
+        location."""
         async with self._web.stream(url, peer) as answer:
             there = await self._plain(answer, intake)
         here = _described(said)
@@ -116,7 +120,7 @@ def _described(headers: Mapping[str, str]) -> _Described:
 
 
 def _refuse_length(answer: StreamedResponse, intake: MediaIntake, round_it: int) -> None:
-    """With the right refusal, before the stream does it with its own."""
+    """Refuse media that is too large by its Content-Length, before the stream fails with another error."""
     length = answer.headers.get("Content-Length", "")
     if length.isascii() and length.isdigit() and len(length) < 20:
         intake.expect(int(length) - round_it)

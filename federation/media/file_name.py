@@ -1,8 +1,8 @@
-"""File names that somebody else chose, made harmless: they are shown to people, and saved under by programs.
+"""Sanitises the file names of uploads, which are shown to users and used by programs to save files.
 
-None of them ever names a file of this node.
+This node never uses them as names of its own files.
 
-The header `Content-Disposition`, RFC 6266: written for our media, read from that of others.
+Also builds and parses the header `Content-Disposition`, RFC 6266.
 """
 
 import unicodedata
@@ -14,22 +14,22 @@ from urllib.parse import quote
 from federation.media.media_type import is_inline
 
 MOST_BYTES: Final = 255
-"""What file systems take."""
+"""The limit of file systems."""
 _LOOKED_AT: Final = 4096
 _MOST_OF_A_SUFFIX: Final = 16
-# Control and format characters (the ones that turn the direction of writing among them), lone surrogates,
-# private and unassigned ones, and separators of lines and paragraphs.
+# Control and format characters (including those that change the writing direction), lone surrogates,
+# private and unassigned characters, and line and paragraph separators.
 _REFUSED: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def safe_file_name(name: str | None) -> str | None:
-    """One name without directories that is safe to show and to save; None when nothing is left of it."""
+    """Return a name without directories that is safe to show and to save; None if nothing is left of it."""
     if not name:
         return None
-    # The end: there stand the name without its directories, and the suffix.
+    # The end of the path has the name without directories and the suffix.
     last = name[-_LOOKED_AT:].replace("\\", "/").rpartition("/")[2]
     visible = "".join(one if _is_harmless(one) else " " for one in unicodedata.normalize("NFC", last))
-    # Blanks and dots at the ends hide: `.profile` from a listing, `a.exe .` from a reader.
+    # Leading dots hide a file from listings, and trailing spaces and dots hide its suffix: `a.exe .`.
     plain = " ".join(visible.split()).strip(" .")
     return _shortened(plain) or None
 
@@ -49,7 +49,7 @@ def _shortened(name: str) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """Never in the middle of a character."""
+    """Cut at a character boundary."""
     return text.encode()[:most].decode("utf-8", "ignore").rstrip(" .")
 
 
@@ -57,41 +57,42 @@ _LONGEST: Final = 4096
 
 
 def content_disposition(content_type: str, file_name: str | None) -> str:
-    """Inline only where nothing in the media can run; the name in ASCII for old readers, whole for others."""
+    """Build the header: inline only for types without active content, and the file name in ASCII for old
+    clients and complete for others."""
     kind = "inline" if is_inline(content_type) else "attachment"
     name = safe_file_name(file_name)
     if name is None:
         return kind
     if name.isascii():
         return f'{kind}; filename="{_plain(name)}"'
-    # RFC 8187. Readers take this one when they know it.
+    # RFC 8187. Clients that support it prefer this one.
     return f"{kind}; filename=\"{_plain(name)}\"; filename*=utf-8''{quote(name, safe='')}"
 
 
 def file_name_in(header: str | None) -> str | None:
-    """The name in a header as aiohttp reads it. It has not been made safe."""
+    """Return the file name in a header as aiohttp decodes it. It is not sanitised."""
     if header is None or len(header) > _LONGEST:
         return None
     message = Message()
     message["Content-Disposition"] = _whole(header)
     parameters: list[tuple[str, Any]] = message.get_params([], "content-disposition")[1:]
     names = [value for name, value in parameters if name.lower() == "filename"]
-    # RFC 6266, 4.3: `filename*`, which names its character set, goes first.
+    # RFC 6266, 4.3: `filename*`, which has a character set, takes precedence.
     extended = (name for name in names if isinstance(name, tuple) and name[0])
     name = next(extended, names[0] if names else "")
     try:
         return collapse_rfc2231_value(name) or None
-    except ValueError:  # a character set may have any name, and refuse any bytes
+    except ValueError:  # unknown character set or undecodable bytes
         return None
 
 
 def _plain(name: str) -> str:
-    """`safe_file_name` has taken out what ends a quoted string; a backslash there is a separator."""
+    """Replace non-ASCII characters. `safe_file_name` has removed quotes and backslashes."""
     return "".join(one if one.isascii() else "_" for one in name)
 
 
 def _whole(header: str) -> str:
-    """aiohttp reads UTF-8, which many servers write, and escapes bytes that are none."""
+    """Undo aiohttp's surrogate escapes: it decodes headers as UTF-8 and escapes other bytes."""
     try:
         header.encode()
     except UnicodeEncodeError:

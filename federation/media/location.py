@@ -1,9 +1,8 @@
-"""The headers that media is served with, to servers and to browsers alike.
-
-Where another server's media may really be: the `Location` that stands in place of the bytes.
+"""The headers with which media is served, and the `Location` of media of other servers.
 
 Server-server API, "Content Repository": a part "with a Location header […] the location may be used to
-retrieve the media", as from a CDN. The address is the peer's word, so that it must lead to nothing of ours.
+retrieve the media", as from a CDN. The peer chooses the address, so it must not lead into this node's
+network.
 """
 
 from typing import Final
@@ -13,19 +12,19 @@ from yarl import URL
 from federation.media.file_name import content_disposition
 
 SAFETY: Final = {
-    # "X-Content-Type-Options: nosniff": the type is what is said here, whatever the bytes look like.
+    # Browsers must use the declared type and not guess it from the bytes.
     "X-Content-Type-Options": "nosniff",
-    # Client-server API, "Security considerations": what the specification recommends, without plug-ins.
+    # As the client-server API recommends in "Security considerations", but without plug-ins.
     "Content-Security-Policy": "sandbox; default-src 'none'; script-src 'none'; style-src 'unsafe-inline';"
     " media-src 'self'; object-src 'none'",
-    # Web clients live on other sites than homeservers.
+    # Web clients are served from other sites than the homeserver.
     "Cross-Origin-Resource-Policy": "cross-origin",
     "Referrer-Policy": "no-referrer",
 }
 
 
 def media_headers(content_type: str, file_name: str | None) -> dict[str, str]:
-    """What describes the bytes: of an answer, or of the part that holds them."""
+    """Return the headers that describe media, in a response or in a multipart part."""
     return {
         "Content-Type": content_type,
         "Content-Disposition": content_disposition(content_type, file_name),
@@ -36,10 +35,10 @@ _LONGEST: Final = 8 * 1024
 
 
 def read_location(text: str) -> URL | None:
-    """An absolute `https` address of a host that has a name; None for all else.
+    """Parse an absolute `https` URL with a host name; None for anything else.
 
-    A CDN has a name. An address in its place would not be looked up, and so would pass by the check of where
-    a name leads; 127.1 and 0x7f000001 are addresses too, and end in a digit as no name does.
+    IP addresses are refused: they would not be resolved and so bypass the check of resolved addresses.
+    127.1 and 0x7f000001 are addresses too; they end in a digit, as no host name does.
     """
     if len(text) > _LONGEST or not text.isascii() or not text.isprintable():
         return None

@@ -1,9 +1,4 @@
-"""Media: its name, and what is known of it. Client-server API, "Content Repository".
-
-What is said to whoever asks for media that cannot be given, and what a peer's refusal means for ours.
-
-What the configuration says of media.
-"""
+"""Media: mxc URIs, metadata, errors and settings. Client-server API, "Content Repository"."""
 
 import re
 from collections.abc import AsyncIterator
@@ -15,13 +10,13 @@ from federation.matrix.errors import MatrixError, limit_exceeded
 from federation.matrix.identifiers import is_server_name
 
 SCHEME: Final = "mxc://"
-# "MUST only contain the characters A-Z, a-z, 0-9, _ and -." The length is ours, as for all other ids.
+# "MUST only contain the characters A-Z, a-z, 0-9, _ and -." The length limit is that of other ids.
 _MEDIA_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Mxc:
-    """`mxc://server/media_id`. Neither part may ever become part of a path on the disk."""
+    """`mxc://server/media_id`. Neither part may be used in a path on the disk."""
 
     server: str
     media_id: str
@@ -32,10 +27,10 @@ class Mxc:
 
 @dataclass(frozen=True, slots=True)
 class MediaInfo:
-    """What is known of media that is kept here.
+    """The metadata of stored media.
 
-    `sha256` is of the bytes, in hexadecimal. `content_type` is what they may be served as, which is not
-    always what somebody called them. `uploader` is None for media of other servers.
+    `sha256` is the hash of the bytes, in hexadecimal. `content_type` is the type they are served as, which
+    may differ from the declared one. `uploader` is None for media of other servers.
     """
 
     mxc: Mxc
@@ -49,7 +44,7 @@ class MediaInfo:
 
 @dataclass(frozen=True, slots=True)
 class OpenMedia:
-    """What is known of it, and its bytes, once."""
+    """The metadata of media and its bytes, which can be read once."""
 
     info: MediaInfo
     chunks: AsyncIterator[bytes]
@@ -60,57 +55,59 @@ def is_media_id(text: str) -> bool:
 
 
 def parse_mxc(text: str) -> Mxc | None:
-    """None for whatever is no `mxc://` address."""
+    """Parse an `mxc://` URI; None if it is invalid."""
     server, slash, media_id = text.removeprefix(SCHEME).partition("/")
     if not text.startswith(SCHEME) or not slash or not is_server_name(server) or not is_media_id(media_id):
         return None
     return Mxc(server, media_id)
 
 
-# How long a peer that asks for too much at once is sent away.
+# `retry_after_ms` for too many concurrent requests.
 BUSY_MS = 2_000
 
 
 def not_found() -> MatrixError:
-    return MatrixError("M_NOT_FOUND", "This server has no such media.", 404)
+    return MatrixError("M_NOT_FOUND", "This media does not exist on this server.", 404)
 
 
 def no_address() -> MatrixError:
-    return MatrixError("M_INVALID_PARAM", "That is not the address of any media.")
+    return MatrixError("M_INVALID_PARAM", "This is not a valid mxc:// URI.")
 
 
 def not_yet_uploaded() -> MatrixError:
-    return MatrixError("M_NOT_YET_UPLOADED", "Its uploader has not sent this media yet.", 504)
+    return MatrixError("M_NOT_YET_UPLOADED", "This media has not been uploaded yet.", 504)
 
 
 def upload_too_large(limit: int) -> MatrixError:
-    return MatrixError("M_TOO_LARGE", f"This server takes uploads of at most {limit} bytes.", 413)
+    return MatrixError("M_TOO_LARGE", f"This server accepts uploads of at most {limit} bytes.", 413)
 
 
 def remote_too_large(limit: int) -> MatrixError:
-    return MatrixError("M_TOO_LARGE", f"The media has more than {limit} bytes: too large to be fetched.", 502)
+    return MatrixError(
+        "M_TOO_LARGE", f"The media has more than {limit} bytes and is too large to be downloaded.", 502
+    )
 
 
 def image_too_large() -> MatrixError:
-    return MatrixError("M_TOO_LARGE", "The image is too large to make a thumbnail of it.", 413)
+    return MatrixError("M_TOO_LARGE", "The image is too large for a thumbnail.", 413)
 
 
 def no_thumbnail() -> MatrixError:
-    return MatrixError("M_UNKNOWN", "No thumbnail can be made of this media.", 400)
+    return MatrixError("M_UNKNOWN", "A thumbnail of this media cannot be created.", 400)
 
 
 def no_room() -> MatrixError:
-    return MatrixError("M_UNKNOWN", "This server has no room left for media.", 507)
+    return MatrixError("M_UNKNOWN", "This server has no disk space left for media.", 507)
 
 
 def busy() -> MatrixError:
-    return limit_exceeded("Too many requests for media at the same time.", 429, BUSY_MS)
+    return limit_exceeded("Too many concurrent requests for media.", 429, BUSY_MS)
 
 
 def is_unaware_of_endpoint(error: PeerRefused) -> bool:
-    """Whether the server does not know authenticated media: "a 404 M_UNRECOGNIZED error".
+    """Whether the server does not support authenticated media: "a 404 M_UNRECOGNIZED error".
 
-    Servers from before it existed say so in other ways too: 400 or 405, or a 404 that is no Matrix error.
+    Older servers respond with 400 or 405 too, or with a 404 without a Matrix error.
     """
     if error.errcode is None:
         return error.status == 404
@@ -118,7 +115,7 @@ def is_unaware_of_endpoint(error: PeerRefused) -> bool:
 
 
 def passed_on(error: PeerRefused) -> MatrixError | None:
-    """The origin's word on its own media, where whoever asked here can make something of it."""
+    """Return the error for the client if the origin's refusal is useful to it, else None."""
     match error.status, error.errcode:
         case 404, _:
             return not_found()
@@ -126,10 +123,10 @@ def passed_on(error: PeerRefused) -> MatrixError | None:
             return not_yet_uploaded()
         case 429, _:
             return limit_exceeded(
-                "The server of this media is asked too often.", 429, error.retry_after_ms or BUSY_MS
+                "The server of this media limits the rate of requests.", 429, error.retry_after_ms or BUSY_MS
             )
         case ((413 | 502), "M_TOO_LARGE"):
-            return MatrixError("M_TOO_LARGE", "The media is too large for its own server.", 502)
+            return MatrixError("M_TOO_LARGE", "The origin server refused the media as too large.", 502)
     return None
 
 
@@ -142,12 +139,12 @@ class MediaSettings:
     """Sizes in bytes, times in milliseconds."""
 
     max_upload_size: int = 50 * MIB
-    # Of media of other servers: one of it, all of it together, and how long nobody may have looked at it.
+    # For media of other servers: the largest file, the size of the cache, and the age after the last use.
     max_remote_size: int = 50 * MIB
     remote_cache_size: int = 2048 * MIB
     remote_cache_age: int = 30 * DAY_MS
-    # Pixels of a picture that a thumbnail is made of, and seconds that it may take.
+    # The largest image in pixels for which a thumbnail is created, and the timeout in seconds.
     max_image_pixels: int = 32_000_000
     thumbnail_timeout: float = 20.0
-    # What is left on the disk for everything else: a Postgres that finds it full stops.
+    # Disk space that is left free: Postgres stops when the disk is full.
     reserve: int = 256 * MIB

@@ -1,6 +1,6 @@
-"""What media may be served as: whoever opens it in a browser shall see it, and nothing in it shall run.
+"""Content types of media: which type to serve, so that browsers show it without running active content.
 
-What the first bytes of a picture say: its type, and how large it is before anybody decodes it.
+Also reads type and dimensions of an image from its first bytes, without decoding it.
 """
 
 import re
@@ -8,7 +8,7 @@ import struct
 from typing import Final
 
 ENOUGH: Final = 64
-"""Bytes that tell all of it."""
+"""The number of first bytes that suffice."""
 
 PNG: Final = "image/png"
 JPEG: Final = "image/jpeg"
@@ -17,14 +17,14 @@ WEBP: Final = "image/webp"
 AVIF: Final = "image/avif"
 
 CAN_BE_DECODED: Final = frozenset({PNG, JPEG, GIF, WEBP})
-"""The types that thumbnails are made of."""
+"""The types for which thumbnails are created."""
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _AVIF_BRANDS: Final = frozenset({b"avif", b"avis"})
 
 
 def image_type(head: bytes) -> str | None:
-    """The type that the bytes have, whatever anybody calls it; None when it is none of these."""
+    """Detect the type of an image by its bytes; None for other types."""
     if head.startswith(_PNG):
         return PNG
     if head.startswith(b"\xff\xd8\xff"):
@@ -39,9 +39,9 @@ def image_type(head: bytes) -> str | None:
 
 
 def dimensions(head: bytes) -> tuple[int, int] | None:
-    """Width and height as the head claims them; None where it does not say.
+    """Return width and height that the first bytes declare; None if they do not.
 
-    A JPEG says it anywhere in the file. Its decoder reads up to there without making room for the picture.
+    A JPEG declares them anywhere in the file. Its decoder reads up to there without allocating the image.
     """
     match image_type(head):
         case "image/png" if len(head) >= 24:
@@ -54,7 +54,7 @@ def dimensions(head: bytes) -> tuple[int, int] | None:
 
 
 def _webp(head: bytes) -> tuple[int, int] | None:
-    """RFC 9649: three kinds of first chunk."""
+    """Return the dimensions by the first chunk, of which RFC 9649 has three kinds."""
     match head[12:16]:
         case b"VP8X":
             width, height = int.from_bytes(head[24:27], "little"), int.from_bytes(head[27:30], "little")
@@ -75,8 +75,8 @@ def _unpack(form: str, head: bytes, offset: int) -> tuple[int, int]:
 
 UNKNOWN: Final = "application/octet-stream"
 
-# Client-server API, "Serving inline content", without text/css: a style sheet acts on the page that loads it.
-# SVG and HTML are missing on purpose, they hold scripts.
+# Client-server API, "Serving inline content", without text/css, which affects the page that loads it. SVG
+# and HTML are excluded because they can contain scripts.
 _IMAGES: Final = frozenset({"image/jpeg", "image/gif", "image/png", "image/apng", "image/webp", "image/avif"})
 INLINE: Final = _IMAGES | {
     "text/plain", "text/csv", "application/json", "application/ld+json",
@@ -89,22 +89,21 @@ INLINE: Final = _IMAGES | {
 _TYPE: Final = re.compile(
     r"[ \t]*([!#$%&'*+.^_`|~0-9A-Za-z-]{1,127}/[!#$%&'*+.^_`|~0-9A-Za-z-]{1,127})[ \t]*(?:;|\Z)", re.ASCII
 )
-# Of all parameters the only one that is kept. Any other charset is a way to hide what a text says.
+# The only parameter that is kept. Other charsets can hide the content of a text.
 _UTF_8: Final = re.compile(r";[ \t]*charset=\"?utf-8\"?[ \t]*(?:;|\Z)", re.ASCII | re.IGNORECASE)
 _LONGEST: Final = 1024
 
 
 def media_type(declared: str | None) -> str:
-    """The type that somebody gave: in lower case, without parameters; `UNKNOWN` if it is none."""
+    """Return the declared type in lower case and without parameters; `UNKNOWN` if it is invalid."""
     match = _TYPE.match(declared[:_LONGEST]) if declared else None
     return match[1].lower() if match else UNKNOWN
 
 
 def believed_type(declared: str | None, head: bytes) -> str:
-    """What these bytes are kept and served as.
+    """Return the type as which the bytes are stored and served.
 
-    What is called a picture and is one gets the type that its bytes show; what is called a picture and is
-    none is nothing that anybody should look at.
+    Bytes declared as an image get the type that is detected in them, or `UNKNOWN` if they are no image.
     """
     kind = media_type(declared)
     if kind in _IMAGES:
@@ -118,5 +117,5 @@ def believed_type(declared: str | None, head: bytes) -> str:
 
 
 def is_inline(content_type: str) -> bool:
-    """Whether a browser may show it by itself instead of saving it."""
+    """Whether a browser may display the type instead of saving it."""
     return media_type(content_type) in INLINE

@@ -1,7 +1,7 @@
-"""The two-part answer in which media crosses federation.
+"""Writes and reads the multipart responses with media between servers.
 
-Server-server API, "Content Repository": the answer is `multipart/mixed` with "exactly two parts": first
-`application/json`, "currently an empty object", then the media, or only a `Location` where it is to be had.
+Server-server API, "Content Repository": the response is `multipart/mixed` with "exactly two parts": first
+`application/json`, "currently an empty object", then the media, or only a `Location` for downloading it.
 """
 
 import re
@@ -18,21 +18,23 @@ from multidict import CIMultiDictProxy
 MOST_FIELDS: Final = 32
 MOST_OF_METADATA: Final = 64 * 1024
 MOST_ROUND_IT: Final = 128 * 1024
-"""Bytes that an answer may have beside the media itself."""
+"""Bytes that a response may have in addition to the media."""
 _PIECE: Final = 64 * 1024
 
 
 class NotTwoParts(Exception):
-    """The answer is not what the specification describes; the text comes after the server's name."""
+    """The response violates the specification. The text is a predicate with the server's name as subject."""
 
 
 def framed(boundary: str, headers: Mapping[str, str]) -> tuple[bytes, bytes]:
-    """What stands before the media and what behind it. `boundary` is nothing that could be in the media.
+    """Return the bytes before and after the media. The `boundary` must not occur in the media.
 
-    The first header of the first part is its type, and it is alone: Synapse relies on that.
+    The only header of the first part is its content type: Synapse relies on that.
     """
     fields = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    assert not re.search(r"[\r\n\0]", "".join([boundary, *headers, *headers.values()])), "one line each"
+    assert not re.search(r"[\r\n\0]", "".join([boundary, *headers, *headers.values()])), (
+        "a header must not contain line breaks"
+    )
     before = f"--{boundary}\r\nContent-Type: application/json\r\n\r\n{{}}\r\n--{boundary}\r\n{fields}\r\n"
     return before.encode("ascii"), f"\r\n--{boundary}--\r\n".encode("ascii")
 
@@ -40,10 +42,10 @@ def framed(boundary: str, headers: Mapping[str, str]) -> tuple[bytes, bytes]:
 async def read_two_parts(
     content_type: str, content: aiohttp.StreamReader
 ) -> tuple[Mapping[str, str], AsyncIterator[bytes]]:
-    """The headers of the media, and its bytes. Raises `NotTwoParts`, as reading the bytes does. `content` has
-    a limit of its own: what stands around the parts has none here."""
+    """Return the headers of the media and its bytes. Raises `NotTwoParts`, also while the bytes are read.
+    The caller limits the size of `content`."""
     if content_type.partition(";")[0].strip().lower() != "multipart/mixed":
-        raise NotTwoParts("answered with something that is not multipart/mixed")
+        raise NotTwoParts("sent a response that is not multipart/mixed")
     with _refused():
         reader = _Parts(
             {hdrs.CONTENT_TYPE: content_type},
@@ -54,14 +56,14 @@ async def read_two_parts(
         metadata = await _part(reader)
         kind = metadata.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
         if kind != "application/json" or not isinstance(orjson.loads(await metadata.read()), dict):
-            raise NotTwoParts("answered with a first part that is no JSON object")
+            raise NotTwoParts("sent a first part that is not a JSON object")
         media = await _part(reader)
     return media.headers, _pieces(reader, media)
 
 
 class _Parts(MultipartReader):
-    """Gives the bytes of a part whose own type is `multipart/…`, such as a saved web page, where the library
-    would look for parts in it."""
+    """Returns the bytes of a part whose type is `multipart/…`, such as a saved web page. The library would
+    parse parts in it."""
 
     def _get_part_reader(self, headers: CIMultiDictProxy[str]) -> BodyPartReader:
         return BodyPartReader(self._boundary, headers, self._content, client_max_size=MOST_OF_METADATA)
@@ -70,11 +72,11 @@ class _Parts(MultipartReader):
 async def _part(reader: MultipartReader) -> BodyPartReader:
     part = await reader.next()
     if part is None:
-        raise NotTwoParts("answered with fewer than two parts")
+        raise NotTwoParts("sent fewer than two parts")
     assert isinstance(part, BodyPartReader), "see _Parts"
     if len({name.lower() for name in part.headers}) < len(part.headers):
-        # Readers that take the first and readers that take the last would see two different answers.
-        raise NotTwoParts("answered with a part that says something twice")
+        # Some parsers use the first and others the last of duplicate headers.
+        raise NotTwoParts("sent a part with duplicate headers")
     return part
 
 
@@ -83,7 +85,7 @@ async def _pieces(reader: MultipartReader, media: BodyPartReader) -> AsyncIterat
         while not media.at_eof():
             yield await media.read_chunk(_PIECE)
         if await reader.next() is not None:
-            raise NotTwoParts("answered with more than two parts")
+            raise NotTwoParts("sent more than two parts")
 
 
 @contextmanager
@@ -91,4 +93,4 @@ def _refused() -> Iterator[None]:
     try:
         yield
     except (ValueError, HttpProcessingError) as error:
-        raise NotTwoParts("answered with two parts that cannot be read, or broke off") from error
+        raise NotTwoParts("sent parts that are invalid or incomplete") from error

@@ -1,4 +1,4 @@
-"""The content repository: uploads, downloads and thumbnails, for whoever is asked for media."""
+"""The content repository: uploads, downloads and thumbnails, for local users and for other servers."""
 
 import asyncio
 import contextlib
@@ -26,14 +26,15 @@ from storage.media.files import DiskFull
 log = structlog.get_logger("palaver.media")
 
 CHUNK: Final = 256 * 1024
-# Seconds between two prunings when little is fetched.
+# Seconds between two prunings when little is downloaded.
 PRUNED_EVERY: Final = 3600.0
 # "homeservers are recommended to use at least 128 bits": 24 bytes are 192, in 32 characters.
 _ID_BYTES: Final = 24
 
 
 class Media:
-    """`fetcher` is None for a node that fetches nothing from others. Close it after the last use."""
+    """The content repository. Without a `fetcher` no media of other servers is downloaded. Call `close` at
+    the end."""
 
     def __init__(
         self,
@@ -56,17 +57,17 @@ class Media:
         self._much_fetched = asyncio.Event()
 
     async def start(self) -> None:
-        """Raises `LocalError` when the directory cannot be used."""
+        """Prepare the directory. Raises `LocalError` if it cannot be used."""
         try:
             await uninterrupted(self._store.files.prepare)
         except OSError as error:
             raise LocalError(
-                f"The directory for media, {self._store.files.directory}, can't be used: {error.strerror}.",
-                "Let the user who runs the node own it, and look whether its disk has room.",
+                f"The media directory {self._store.files.directory} cannot be used: {error.strerror}.",
+                "Make the user who runs the node its owner, and check the free space of its disk.",
             ) from error
 
     async def close(self) -> None:
-        """Give up what is under way."""
+        """Cancel running downloads and thumbnails."""
         await self._fetches.close()
         await self._thumbnails.close()
 
@@ -77,9 +78,9 @@ class Media:
         content_type: str | None = None,
         file_name: str | None = None,
     ) -> MediaInfo:
-        """Keep it for good. Its address (`info.mxc`) is valid, here and everywhere, once this returns.
+        """Store media permanently. Its mxc URI (`info.mxc`) is valid when this returns.
 
-        Raises `MatrixError` when it is too large, or when there is no room.
+        Raises `MatrixError` if it is too large or the disk is full.
         """
         settings = self._settings
         with _no_room_told():
@@ -96,9 +97,9 @@ class Media:
 
     @asynccontextmanager
     async def open(self, address: str | Mxc) -> AsyncIterator[OpenMedia]:
-        """Media of this server, or of another one, fetched if need be.
+        """Open media of this server or of another one, downloading it if needed.
 
-        Raises `MatrixError` when there is none to be had, and `PeerError` when its server fails.
+        Raises `MatrixError` if it is not available, and `PeerError` if its server fails.
         """
         info, file = await self._reach(_mxc(address))
         with file:
@@ -106,18 +107,17 @@ class Media:
 
     @asynccontextmanager
     async def open_local(self, media_id: str) -> AsyncIterator[OpenMedia]:
-        """Media of this server, for other servers: whatever they ask, nothing is fetched."""
+        """Open media of this server, for other servers. Nothing is downloaded."""
         async with self.open(Mxc(self._server_name, media_id)) as opened:
             yield opened
 
     async def thumbnail(self, address: str | Mxc, width: int, height: int, method: Method) -> OpenMedia:
-        """A picture of about this size: at least as large, unless the original is smaller or there is none so
-        large. `info` is that of the thumbnail.
-        """
+        """Return a thumbnail of at least this size, unless the original or the largest thumbnail is
+        smaller. `info` describes the thumbnail."""
         return await self._thumbnail(_mxc(address), choose(width, height, method))
 
     async def local_thumbnail(self, media_id: str, size: ThumbnailSize) -> OpenMedia:
-        """For other servers: nothing is fetched."""
+        """Return a thumbnail of media of this server, for other servers. Nothing is downloaded."""
         return await self._thumbnail(Mxc(self._server_name, media_id), size)
 
     async def _thumbnail(self, mxc: Mxc, size: ThumbnailSize) -> OpenMedia:
@@ -128,7 +128,7 @@ class Media:
                 await self._thumbnails.run((info.sha256, size.name), lambda: self._make_thumbnail(info, size))
                 data = await self._read_thumbnail(info, size)
         if data is None:
-            # Pruned while it was made.
+            # Pruned while the thumbnail was created.
             raise media_errors.not_found()
         described = replace(
             info,
@@ -140,21 +140,21 @@ class Media:
         return OpenMedia(described, _once(data))
 
     async def quarantine(self, address: str | Mxc, *, quarantined: bool = True) -> bool:
-        """Give it to nobody any more; False when there is no such media here."""
+        """Stop serving the media. Return False if it is not stored here."""
         return await self._store.quarantine(_mxc(address), quarantined=quarantined)
 
     async def prune(self) -> int:
-        """Forget what was fetched from others and is too old, or too much."""
+        """Delete media of other servers that is too old or exceeds the cache size; return how many."""
         settings = self._settings
         pruned = await self._store.prune(settings.remote_cache_size, settings.remote_cache_age)
         if pruned:
-            log.info("Media of other servers was pruned.", count=pruned)
+            log.info("Pruned media of other servers.", count=pruned)
         return pruned
 
     async def keep_pruned(self) -> None:
-        """For ever: once in a while, and sooner when much has been fetched.
+        """Prune for ever: every `PRUNED_EVERY` seconds, and sooner when much has been downloaded.
 
-        First what a kill has left is cleared away.
+        First delete files that a killed process has left.
         """
         is_cleared = False
         while True:
@@ -162,12 +162,12 @@ class Media:
             self._fetched = 0
             try:
                 if not is_cleared and (cleared := await self._store.clear_away()):
-                    log.info("Files of media that no row names were deleted.", count=cleared)
+                    log.info("Deleted media files without a database row.", count=cleared)
                 is_cleared = True
                 await self.prune()
             except (LocalError, OSError) as error:
-                # The next time is soon enough: nothing depends on it but the room on the disk.
-                log.warning("Media could not be pruned.", problem=str(error))
+                # Retried the next time: only disk space depends on it.
+                log.warning("Failed to prune media.", problem=str(error))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PRUNED_EVERY):
                     await self._much_fetched.wait()
@@ -184,7 +184,7 @@ class Media:
         raise media_errors.not_found()
 
     async def _fetch(self, mxc: Mxc) -> MediaInfo:
-        assert self._fetcher is not None, "looked at before"
+        assert self._fetcher is not None, "checked by the caller"
         with _no_room_told():
             info = await self._fetcher.fetch(mxc)
         self._fetched += info.size
@@ -200,7 +200,7 @@ class Media:
             return await uninterrupted(file.readall)
 
     async def _make_thumbnail(self, info: MediaInfo, size: ThumbnailSize) -> None:
-        # Opened once more: whoever asked first may be gone before it is made.
+        # Opened again: the first requester may be cancelled before the thumbnail is created.
         original = self._store.open(info)
         if original is None:
             return
@@ -223,7 +223,7 @@ def _no_room_told() -> Iterator[None]:
     try:
         yield
     except DiskFull as error:
-        log.error("Media could not be kept.", problem=error.problem, advice=error.advice)
+        log.error("Failed to store media.", problem=error.problem, advice=error.advice)
         raise media_errors.no_room() from error
 
 

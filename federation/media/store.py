@@ -1,6 +1,6 @@
-"""Media that is kept here: files for the bytes, rows for what is known of them, both changed together.
+"""Stores media: the bytes in files and the metadata in database rows.
 
-Takes media in, piece by piece, into a file that has no name yet.
+Media is received in chunks into a temporary file, which gets its name when it is complete.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -21,12 +21,12 @@ from storage.media import media as rows
 from storage.media.files import MediaFiles, PendingFile
 from storage.media.media import EvictableMedia, MediaRow
 
-# Written at once: a thread costs more than a small piece.
+# Chunks are collected up to this size: a thread costs more than writing a small chunk.
 _PIECE: Final = 256 * 1024
 
 
 class MediaIntake:
-    """`too_large` makes the refusal of whatever is more than `limit` bytes."""
+    """Receives media into a temporary file. `too_large` makes the error for more than `limit` bytes."""
 
     def __init__(self, incoming: PendingFile, limit: int, too_large: Callable[[int], MatrixError]) -> None:
         self.incoming = incoming
@@ -35,7 +35,7 @@ class MediaIntake:
         self._waiting = bytearray()
 
     def expect(self, size: int | None) -> None:
-        """Refuse early what says that it will be too large."""
+        """Raise if the announced size is too large."""
         if size is not None and size > self._limit:
             raise self._too_large(self._limit)
 
@@ -46,7 +46,7 @@ class MediaIntake:
             await self._write()
 
     async def complete(self) -> None:
-        """All is here: put it down to the disk."""
+        """Write the rest and flush the file to the disk."""
         await self._write()
         await uninterrupted(self.incoming.flush)
 
@@ -59,7 +59,7 @@ class MediaIntake:
 async def taking_in(
     files: MediaFiles, limit: int, too_large: Callable[[int], MatrixError]
 ) -> AsyncIterator[MediaIntake]:
-    """What is not kept before the end is gone."""
+    """Receive media. The file is deleted at the end unless it was stored."""
     incoming = files.begin()
     try:
         yield MediaIntake(incoming, limit, too_large)
@@ -69,16 +69,16 @@ async def taking_in(
 
 log = structlog.get_logger("palaver.media")
 
-# That something was used is written down no more often than this, in milliseconds.
+# The minimum interval between two updates of the time of last use, in milliseconds.
 TOUCHED_EVERY: Final = 3600 * 1000
-# Milliseconds that what was fetched stays in any case.
+# Downloaded media is not pruned for so many milliseconds.
 GRACE: Final = 60 * 1000
 _PRUNED_AT_ONCE: Final = 100
 
 
 class MediaStore:
-    """The order of things: bytes on the disk, then the row, then the answer. What is killed in between leaves
-    a file that no row names, never a row without its file."""
+    """The file is written first, then the row, then the caller gets the result. A crash in between leaves
+    a file without a row, never a row without its file."""
 
     def __init__(self, database: Database, files: MediaFiles, now_ms: Callable[[], int]) -> None:
         self.files = files
@@ -93,7 +93,7 @@ class MediaStore:
         file_name: str | None,
         uploader: str | None,
     ) -> MediaInfo:
-        """Give what was taken in its name and its address; both last when this returns."""
+        """Store received media under its mxc URI. File and row are durable when this returns."""
         await intake.complete()
         incoming = intake.incoming
         row = MediaRow(
@@ -114,7 +114,8 @@ class MediaStore:
         return _info(row)
 
     async def find(self, mxc: Mxc) -> MediaInfo | None:
-        """What is known of it, noting that it is used. Raises `MatrixError` for what is in quarantine."""
+        """Return the metadata and update the time of last use. Raises `MatrixError` for quarantined
+        media."""
         async with self._database.transaction(readonly=True) as connection:
             row = await rows.fetch(connection, mxc.server, mxc.media_id)
         if row is None:
@@ -128,14 +129,14 @@ class MediaStore:
         return _info(row)
 
     def open(self, info: MediaInfo) -> FileIO | None:
-        """The bytes; None when they have been pruned in the meantime, or got lost."""
+        """Open the bytes; None if they have been pruned meanwhile, or are missing."""
         file = self.files.open(bytes.fromhex(info.sha256))
         if file is None:
-            log.warning("The bytes of a medium are not there.", mxc=str(info.mxc), sha256=info.sha256)
+            log.warning("The file of stored media is missing.", mxc=str(info.mxc), sha256=info.sha256)
         return file
 
     async def keep_thumbnail(self, intake: MediaIntake, of: MediaInfo, name: str) -> bool:
-        """Unless the picture has been pruned in the meantime."""
+        """Store a thumbnail unless the image has been pruned meanwhile. Return whether it was stored."""
         sha256 = bytes.fromhex(of.sha256)
         async with self._database.transaction() as connection:
             await rows.lock_bytes(connection, sha256)
@@ -145,7 +146,7 @@ class MediaStore:
         return needed
 
     async def quarantine(self, mxc: Mxc, *, quarantined: bool = True) -> bool:
-        """Give it to nobody any more, under whatever address these bytes have. False: it is not here."""
+        """Stop serving these bytes, under any mxc URI. Return False if the media is not stored here."""
         async with self._database.transaction() as connection:
             row = await rows.fetch(connection, mxc.server, mxc.media_id)
             if row is not None:
@@ -153,7 +154,7 @@ class MediaStore:
         return row is not None
 
     async def prune(self, cache_size: int, cache_age_ms: int) -> int:
-        """Forget what was fetched from others and is too old or too much; how many addresses that were."""
+        """Delete media of other servers that is too old or exceeds the cache size; return how many URIs."""
         pruned = 0
         while True:
             async with self._database.transaction(readonly=True) as connection:
@@ -171,14 +172,15 @@ class MediaStore:
                 return pruned
 
     async def _forget(self, surplus: EvictableMedia) -> None:
-        """The file goes first: after a kill in between the row leads to nothing, and is fetched anew."""
+        """Delete the file before the row is committed: if the process is killed in between, the row has no
+        file, and the media is downloaded again."""
         async with self._database.transaction() as connection:
             await rows.lock_bytes(connection, surplus.sha256)
             await rows.delete_remote(connection, surplus)
             await self._delete_unneeded(connection, surplus.sha256)
 
     async def clear_away(self) -> int:
-        """Delete the files that no row names, as a kill leaves them; how many those were."""
+        """Delete files without a row, which killed processes leave; return how many."""
         cleared = 0
         for section in await uninterrupted(self.files.sections):
             kept = await uninterrupted(self.files.list_hashes, section)
@@ -186,13 +188,13 @@ class MediaStore:
                 unneeded = await rows.fetch_unreferenced(connection, kept)
             for sha256 in unneeded:
                 async with self._database.transaction() as connection:
-                    # Whoever has just given the file its name holds this until the row is there.
+                    # A process that has just named the file holds this lock until the row is written.
                     await rows.lock_bytes(connection, sha256)
                     cleared += await self._delete_unneeded(connection, sha256)
         return cleared
 
     async def _delete_unneeded(self, connection: Connection, sha256: bytes) -> bool:
-        """The lock on these bytes is held."""
+        """Delete the file if no row refers to it. The caller holds the lock on these bytes."""
         needed = await rows.is_referenced(connection, sha256)
         if not needed:
             await uninterrupted(self.files.delete, sha256)

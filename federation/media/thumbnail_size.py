@@ -1,6 +1,6 @@
-"""Which thumbnails there are. Client-server API, "Thumbnails".
+"""The sizes of thumbnails. Client-server API, "Thumbnails".
 
-A fixed list: whoever asks may have any size, and what is kept of one picture stays bounded all the same.
+They are a fixed list, so that the number of stored thumbnails of an image is bounded for any requests.
 """
 
 from dataclasses import dataclass
@@ -26,18 +26,19 @@ class ThumbnailSize:
 
     @property
     def name(self) -> str:
-        """Names the thumbnail among those of one picture."""
+        """The name of the thumbnail among those of an image."""
         return f"{self.width}x{self.height}-{self.method}"
 
 
-# The specification's five, with squares beside the large ones: avatars are cropped to squares.
+# The specification's five sizes, and squares in addition to the large ones: avatars are cropped to
+# squares.
 BOXES: Final = ((32, 32), (96, 96), (256, 256), (320, 240), (480, 480), (640, 480), (800, 600))
 
 
 def choose(width: int, height: int, method: Method) -> ThumbnailSize:
-    """The smallest that is at least as large as what was asked for: it is for the reader to shrink it.
+    """Return the smallest size that is at least as large as requested; the client shrinks it.
 
-    To crop, a box of the same shape is better than a smaller one.
+    For cropping, a box of the same shape is preferred to a smaller one.
     """
     assert width > 0
     assert height > 0
@@ -48,11 +49,11 @@ def choose(width: int, height: int, method: Method) -> ThumbnailSize:
 
 
 def read_size(width: str | None, height: str | None, method: str | None) -> ThumbnailSize:
-    """From the query of a request. "the caller requested non-integer dimensions, or asked for
-    negatively-sized images" is a 400; so is whatever is no method."""
+    """Parse the query of a request. "the caller requested non-integer dimensions, or asked for
+    negatively-sized images" is a 400; so is an unknown method."""
     asked = Method.SCALE if method is None else next((one for one in Method if one == method), None)
     if asked is None:
-        raise MatrixError("M_INVALID_PARAM", "method is scale or crop.")
+        raise MatrixError("M_INVALID_PARAM", "method must be scale or crop.")
     return choose(_side("width", width), _side("height", height), asked)
 
 
@@ -60,5 +61,5 @@ def _side(name: str, text: str | None) -> int:
     if text is None:
         raise MatrixError("M_MISSING_PARAM", f"{name} is missing.")
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
-        raise MatrixError("M_INVALID_PARAM", f"{name} is a whole number of pixels above nought.")
+        raise MatrixError("M_INVALID_PARAM", f"{name} must be a positive integer.")
     return int(text)

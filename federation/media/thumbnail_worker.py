@@ -1,7 +1,7 @@
-"""Makes one thumbnail and ends: a program of its own, because what it reads is hostile.
+"""Creates one thumbnail: a separate program, because images may be malicious.
 
-It is run as a file, isolated from everything else of ours: a picture on standard input, the thumbnail on
-standard output, and a status that says what went wrong. What it takes is limited by the kernel.
+It is run as a file, isolated from the rest of the code: the image is on standard input, the thumbnail on
+standard output, and the exit status is the error. The kernel limits its resources.
 """
 
 import io
@@ -15,29 +15,30 @@ from PIL import Image, ImageOps
 UNREADABLE: Final = 3
 TOO_LARGE: Final = 4
 
-# What is decoded, whatever the file is called: each has few and simple rules.
+# The formats that are decoded, independent of the declared type. Each is simple.
 FORMATS: Final = ("PNG", "JPEG", "WEBP", "GIF")
-# Bytes that a pixel may take in all the copies that are made of it at once, and what the program takes.
+# Memory for each pixel, in all copies that exist at the same time, and memory of the program itself.
 BYTES_PER_PIXEL: Final = 16
 BYTES_OF_PROGRAM: Final = 512 * 1024 * 1024
 QUALITY: Final = 85
 
 
 class TooLarge(ValueError):
-    """Decoded, the picture would have more pixels than are allowed."""
+    """The decoded image would have more pixels than allowed."""
 
 
 def make(source: IO[bytes], width: int, height: int, *, crop: bool, most_pixels: int) -> bytes:
-    """The thumbnail: a PNG where something shows through, a JPEG otherwise. No larger than the picture.
+    """Return the thumbnail: a PNG if the image has transparency, else a JPEG. It is not larger than the
+    image.
 
-    Only the first frame of what moves; turned as its EXIF says, and nothing of EXIF or any other text in it.
+    Only the first frame of an animation is used. EXIF orientation is applied, and no metadata is copied.
     """
     try:
         plain = _decoded(source, max(width, height), most_pixels)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise TooLarge from error
     small = _cropped(plain, width, height) if crop else _scaled(plain, width, height)
-    # A new one, which knows nothing of where its pixels come from.
+    # A new image without the metadata of the original.
     clean = Image.new(small.mode, small.size)
     clean.paste(small)
     written = io.BytesIO()
@@ -49,13 +50,14 @@ def make(source: IO[bytes], width: int, height: int, *, crop: bool, most_pixels:
 
 
 def _decoded(source: IO[bytes], enough: int, most_pixels: int) -> Image.Image:
-    """Upright, in colours, and not necessarily whole: no side needs more pixels than `enough`."""
-    # Beyond it Pillow warns, for each frame that it comes to, and fails beyond its double.
+    """Decode the image upright, as RGB or RGBA. It may be reduced: no side needs more pixels than
+    `enough`."""
+    # Pillow warns beyond this size, for each frame, and fails beyond twice this size.
     Image.MAX_IMAGE_PIXELS = most_pixels
     with warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         with Image.open(source, formats=FORMATS) as image:
-            # A JPEG is decoded in an eighth of its size where that is enough.
+            # A JPEG is decoded at a reduced scale, down to an eighth, if that suffices.
             image.draft(None, (enough, enough))
             image.load()
             ImageOps.exif_transpose(image, in_place=True)
@@ -75,11 +77,11 @@ def _cropped(image: Image.Image, width: int, height: int) -> Image.Image:
 
 
 def limit_memory(most_pixels: int, seconds: int) -> None:
-    """What goes beyond is refused by the kernel, or ended by it."""
+    """Set resource limits, which the kernel enforces."""
     memory = BYTES_OF_PROGRAM + BYTES_PER_PIXEL * most_pixels
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-    # No core of somebody else's picture, and no file: standard output is open already.
+    # No core dumps with users' images, and few files: standard output is already open.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
 
@@ -92,7 +94,7 @@ def main() -> int:
     except (TooLarge, MemoryError):
         return TOO_LARGE
     except Exception:
-        # Pillow raises whatever its decoders run into, and all of it means the same.
+        # Pillow's decoders raise many kinds of exceptions, which all mean that the image is invalid.
         return UNREADABLE
     sys.stdout.buffer.write(thumbnail)
     sys.stdout.buffer.flush()

@@ -1,4 +1,4 @@
-"""Has thumbnails made by programs of their own: few at a time, in time, and ended when they do not end."""
+"""Creates thumbnails in separate processes: a few at the same time, with a timeout."""
 
 import asyncio
 import contextlib
@@ -24,12 +24,12 @@ MOST_WAITING: Final = 64
 _MOST_REMEMBERED: Final = 10_000
 
 Refusal = Callable[[], MatrixError]
-# All that the program gets of our environment: what Python may need to find its own libraries.
+# The environment variables that the program gets: those that Python may need to find its libraries.
 _PASSED_ON: Final = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
 
 
 class Thumbnailer:
-    """`program` makes a thumbnail as `thumbnail_worker` does; only a test has another one."""
+    """Creates thumbnails with a `program` like `thumbnail_worker`; only tests use another one."""
 
     def __init__(
         self, *, most_pixels: int, time_limit: float, program: Path = Path(thumbnail_worker.__file__)
@@ -39,7 +39,7 @@ class Thumbnailer:
         self._program = program
         self._places = asyncio.Semaphore(WORKERS)
         self._waiting = 0
-        # A picture that cannot be had costs its time once, not for each who asks for it.
+        # Images whose thumbnails have failed for good, so that they are not tried for each request.
         self._hopeless: LRUCache[str, Refusal] = LRUCache(_MOST_REMEMBERED)
 
     async def make(self, sha256: str, source: FileIO, size: ThumbnailSize, target: FileIO) -> None:
@@ -63,17 +63,18 @@ class Thumbnailer:
             raise refusal()
 
     def _refused_by_head(self, head: bytes) -> Refusal | None:
-        """What needs no decoder to be seen is seen without one."""
+        """Return the refusal of an image by its first bytes, without decoding it."""
         if image_type(head) not in CAN_BE_DECODED:
             return media_errors.no_thumbnail
         width, height = dimensions(head) or (0, 0)
         return media_errors.image_too_large if width * height > self._most_pixels else None
 
     async def _run(self, source: FileIO, size: ThumbnailSize, target: FileIO) -> Refusal | None:
-        """Why there will never be one; None when there is one now. Raises `MatrixError` for bad luck."""
+        """Run the program. Return a refusal if the thumbnail can never be created, else None. Raises
+        `MatrixError` for a failure that may be temporary."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            # Neither our directory nor anybody's environment has a say in what it imports.
+            # Isolated mode: imports depend neither on the working directory nor on the environment.
             "-I",
             str(self._program),
             *map(str, (size.width, size.height, self._most_pixels, math.ceil(self._time_limit / 2))),
@@ -87,7 +88,8 @@ class Thumbnailer:
             async with asyncio.timeout(self._time_limit):
                 status = await process.wait()
         except TimeoutError:
-            # It may be the machine that is slow today; a slow picture comes to the end of its processor time.
+            # The machine may be slow at the moment; an image that is itself slow exceeds the CPU limit
+            # instead.
             raise media_errors.no_thumbnail() from None
         finally:
             if process.returncode is None:

@@ -211,13 +211,13 @@ BEFORE, AFTER = framed("b", {"Content-Type": "a/b"})
     ("body", "content_type", "problem"),
     [
         (b"bytes", "image/png", "not multipart/mixed"),
-        (BEFORE + b"x", "multipart/mixed; boundary=b", "broke off"),
+        (BEFORE + b"x", "multipart/mixed; boundary=b", "invalid or incomplete"),
         (
             BEFORE + b"x" + AFTER.replace(b"--\r\n", b"\r\n\r\n") + AFTER,
             "multipart/mixed; boundary=b",
             "more than two",
         ),
-        (b"x" * 50_000, "multipart/mixed; boundary=b", "cannot be read"),
+        (b"x" * 50_000, "multipart/mixed; boundary=b", "invalid or incomplete"),
     ],
 )
 async def test_what_is_no_answer_of_two_parts(
@@ -256,7 +256,7 @@ async def test_a_location_that_leads_elsewhere_is_refused(
 ) -> None:
     """Nobody is connected to."""
     async with fetcher(neighbourhood, media_repository, two_parts(b"", Location=location)) as (by, mxc, _):
-        with pytest.raises(PeerMalformed, match="not fetched from"):
+        with pytest.raises(PeerMalformed, match="not downloaded from"):
             await by.fetch(mxc)
 
 
