@@ -24,8 +24,7 @@ from bench._harness.lifeline import lines_from_parent, tell_parent
 from bridge.agents.agent import AgentStatus
 from bridge.agents.updates import NodeHeartbeat
 from bridge.connectors.cis import heartbeats
-from bridge.connectors.cis.protocol import content
-from bridge.connectors.cis.protocol import event_fields as timestamps
+from bridge.connectors.cis.protocol import content, event_fields
 from bridge.connectors.cis.protocol.events import Registered
 from bridge.connectors.cis.protocol.rooms import ROOM_VERSION, BroadcastRoom, FederationRoom, room_id
 from bridge.matrix.ghost import NODE_USER
@@ -64,7 +63,7 @@ class PlayedNode(PlayedServer):
             node_id=self.name,
             runtime_type="claude",
             capabilities=CAPABILITIES,
-            timestamp=timestamps.of(now_ms()),
+            timestamp=event_fields.from_milliseconds(now_ms()),
         )
         return content.render(event, PeerProfile.MATRIX)
 

@@ -10,14 +10,13 @@ import pytest
 from nacl.signing import SigningKey
 
 from bridge.agents.address import AgentAddress
-from bridge.connectors.cis.examination import From, Kept, Taken, examine_envelope
-from bridge.connectors.cis.protocol import content, envelope
+from bridge.connectors.cis.examination import AgentSender, UnknownEvent, ValidEvent, examine_envelope
+from bridge.connectors.cis.protocol import content, envelope, published
 from bridge.connectors.cis.protocol import error_codes as answers
-from bridge.connectors.cis.protocol import published as published_signature
-from bridge.connectors.cis.protocol.envelope import Envelope, Unread
-from bridge.connectors.cis.protocol.error_codes import TaskAnswer
+from bridge.connectors.cis.protocol.envelope import Envelope, MalformedEvent
+from bridge.connectors.cis.protocol.error_codes import EventResponse
 from bridge.connectors.cis.protocol.events import EVENTS
-from bridge.connectors.cis.protocol.published import Signed
+from bridge.connectors.cis.protocol.published import SignatureCheck
 from bridge.peers.peer import Peer, PeerProfile
 from federation.matrix.canonical_json import encode
 
@@ -79,13 +78,13 @@ def test_the_signed_event() -> None:
     assert isinstance(event, Envelope)
     key = SigningKey(bytes.fromhex(SIGNED["private_key"]))
     assert bytes(key.verify_key).hex() == SIGNED["public_key"]
-    form = published_signature.signing_form(event, SIGNED["server"])
+    form = published.signing_form(event, SIGNED["server"])
     assert form.decode() == SIGNED["signing_form"]
     assert len(form) == 390
     assert key.sign(form).signature.hex() == SIGNED["signing_signature"]
-    assert key.sign(published_signature.checking_form(event)).signature.hex() == SIGNED["checking_signature"]
-    assert published_signature.digest(event) == SIGNED["sha256"]
-    signed = published_signature.signed(event, SIGNED["server"], key)
+    assert key.sign(published.checking_form(event)).signature.hex() == SIGNED["checking_signature"]
+    assert published.digest(event) == SIGNED["sha256"]
+    signed = published.sign(event, SIGNED["server"], key)
     assert signed.signatures == {SIGNED["server"]: {"ed25519:0": SIGNED["signing_signature"]}}
     assert signed.hashes == {"sha256": SIGNED["sha256"]}
 
@@ -98,8 +97,8 @@ def test_the_signed_event_is_believed(form: str) -> None:
     peer = PEERS["signing"]
     assert isinstance(event, Envelope)
     assert peer is not None
-    assert published_signature.check(event, peer) is Signed.HOLDS
-    assert isinstance(examine_envelope(event, peer, TABLE["own_node"]), Taken)
+    assert published.check_signature(event, peer) is SignatureCheck.VALID
+    assert isinstance(examine_envelope(event, peer, TABLE["own_node"]), ValidEvent)
 
 
 # -- refusals --
@@ -127,21 +126,23 @@ def reached(event: dict[str, Any], path: str) -> tuple[dict[str, Any], str]:
     return event, name
 
 
-def received(body: bytes, peer: Peer | None, header: str | None = None) -> TaskAnswer | Taken:
+def received(body: bytes, peer: Peer | None, header: str | None = None) -> EventResponse | ValidEvent:
     """As an endpoint does it, but for what is kept."""
     event = envelope.read(body)
-    if isinstance(event, Unread):
-        return answers.refused(event.refusal, event.event_id)
+    if isinstance(event, MalformedEvent):
+        return answers.refused_response(event.refusal, event.event_id)
     examined = examine_envelope(event, peer, TABLE["own_node"], header=header)
-    assert not isinstance(examined, Kept)
-    return examined if isinstance(examined, Taken) else answers.refused(examined, event.event_id)
+    assert not isinstance(examined, UnknownEvent)
+    return (
+        examined if isinstance(examined, ValidEvent) else answers.refused_response(examined, event.event_id)
+    )
 
 
 def test_the_event_of_the_table_is_taken() -> None:
     """So that each refusal has the reason that stands beside it."""
     taken = received(body_of({}), PEERS["published"], NODE)
-    assert isinstance(taken, Taken)
-    assert taken.sender == From(AgentAddress("worker-1", NODE))
+    assert isinstance(taken, ValidEvent)
+    assert taken.sender == AgentSender(AgentAddress("worker-1", NODE))
 
 
 @pytest.mark.parametrize("refusal", TABLE["refusals"], ids=lambda refusal: refusal["why"])
@@ -149,7 +150,7 @@ def test_a_refusal_has_its_status_and_text(refusal: dict[str, Any]) -> None:
     """In the shape of published nodes: `accepted`, `error`, and the event's id if it has one."""
     body = body_of(refusal)
     answer = received(body, PEERS[refusal.get("peer", "published")], refusal.get("header"))
-    assert isinstance(answer, TaskAnswer)
+    assert isinstance(answer, EventResponse)
     assert answer.status == refusal["status"]
     has_id = "event_id" not in refusal.get("without", "") and not {"body", "size"} & set(refusal)
     assert answer.body == {

@@ -16,7 +16,7 @@ from nacl.signing import SigningKey
 from bridge.connectors.cis.protocol.envelope import Envelope
 from bridge.connectors.cis.protocol.envelope import read as read_envelope
 from bridge.connectors.cis.protocol.envelope import write as write_envelope
-from bridge.connectors.cis.protocol.published import signed
+from bridge.connectors.cis.protocol.published import sign
 from tests.bridge.connectors.cis.published_node import PublishedNode, published_node
 from tests.process.agent_nodes import AgentNode, agent_nodes
 from tests.support.postgres import Server
@@ -188,7 +188,7 @@ def _flat(event: dict[str, Any]) -> dict[str, Any]:
 def _signed_by(name: str, event: dict[str, Any], key: SigningKey) -> bytes:
     envelope = read_envelope(orjson.dumps(event))
     assert isinstance(envelope, Envelope)
-    return write_envelope(signed(envelope, name, key))
+    return write_envelope(sign(envelope, name, key))
 
 
 @pytest.mark.parametrize("form", ["nested", "flat"])
@@ -235,15 +235,15 @@ async def test_a_published_node_has_agents_and_asks_ours(
 @pytest.mark.parametrize(
     ("changed", "status", "words"),
     [
-        ({"sender": "@old-1:stranger.test", "origin": "stranger.test"}, 403, "does not know the peer"),
-        ({"sender": "@old-1:elsewhere.test", "origin": "elsewhere.test"}, 403, "does not know the peer"),
-        ({"sender": f"@worker:{LIVING}", "origin": LIVING}, 403, "does not know the peer"),
+        ({"sender": "@old-1:stranger.test", "origin": "stranger.test"}, 403, "not configured as a peer"),
+        ({"sender": "@old-1:elsewhere.test", "origin": "elsewhere.test"}, 403, "not configured as a peer"),
+        ({"sender": f"@worker:{LIVING}", "origin": LIVING}, 403, "not configured as a peer"),
         ({"sender": "@old-1:signed.test"}, 403, "not signed"),
         ({"origin": "old.test", "sender": "@old-1:signed.test"}, 403, "sender"),
         ({"room_id": "!agent-federation-secret:old.test"}, 403, "namespace"),
         ({"room_id": f"!agent-federation-default:{LIVING}"}, 403, "another node"),
         ({"room_id": f"!agent-broadcast:{KITCHEN}"}, 403, "its own room"),
-        ({"room_id": "!somewhere:old.test"}, 403, "no room of agents"),
+        ({"room_id": "!somewhere:old.test"}, 403, "not a room of agents"),
         ({"type": "io.cis.agent.message"}, 400, "INVALID_PAYLOAD: event_type"),
         ({"event_id": "nonsense"}, 400, "INVALID_PAYLOAD: event_id"),
         ({"origin_server_ts": "now"}, 400, "INVALID_PAYLOAD: origin_server_ts"),
@@ -311,4 +311,4 @@ async def test_a_node_without_published_peers_takes_nothing(living: AgentNode, o
     for event in (old.registered(), b"nonsense"):
         got, answer = await old.send(living.url("", "http"), event)
         assert (got, answer["accepted"]) == (403, False)
-        assert "does not know the peer" in answer["error"]
+        assert "not configured as a peer" in answer["error"]

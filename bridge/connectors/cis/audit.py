@@ -1,18 +1,18 @@
-"""What nodes of agents did to each other, as a row of the audit.
+"""Audit entries for agent events.
 
-The words of the audit are few, so that they can be searched for: a verdict for which there is none is told in
-the detail. Never what was said: no prompt, no answer, no report.
+The audit has a small, searchable set of outcomes. A verdict that has no outcome of its own is described in
+the detail. An entry never holds content: no prompt, no answer, no report.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from bridge.connectors.cis.acts import Act, Verdict
+from bridge.connectors.cis.event_record import EventRecord, Verdict
 from federation.peers import audit
 from federation.peers.audit import EVERYBODY, Direction, Ending, Entry, Named
 
 UNREADABLE: Final = "io.cis"
-"""What was done, where nobody can say what it was to be."""
+"""The act of an entry whose event has no readable type."""
 
 _ENDINGS: Final[Mapping[Verdict, Ending]] = {
     Verdict.TAKEN: Ending.DONE,
@@ -26,29 +26,29 @@ _ENDINGS: Final[Mapping[Verdict, Ending]] = {
     Verdict.SENT: Ending.DONE,
     Verdict.FAILED: Ending.FAILED,
 }
-# What is told instead of an act's own detail; the same words make the same row, with a number.
+# These replace the record's own detail: entries with equal text are merged into one row with a count.
 _DETAILS: Final[Mapping[Verdict, str]] = {
-    Verdict.KEPT: "kept, and not acted on",
-    Verdict.REPEATED: "said before",
-    Verdict.TOO_FAST: "too much at once",
-    Verdict.UNAVAILABLE: "could not be kept",
+    Verdict.KEPT: "unknown type: stored, not acted on",
+    Verdict.REPEATED: "received before",
+    Verdict.TOO_FAST: "rate limit exceeded",
+    Verdict.UNAVAILABLE: "could not be stored",
 }
 
 
-def entry_of(act: Act, now_ms: int) -> Entry:
-    """Whatever a peer has written into it fits into the row."""
-    ending = _ENDINGS[act.verdict]
-    peer = act.peer
-    if peer is None and act.is_ours:
+def audit_entry(record: EventRecord, now_ms: int) -> Entry:
+    """Return the entry for a record. Text from a peer is cut to what the row can hold."""
+    ending = _ENDINGS[record.verdict]
+    peer = record.peer
+    if peer is None and record.is_outgoing:
         peer = EVERYBODY
     if peer is None and ending is Ending.REFUSED:
         ending = Ending.UNAUTHENTICATED
     return Entry(
         now_ms,
         audit.cut(peer),
-        Direction.OUT if act.is_ours else Direction.IN,
-        audit.cut(act.type) or UNREADABLE,
+        Direction.OUT if record.is_outgoing else Direction.IN,
+        audit.cut(record.type) or UNREADABLE,
         ending,
-        Named(audit.cut(act.user), audit.cut(act.room_id), audit.cut(act.subject)),
-        audit.cut_detail(_DETAILS.get(act.verdict, act.detail)),
+        Named(audit.cut(record.user), audit.cut(record.room_id), audit.cut(record.subject)),
+        audit.cut_detail(_DETAILS.get(record.verdict, record.detail)),
     )

@@ -1,4 +1,4 @@
-"""What this package says of itself: the federation of agents with other nodes."""
+"""The description of the CIS connector: the federation of agents with other nodes."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from bridge.connectors.cis import live
 from bridge.connectors.cis.audit import UNREADABLE
 from bridge.connectors.cis.metrics import CisMetrics
 from bridge.connectors.cis.protocol.rooms import BroadcastRoom, room_id, wrong_namespace
-from bridge.connectors.cis.settings import HEALTH, NAME
+from bridge.connectors.cis.settings import HEALTH_PATH, NAME
 from bridge.connectors.description import Description, LiveKind
 from bridge.peers.peer import Peer
 from federation.matrix.identifiers import MAX_BYTES, has_valid_length
@@ -14,16 +14,16 @@ from storage.errors import LocalError
 
 
 def wrong_peer(peer: Peer) -> LocalError | None:
-    """Its rooms have names that Matrix allows."""
+    """Return why a peer cannot be added: the id of one of its rooms would be too long or not allowed."""
     if not has_valid_length(room_id(BroadcastRoom(peer.node_id))):
         return LocalError(
-            f"The id of the peer's broadcast room would have more than {MAX_BYTES} bytes.",
-            "It needs a shorter name.",
+            f"The id of the peer's broadcast room would be longer than {MAX_BYTES} bytes.",
+            "The peer needs a shorter server name.",
         )
     for namespace in peer.namespaces:
         reason = wrong_namespace(namespace, peer.node_id)
         if reason is not None:
-            return LocalError(reason, "Name another namespace.")
+            return LocalError(reason, "Choose another namespace.")
     return None
 
 
@@ -31,7 +31,7 @@ CIS: Final = Description(
     name=NAME,
     module="bridge.connectors.cis.service.connector",
     wrong_peer=wrong_peer,
-    health=HEALTH,
+    health=HEALTH_PATH,
     notices=(UNREADABLE,),
     metrics=CisMetrics,
     live={live.TYPE: LiveKind(live.line, live.style)},

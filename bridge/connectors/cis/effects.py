@@ -1,7 +1,5 @@
-"""What follows from an event of a peer that is taken.
-
-What an event says of an agent, as the routing table takes it.
-"""
+"""Decides what this node does because of a valid event of a peer: an effect, which `service.dispatch` carries
+out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +8,9 @@ from typing import Any, Final
 from bridge.agents import updates as agent_updates
 from bridge.agents.address import AgentAddress
 from bridge.connectors.cis import heartbeats, task_events
-from bridge.connectors.cis.examination import Taken, ToldGone
+from bridge.connectors.cis.examination import LostAgentNotice, ValidEvent
 from bridge.connectors.cis.protocol import events
-from bridge.connectors.cis.protocol.error_codes import answer_of
+from bridge.connectors.cis.protocol.error_codes import to_answer
 from bridge.connectors.cis.protocol.events import (
     AgentEvent,
     Heartbeat,
@@ -20,7 +18,7 @@ from bridge.connectors.cis.protocol.events import (
     StatusUpdate,
     Unregistered,
 )
-from bridge.connectors.cis.protocol.request_ids import key_of
+from bridge.connectors.cis.protocol.request_ids import task_key
 from bridge.connectors.cis.protocol.rooms import FederationRoom
 from bridge.connectors.cis.settings import NAME, CisSettings
 from bridge.peers.peer import Peer, PeerProfile
@@ -30,16 +28,17 @@ from bridge.tasks.request import TaskKey, TaskRequest
 
 NO_REASON = "unregistered"
 
-Said = (
+AgentUpdate = (
     agent_updates.Registration
     | agent_updates.Unregistration
     | agent_updates.StatusUpdate
     | agent_updates.AgentHeartbeat
 )
+"""What an agent event reports, in the form that the routing table accepts."""
 
 
-def news_of(event: AgentEvent, *, sends_heartbeats: bool) -> Said:
-    """`sends_heartbeats`: the agents of this peer send heartbeats of their own."""
+def agent_update(event: AgentEvent, *, sends_heartbeats: bool) -> AgentUpdate:
+    """`sends_heartbeats`: each agent of this peer sends its own heartbeats."""
     match event:
         case Registered():
             return agent_updates.Registration(
@@ -51,26 +50,26 @@ def news_of(event: AgentEvent, *, sends_heartbeats: bool) -> Said:
             return agent_updates.StatusUpdate(event.agent, event.status, event.current_task, event.sent_at)
         case Heartbeat():
             return heartbeats.of_event(event)
-    raise AssertionError(f"{event.TYPE} says nothing of an agent")
+    raise AssertionError(f"{event.TYPE} reports on no agent")
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """For the routing table."""
+class UpdateAgent:
+    """Apply an update to the routing table."""
 
-    said: Said
+    update: AgentUpdate
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
-    """The peer believes that an agent of ours is gone."""
+class ReannounceAgent:
+    """Announce an agent of this node again: the peer believes that it is offline."""
 
     agent: AgentAddress
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A task for the desk. `event` is what asked for it."""
+class SubmitTask:
+    """Submit a task to the task service. `event` is the event that requested it."""
 
     request: TaskRequest
     event: events.TaskRequest
@@ -78,8 +77,8 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class NotAsked:
-    """A task that nobody here can have; the peer is told why."""
+class RejectTask:
+    """Answer a request that cannot become a task with an error."""
 
     event: events.TaskRequest
     error: TaskError
@@ -88,8 +87,8 @@ class NotAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """What became of a task of ours."""
+class FinishTask:
+    """Store the answer to a task that this node requested."""
 
     key: TaskKey
     answer: Answer
@@ -97,9 +96,9 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Progressed:
-    """`request_id` is None where it is not said of which task: of the only one that there is between the
-    two."""
+class ReportProgress:
+    """Store progress of a task that this node requested. `request_id` is None if the message names no task:
+    then the progress belongs to the only open task between the two agents."""
 
     request_id: str | None
     content: Mapping[str, Any]
@@ -108,8 +107,8 @@ class Progressed:
 
 
 @dataclass(frozen=True, slots=True)
-class Cancelled:
-    """The peer no longer wants a task that it asked for."""
+class CancelTask:
+    """Cancel a task that the peer requested."""
 
     key: TaskKey
     by: str
@@ -117,46 +116,55 @@ class Cancelled:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """A message that is none of the above, for whoever listens."""
+class DeliverMessage:
+    """Pass any other message to the subscribed listeners."""
 
     message: events.Message
 
 
-Effect = News | Missed | Asked | NotAsked | Answered | Progressed | Cancelled | Heard
+Effect = (
+    UpdateAgent
+    | ReannounceAgent
+    | SubmitTask
+    | RejectTask
+    | FinishTask
+    | ReportProgress
+    | CancelTask
+    | DeliverMessage
+)
 
-NOT_HERE: Final = "The node {own} speaks for its own agents alone, and {agent} is none of them."
-"""Nobody's tasks are passed on to a third node: whom that one trusts is its own affair."""
+NOT_LOCAL: Final = "The node {own} accepts tasks only for its own agents, and {agent} is not one of them."
+"""A task is never forwarded to a third node: each node decides for itself which peers it trusts."""
 
 
-def effect_of(taken: Taken, peer: Peer, settings: CisSettings) -> Effect:
-    event, sender = taken.event, taken.sender
-    if isinstance(sender, ToldGone):
-        return Missed(sender.agent)
+def effect_of(valid: ValidEvent, peer: Peer, settings: CisSettings) -> Effect:
+    event, sender = valid.event, valid.sender
+    if isinstance(sender, LostAgentNotice):
+        return ReannounceAgent(sender.agent)
     match event:
         case events.TaskRequest():
-            room = taken.room
+            room = valid.room
             namespace = room.namespace if isinstance(room, FederationRoom) else settings.main_namespace
             if not settings.is_own(event.to_agent):
-                reason = NOT_HERE.format(own=settings.node_id, agent=event.to_agent)
+                reason = NOT_LOCAL.format(own=settings.node_id, agent=event.to_agent)
                 error = TaskError(ErrorCode.AGENT_NOT_FOUND, reason)
-                return NotAsked(event, error, namespace, peer.node_id)
-            request = task_events.requested(event, sender, peer.node_id, namespace)
-            return Asked(request, event, namespace)
+                return RejectTask(event, error, namespace, peer.node_id)
+            request = task_events.to_task_request(event, sender, peer.node_id, namespace)
+            return SubmitTask(request, event, namespace)
         case events.TaskResponse():
-            key = key_of(event.request_id, settings.node_id)
-            return Answered(key, answer_of(event.result), event.from_agent)
+            key = task_key(event.request_id, settings.node_id)
+            return FinishTask(key, to_answer(event.result), event.from_agent)
         case events.Message(message_type=task_events.PROGRESS):
-            named = task_events.named_request(event)
-            return Progressed(named, task_events.progress_of(event), event.from_agent, event.to_agent)
+            named = task_events.referenced_request(event)
+            return ReportProgress(named, task_events.progress_of(event), event.from_agent, event.to_agent)
         case events.Message(message_type=task_events.CANCEL):
-            named = task_events.named_request(event)
+            named = task_events.referenced_request(event)
             if named is None:
-                return Heard(event)
-            by, why = str(sender.agent), task_events.reason_of(event)
-            return Cancelled(TaskKey(peer.node_id, named), by, why)
+                return DeliverMessage(event)
+            by, given_reason = str(sender.agent), task_events.reason_of(event)
+            return CancelTask(TaskKey(peer.node_id, named), by, given_reason)
         case events.Message():
-            return Heard(event)
+            return DeliverMessage(event)
         case _:
-            # Published nodes send a heartbeat for each agent.
-            return News(news_of(event, sends_heartbeats=peer.profile is PeerProfile.CIS_1_1))
+            # A published node sends a separate heartbeat for each of its agents.
+            return UpdateAgent(agent_update(event, sends_heartbeats=peer.profile is PeerProfile.CIS_1_1))

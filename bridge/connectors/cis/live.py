@@ -1,9 +1,9 @@
-"""What nodes tell each other of agents and tasks, for those who watch a node."""
+"""Agent events in the live view (`palaver tail`)."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from bridge.connectors.cis.acts import Act, Verdict
+from bridge.connectors.cis.event_record import EventRecord, Verdict
 from bridge.matrix.ghost import address_of
 from bridge.observability.live_event import LiveEvent, live_event
 from bridge.text.terminal import short
@@ -13,40 +13,40 @@ _COMMON: Final = "io.cis.agent."
 _GOOD: Final = frozenset({Verdict.TAKEN, Verdict.KEPT, Verdict.REPEATED, Verdict.SENT})
 
 
-def of_act(act: Act, at: int) -> LiveEvent:
-    said = {
-        "what": act.verdict.value,
-        "direction": "out" if act.is_ours else "in",
-        "peer": act.peer,
-        "event_type": act.type,
-        "user": act.user,
-        "room_id": act.room_id,
-        "subject": act.subject,
-        "detail": act.detail,
+def to_live_event(record: EventRecord, at: int) -> LiveEvent:
+    fields = {
+        "what": record.verdict.value,
+        "direction": "out" if record.is_outgoing else "in",
+        "peer": record.peer,
+        "event_type": record.type,
+        "user": record.user,
+        "room_id": record.room_id,
+        "subject": record.subject,
+        "detail": record.detail,
     }
-    sender = None if act.user is None else address_of(act.user)
-    subject = [] if act.subject is None else [act.subject]
-    named = [one for one in subject if "@" in one]
+    sender = None if record.user is None else address_of(record.user)
+    subject = [] if record.subject is None else [record.subject]
+    agents = [value for value in subject if "@" in value]
     return live_event(
         TYPE,
         at,
-        said,
-        agents=named if sender is None else [*named, str(sender)],
-        nodes=[] if act.peer is None else [act.peer],
+        fields,
+        agents=agents if sender is None else [*agents, str(sender)],
+        nodes=[] if record.peer is None else [record.peer],
         tasks=subject,
     )
 
 
-def line(said: Mapping[str, Any]) -> str:
-    """Of what `of_act` makes, as JSON."""
-    is_ours = said.get("direction") == "out"
-    peer = short(said.get("peer")) or ("everybody" if is_ours else "somebody")
-    event_type = short(said.get("event_type")).removeprefix(_COMMON) or "something"
-    subject = f" {short(said.get('subject'))}" if said.get("subject") else ""
-    verdict = str(said.get("what")).replace("_", " ")
-    detail = f" ({short(said.get('detail'))})" if said.get("detail") else ""
-    return f"{'→' if is_ours else '←'} {peer}  {event_type}{subject}: {verdict}{detail}"
+def line(fields: Mapping[str, Any]) -> str:
+    """Return the line shown for an event that `to_live_event` made, decoded from JSON."""
+    is_outgoing = fields.get("direction") == "out"
+    peer = short(fields.get("peer")) or ("all peers" if is_outgoing else "unknown peer")
+    event_type = short(fields.get("event_type")).removeprefix(_COMMON) or "unknown type"
+    subject = f" {short(fields.get('subject'))}" if fields.get("subject") else ""
+    verdict = str(fields.get("what")).replace("_", " ")
+    detail = f" ({short(fields.get('detail'))})" if fields.get("detail") else ""
+    return f"{'→' if is_outgoing else '←'} {peer}  {event_type}{subject}: {verdict}{detail}"
 
 
-def style(said: Mapping[str, Any]) -> str:
-    return "dim" if said.get("what") in _GOOD else "yellow"
+def style(fields: Mapping[str, Any]) -> str:
+    return "dim" if fields.get("what") in _GOOD else "yellow"

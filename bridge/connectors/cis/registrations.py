@@ -1,16 +1,14 @@
-"""What the rooms of this node say of its agents, and what they should say.
+"""Decides which registrations are missing from this node's rooms, and when a peer gets the list of local
+agents.
 
 Each agent is one entry of a room's state: `io.cis.agent.registered`, or, newer than that,
-`io.cis.agent.unregistered`. So whoever joins learns from the room itself who is there, and what is missing
-after a kill is found by comparing.
+`io.cis.agent.unregistered`. So a node that joins reads the agents from the room itself, and after a crash the
+missing entries are found by comparing the rooms with the routing table.
 
-When to answer a registration with the list of our own agents.
-
-Agent federation 1.0.0, "Agent discovery": a node that hears of an agent of another may send the list of its
-own. Two that both always do never stop. So: "once per peer when it first appears or was offline, at most once
-a minute, so that the exchange ends after one round". What falls into that minute is answered at its end.
-
-Times are milliseconds of any clock. What is remembered may be lost: then there is one round more.
+Agent federation 1.0.0, "Agent discovery": a node that receives a registration may answer with the list of its
+own agents. Two nodes that always answer would never stop. So: "once per peer when it first appears or was
+offline, at most once a minute, so that the exchange ends after one round". A registration within that minute
+is answered at its end.
 """
 
 from collections import OrderedDict
@@ -19,13 +17,13 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from bridge.agents.agent import Agent, Capabilities
-from bridge.connectors.cis.protocol import event_fields as timestamps
+from bridge.connectors.cis.protocol import event_fields
 from bridge.connectors.cis.protocol.event_fields import LONGEST_RUNTIME
 from bridge.connectors.cis.protocol.events import Registered, StatusUpdate, Unregistered
 from bridge.connectors.cis.protocol.rooms import AgentRoom
 
 MOVED = "moved"
-"""The agent is there, and is no longer told of in this room."""
+"""The reason of `unregistered` for an agent that is online, but no longer announced in this room."""
 UNKNOWN_RUNTIME = "unknown"
 
 
@@ -37,11 +35,13 @@ class _Entry(NamedTuple):
 
 
 class Announcements:
+    """The registrations in the state of this node's rooms."""
+
     def __init__(self, rooms: Iterable[AgentRoom]) -> None:
         self._entries: dict[AgentRoom, dict[str, _Entry]] = {room: {} for room in rooms}
 
     def read(self, room: AgentRoom, event: Registered | Unregistered) -> None:
-        """An entry of a room, in any order."""
+        """Store an entry of a room's state. Entries may arrive in any order."""
         entries = self._entries[room]
         known = entries.get(event.agent_id)
         if isinstance(event, Registered):
@@ -55,16 +55,20 @@ class Announcements:
         entries[event.agent_id] = entry
 
     def agents(self) -> set[str]:
-        """The ids of those who are said to be there."""
+        """Return the ids of the agents that a room lists as registered."""
         return {
-            name for entries in self._entries.values() for name, entry in entries.items() if entry.is_online
+            agent_id
+            for entries in self._entries.values()
+            for agent_id, entry in entries.items()
+            if entry.is_online
         }
 
     def missing(
         self, agent: Agent, rooms: Collection[AgentRoom]
     ) -> list[tuple[AgentRoom, Registered | Unregistered]]:
-        """What is to be said of an agent that is to be known in these rooms, if it is here at all: first that
-        it is gone, where that is so. Who reads several rooms takes the newest word of them all."""
+        """Return the events that are missing for `rooms`, and no other room, to list the agent while it is
+        online. `unregistered` comes first: a node that reads several rooms uses the newest entry of all of
+        them."""
         known = [(room, entries.get(agent.agent_id)) for room, entries in self._entries.items()]
         wanted = set(rooms) if agent.is_online else set()
         gone = [
@@ -74,23 +78,24 @@ class Announcements:
         ]
         times = [entry.sent_at for _, entry in known if entry is not None]
         newest = max([*times, *(event.sent_at for _, event in gone)], default=None)
-        come = [
+        added = [
             (room, registered(agent, after=newest))
             for room, entry in known
             if room in wanted and (entry is None or not entry.is_online or _differ(entry, agent))
         ]
-        return [*gone, *come]
+        return [*gone, *added]
 
 
 def registered(agent: Agent, *, after: int | None = None) -> Registered:
-    """Newer than what was said before, whatever the clock says."""
+    """Return the registration of an agent, with a timestamp later than `after` even if the clock is
+    behind."""
     sent_at = max(agent.sent_at, agent.registered_at)
     return Registered(
         agent_id=agent.agent_id,
         node_id=agent.node_id,
         runtime_type=_runtime(agent),
         capabilities=agent.capabilities,
-        timestamp=timestamps.of(sent_at if after is None else max(sent_at, after + 1)),
+        timestamp=event_fields.from_milliseconds(sent_at if after is None else max(sent_at, after + 1)),
     )
 
 
@@ -100,7 +105,7 @@ def status_update(agent: Agent) -> StatusUpdate:
         node_id=agent.node_id,
         status=agent.status,
         current_task=agent.current_task,
-        timestamp=timestamps.of(agent.sent_at),
+        timestamp=event_fields.from_milliseconds(agent.sent_at),
     )
 
 
@@ -110,85 +115,91 @@ def _unregistered(agent: Agent, entry: _Entry) -> Unregistered:
         agent_id=agent.agent_id,
         node_id=agent.node_id,
         reason=agent.gone_reason or MOVED,
-        timestamp=timestamps.of(max(sent_at, entry.sent_at)),
+        timestamp=event_fields.from_milliseconds(max(sent_at, entry.sent_at)),
     )
 
 
 def _differ(entry: _Entry, agent: Agent) -> bool:
-    said = registered(agent)
-    return (entry.runtime, entry.capabilities) != (said.runtime_type, said.capabilities)
+    current = registered(agent)
+    return (entry.runtime, entry.capabilities) != (current.runtime_type, current.capabilities)
 
 
 def _runtime(agent: Agent) -> str:
-    """Other connectors call their runtimes as they like."""
-    name = "".join(one for one in agent.runtime if one.isprintable())[:LONGEST_RUNTIME].strip()
+    """Return the agent's runtime as a valid field: other connectors choose theirs freely."""
+    name = "".join(char for char in agent.runtime if char.isprintable())[:LONGEST_RUNTIME].strip()
     return name or UNKNOWN_RUNTIME
 
 
-PAUSE_MS: Final = 60_000
-MOST: Final = 10_000
+MIN_INTERVAL_MS: Final = 60_000
+MAX_PEERS: Final = 10_000
 
 
 @dataclass(slots=True)
-class _Met:
-    introduced_at: int
-    is_lost: bool = False
-    # It has come back, and the minute is not over.
-    is_owed: bool = False
+class _Introduced:
+    at: int
+    is_offline: bool = False
+    # The peer has registered again, and the minute is not over.
+    is_pending: bool = False
 
 
 class Introductions:
-    def __init__(self, most: int = MOST) -> None:
-        assert most > 0, "somebody must be told apart"
-        self._most = most
+    """Decides when the list of local agents is sent to a peer. Times are milliseconds of any clock. The state
+    may be lost: that costs one more round."""
+
+    def __init__(self, max_peers: int = MAX_PEERS) -> None:
+        assert max_peers > 0, "at least one peer must be remembered"
+        self._max_peers = max_peers
         # In the order of their last introduction.
-        self._met: OrderedDict[str, _Met] = OrderedDict()
+        self._introduced: OrderedDict[str, _Introduced] = OrderedDict()
 
     def registered(self, peer: str, now: int) -> bool:
-        """The peer has registered an agent. Whether to send it the list of ours now."""
-        met = self._met.get(peer)
-        if met is None:
-            return self._meet(peer, now)
-        if not met.is_lost or met.is_owed:
+        """The peer has registered an agent. Return whether to send it the list of local agents now."""
+        introduced = self._introduced.get(peer)
+        if introduced is None:
+            return self._add(peer, now)
+        if not introduced.is_offline or introduced.is_pending:
             return False
-        if now < met.introduced_at + PAUSE_MS:
-            met.is_owed = True
+        if now < introduced.at + MIN_INTERVAL_MS:
+            introduced.is_pending = True
             return False
         return self._introduce(peer, now)
 
     def lost(self, peer: str) -> None:
-        """The peer has been silent for too long, or has said that it goes."""
-        met = self._met.get(peer)
-        if met is not None:
-            met.is_lost, met.is_owed = True, False
+        """The peer has timed out or unregistered an agent."""
+        introduced = self._introduced.get(peer)
+        if introduced is not None:
+            introduced.is_offline, introduced.is_pending = True, False
 
     def due(self, now: int) -> tuple[str, ...]:
-        """The peers to which the list is to be sent now."""
+        """Return the peers to which the list is to be sent now; each is returned once."""
         due = tuple(
-            peer for peer, met in self._met.items() if met.is_owed and now >= met.introduced_at + PAUSE_MS
+            peer
+            for peer, introduced in self._introduced.items()
+            if introduced.is_pending and now >= introduced.at + MIN_INTERVAL_MS
         )
         for peer in due:
             self._introduce(peer, now)
         return due
 
     def deadline(self) -> int | None:
-        """When there is something to do next."""
-        return next((met.introduced_at + PAUSE_MS for met in self._met.values() if met.is_owed), None)
+        """Return when `due` next returns a peer; None if no introduction is pending."""
+        pending = (one for one in self._introduced.values() if one.is_pending)
+        return next((one.at + MIN_INTERVAL_MS for one in pending), None)
 
     def __len__(self) -> int:
-        return len(self._met)
+        return len(self._introduced)
 
-    def _meet(self, peer: str, now: int) -> bool:
-        if len(self._met) >= self._most:
-            oldest = next(iter(self._met))
-            if now < self._met[oldest].introduced_at + PAUSE_MS:
-                # More new peers in a minute than can be remembered: whoever sends them does not get an
-                # answer to each.
+    def _add(self, peer: str, now: int) -> bool:
+        if len(self._introduced) >= self._max_peers:
+            oldest = next(iter(self._introduced))
+            if now < self._introduced[oldest].at + MIN_INTERVAL_MS:
+                # There are more new peers within a minute than can be remembered. Answering each would allow
+                # a reply storm.
                 return False
-            del self._met[oldest]
+            del self._introduced[oldest]
         return self._introduce(peer, now)
 
     def _introduce(self, peer: str, now: int) -> bool:
-        self._met[peer] = _Met(now)
-        self._met.move_to_end(peer)
+        self._introduced[peer] = _Introduced(now)
+        self._introduced.move_to_end(peer)
         return True

@@ -1,4 +1,4 @@
-"""What the connector knows of its node and its peers, read from the configuration."""
+"""The connector's settings: its node and its peers, from the configuration."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,19 +12,20 @@ from bridge.peers.peer import DEFAULT_NAMESPACE, Peer, PeerAccess
 from federation.peers.limits import Rate
 
 NAME: Final = "cis"
-"""Of the connector."""
-HEALTH: Final = "/_cis/v1/health"
-"""The path on which a node says its name."""
+"""The connector's name."""
+HEALTH_PATH: Final = "/_cis/v1/health"
+"""The path on which a published node reports its name and status."""
 
-OF_PEER: Final = Rate(200, 2_000)
-OF_AGENT: Final = Rate(50, 500)
+PEER_RATE: Final = Rate(200, 2_000)
+AGENT_RATE: Final = Rate(50, 500)
 
 
 @dataclass(frozen=True, slots=True)
 class CisSettings:
-    """The first namespace is the one that agents are in who say nothing of it. With `federate` off the rooms
-    are closed to all other nodes, and nothing is exchanged with any. Without rooms, as a guest is who cannot
-    name them, a room of ours is only a word for who may know what would be said there."""
+    """The first namespace is the default one, for agents without a configured namespace. With `federate` off,
+    the rooms are closed to all other nodes and nothing is exchanged with them. `has_rooms` is off behind a
+    Matrix backend on which room ids cannot be chosen: then an `AgentRoom` of this node only states which
+    peers may receive an event."""
 
     node_id: str
     peers: Mapping[str, PeerAccess] = field(default_factory=dict)
@@ -32,14 +33,14 @@ class CisSettings:
     federate: bool = True
     join_rule: Literal["public", "invite"] = "public"
     heartbeat_ms: int = 30_000
-    # Of an agent that does something else all the time, only so often is told.
+    # The least time between two status updates of one agent.
     status_pause_ms: int = 1_000
-    # Until somebody is asked again who did not answer.
+    # Until a peer that did not answer is asked again: the first and the longest delay.
     retry_ms: int = 1_000
     longest_retry_ms: int = 300_000
-    # Single events over HTTP, of one peer and of one agent.
-    of_peer: Rate = OF_PEER
-    of_agent: Rate = OF_AGENT
+    # Limits for single events over HTTP.
+    peer_rate: Rate = PEER_RATE
+    agent_rate: Rate = AGENT_RATE
     has_rooms: bool = True
 
     @property
@@ -48,12 +49,12 @@ class CisSettings:
 
     @property
     def node_user(self) -> str:
-        """As federating nodes know it, and as it is called in single events."""
+        """The Matrix user of the node itself, in rooms and as the sender of single events."""
         return f"@{NODE_USER}:{self.node_id}"
 
     @property
     def node_address(self) -> AgentAddress:
-        """As which the node itself speaks."""
+        """The address from which the node itself sends."""
         return AgentAddress(NODE_USER, self.node_id)
 
     @property
@@ -61,65 +62,67 @@ class CisSettings:
         return BroadcastRoom(self.node_id)
 
     def own_rooms(self) -> tuple[AgentRoom, ...]:
-        return self.broadcast_room, *(FederationRoom(one, self.node_id) for one in self.namespaces)
+        return self.broadcast_room, *(FederationRoom(name, self.node_id) for name in self.namespaces)
 
     def rooms_of(self, peer: Peer) -> tuple[AgentRoom, ...]:
-        """Those of a peer that this node wants to be in."""
+        """Return the peer's rooms that this node joins."""
         common = self.common_namespaces(peer)
-        return BroadcastRoom(peer.node_id), *(FederationRoom(one, peer.node_id) for one in common)
+        return BroadcastRoom(peer.node_id), *(FederationRoom(name, peer.node_id) for name in common)
 
     def common_namespaces(self, peer: Peer) -> tuple[str, ...]:
-        """In which there may be something to say between us; in our order."""
-        return tuple(one for one in self.namespaces if one in peer.namespaces)
+        """Return the namespaces that this node shares with the peer, in this node's order."""
+        return tuple(name for name in self.namespaces if name in peer.namespaces)
 
     def announced_in(self, namespaces: Iterable[str]) -> tuple[AgentRoom, ...]:
-        """Where it is told what becomes of an agent in these namespaces: to all, unless it is in none but
-        namespaces of some."""
+        """Return the rooms in which an agent of these namespaces is announced: the broadcast room, or the
+        rooms of its namespaces if it is not in the main one."""
         known = self.known_namespaces(namespaces)
         if self.main_namespace in known:
             return (self.broadcast_room,)
-        return tuple(FederationRoom(one, self.node_id) for one in known)
+        return tuple(FederationRoom(name, self.node_id) for name in known)
 
     def known_namespaces(self, namespaces: Iterable[str]) -> tuple[str, ...]:
-        """Those of an agent of this node. Who is in none that there is, is in the main one."""
-        said = set(namespaces)
-        return tuple(one for one in self.namespaces if one in said) or (self.main_namespace,)
+        """Return those of a local agent's namespaces that this node has; the main one if there is none."""
+        wanted = set(namespaces)
+        return tuple(name for name in self.namespaces if name in wanted) or (self.main_namespace,)
 
     def access(self, node_id: str) -> PeerAccess | None:
-        """Of a node with which agents are exchanged; None for every other one."""
+        """Return the access of a trusted peer; None for any other node, or with `federate` off."""
         known = self.peers.get(node_id)
         return known if known is not None and known.peer.trusted and self.federate else None
 
     def peer(self, node_id: str) -> Peer | None:
-        """Of a node that the configuration names, trusted or not."""
+        """Return a configured peer, trusted or not."""
         known = self.peers.get(node_id)
         return None if known is None else known.peer
 
     def homeservers(self) -> tuple[Peer, ...]:
-        """The peers with which rooms are shared."""
-        return tuple(one.peer for one in self._trusted() if one.is_homeserver) if self.has_rooms else ()
+        """Return the trusted peers with which rooms are shared."""
+        if not self.has_rooms:
+            return ()
+        return tuple(access.peer for access in self._trusted() if access.is_homeserver)
 
     def published(self) -> tuple[PeerAccess, ...]:
-        """The peers that take single events."""
-        return tuple(one for one in self._trusted() if not one.is_homeserver)
+        """Return the trusted peers that receive single events over HTTP."""
+        return tuple(access for access in self._trusted() if not access.is_homeserver)
 
-    def takers_of_events(self) -> tuple[PeerAccess, ...]:
-        """The same, and those that are named in order to be refused."""
-        return tuple(one for one in self.peers.values() if not one.is_homeserver)
+    def published_or_refused(self) -> tuple[PeerAccess, ...]:
+        """Return all configured peers that use single events, including untrusted ones."""
+        return tuple(access for access in self.peers.values() if not access.is_homeserver)
 
     def may_use(self, peer: Peer, room: AgentRoom) -> bool:
-        """Whether what is said in a room of ours is for this peer too."""
+        """Return whether the peer may receive the events of a room of this node."""
         return not isinstance(room, FederationRoom) or room.namespace in peer.namespaces
 
     def is_own(self, address: AgentAddress) -> bool:
         return address.node_id == self.node_id
 
     def _trusted(self) -> list[PeerAccess]:
-        return [one for one in self.peers.values() if one.peer.trusted] if self.federate else []
+        return [access for access in self.peers.values() if access.peer.trusted] if self.federate else []
 
 
-BURST: Final = 10
-"""For so many seconds' worth a sender may have been silent and send at once."""
+BURST_SECONDS: Final = 10
+"""The burst that a rate allows, in seconds of that rate."""
 
 
 def cis_settings(server_name: str, federation: AgentFederation) -> CisSettings:
@@ -130,9 +133,9 @@ def cis_settings(server_name: str, federation: AgentFederation) -> CisSettings:
         federation.enabled and federation.room.federate,
         federation.room.join_rule,
         heartbeat_ms=max(1, int(federation.heartbeat_interval_secs * 1000)),
-        of_peer=_rate(federation.limits.events_per_second_of_peer),
+        peer_rate=_rate(federation.limits.events_per_second_of_peer),
     )
 
 
 def _rate(per_second: float) -> Rate:
-    return Rate(per_second, max(1, int(BURST * per_second)))
+    return Rate(per_second, max(1, int(BURST_SECONDS * per_second)))

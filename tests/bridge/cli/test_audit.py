@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from bridge.clock import now_ms
-from bridge.connectors.cis.acts import Act, Verdict
+from bridge.connectors.cis.event_record import EventRecord, Verdict
 from bridge.connectors.cis.metrics import CisMetrics
 from bridge.connectors.cis.service.observer import CisObserver
 from bridge.observability.live_feed import LiveFeed
@@ -64,9 +64,9 @@ async def test_messages_about_agents_and_tasks_are_shown(operated: OperatedNode)
         now_ms=now_ms,
     )
     request = "io.cis.agent.task.request"
-    observer.acted(Act("there.test", request, Verdict.TAKEN, "@boss:there.test", "!r", "req-1"))
-    observer.acted(Act("there.test", "\x1b[31m", Verdict.KEPT))
-    observer.acted(Act(None, "io.cis.agent.registered", Verdict.SENT, subject="cook@here.test"))
+    observer.acted(EventRecord("there.test", request, Verdict.TAKEN, "@boss:there.test", "!r", "req-1"))
+    observer.acted(EventRecord("there.test", "\x1b[31m", Verdict.KEPT))
+    observer.acted(EventRecord(None, "io.cis.agent.registered", Verdict.SENT, subject="cook@here.test"))
     async with asyncio.timeout(TIMEOUT):
         while len((await operated.json("audit"))["acts"]) < 3:
             await asyncio.sleep(0.1)
@@ -78,5 +78,5 @@ async def test_messages_about_agents_and_tasks_are_shown(operated: OperatedNode)
         assert words in lines[request]
     for words in ("all servers", "was notified", "cook@here.test"):
         assert words in lines["regi"]
-    assert "kept, and not acted on" in result.out
-    assert "\x1b" not in result.out
+    assert "unknown type: stored, not acted on" in said.out
+    assert "\x1b" not in said.out

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from bridge.connectors.cis.acts import Act, Verdict
-from bridge.connectors.cis.live import of_act
+from bridge.connectors.cis.event_record import EventRecord, Verdict
+from bridge.connectors.cis.live import to_live_event
 from bridge.tasks.answer import Answer
 from tests.bridge.cli.conftest import AgentsNode
 
@@ -57,8 +57,8 @@ async def test_events_are_shown(agents: AgentsNode) -> None:
         )
         await line_with(process.stdout, "cook@here.test: half")
         await line_with(process.stdout, "done")
-        act = Act("a.test", "\x1b[31m", Verdict.KEPT)
-        agents.node.parts.feed.show(partial(of_act, act))
+        act = EventRecord("a.test", "\x1b[31m", Verdict.KEPT)
+        agents.node.parts.feed.show(partial(to_live_event, act))
         assert "\x1b" not in await line_with(process.stdout, "a.test")
         process.send_signal(signal.SIGINT)
         assert await asyncio.wait_for(process.wait(), TIMEOUT) == 130

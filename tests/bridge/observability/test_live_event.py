@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from bridge.agents.agent import Agent, AgentStatus
-from bridge.connectors.cis.acts import Act, Verdict
-from bridge.connectors.cis.live import of_act
+from bridge.connectors.cis.event_record import EventRecord, Verdict
+from bridge.connectors.cis.live import to_live_event
 from bridge.observability.live_event import (
     LONGEST,
     LiveEvent,
@@ -82,13 +82,13 @@ def test_reports_and_drops() -> None:
 
 def test_an_act_is_found_by_whom_it_is_of() -> None:
     """The agent that speaks, the one of which it speaks, the peer, the request."""
-    act = Act(
+    act = EventRecord(
         "living", "io.cis.agent.registered", Verdict.TAKEN, "@worker:living", "!r", "worker-2@living", None
     )
-    event = of_act(act, NOW)
+    event = to_live_event(act, NOW)
     assert {"worker", "worker@living", "worker-2"} <= event.agents
     assert (event.nodes, event.said["direction"]) == ({"living"}, "in")
-    sent = of_act(Act(None, "io.cis.agent.task.request", Verdict.SENT, subject="req-1"), NOW)
+    sent = to_live_event(EventRecord(None, "io.cis.agent.task.request", Verdict.SENT, subject="req-1"), NOW)
     assert (sent.said["direction"], sent.tasks, sent.nodes) == ("out", {"req-1"}, frozenset())
 
 
@@ -118,7 +118,7 @@ def test_it_is_never_long() -> None:
     """What a peer has written may be; and all of it passes through JSON."""
     long = "x" * 100_000
     events: list[LiveEvent | None] = [
-        of_act(Act(long, long, Verdict.INVALID, long, long, long, long), NOW),
+        to_live_event(EventRecord(long, long, Verdict.INVALID, long, long, long, long), NOW),
         of_progress(TASK, {"message": long}, NOW),
         of_drop(TASK, DroppedMessage(long, long), NOW),
         of_agent(None, AGENT._replace(current_task=long, gone_reason=None), NOW),

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from bridge.agents.agent import Agent, AgentStatus
-from bridge.connectors.cis.acts import Act, Verdict
-from bridge.connectors.cis.live import of_act
+from bridge.connectors.cis.event_record import EventRecord, Verdict
+from bridge.connectors.cis.live import to_live_event
 from bridge.observability.live_event import of_agent, of_drop, of_progress, of_task
 from bridge.observability.live_event_text import live_line, live_style
 from bridge.tasks.answer import Answer, failure
@@ -70,15 +70,23 @@ def _said(event: Any) -> dict[str, Any]:
             f"{AT}  dropped   result of a task that is not known is not taken: none",
         ),
         (
-            _said(of_act(Act("living", "io.cis.agent.task.request", Verdict.TAKEN, subject="req-1"), NOW)),
+            _said(
+                to_live_event(
+                    EventRecord("living", "io.cis.agent.task.request", Verdict.TAKEN, subject="req-1"), NOW
+                )
+            ),
             f"{AT}  cis       ← living  task.request req-1: taken",
         ),
         (
-            _said(of_act(Act(None, "io.cis.agent.registered", Verdict.SENT, subject="worker@here"), NOW)),
+            _said(
+                to_live_event(
+                    EventRecord(None, "io.cis.agent.registered", Verdict.SENT, subject="worker@here"), NOW
+                )
+            ),
             f"{AT}  cis       → everybody  registered worker@here: sent",
         ),
         (
-            _said(of_act(Act(None, "", Verdict.TOO_LARGE, detail="8 MiB"), NOW)),
+            _said(to_live_event(EventRecord(None, "", Verdict.TOO_LARGE, detail="8 MiB"), NOW)),
             f"{AT}  cis       ← somebody  something: too large (8 MiB)",
         ),
         (
@@ -94,8 +102,8 @@ def test_each_is_one_line(said: dict[str, Any], line: str) -> None:
 
 def test_nothing_reaches_the_terminal_itself() -> None:
     """Peers choose what their agents and events are called."""
-    act = Act("living", "\x1b[31mred\nsecond line", Verdict.KEPT, subject="\u202egnp")
-    line = live_line(_said(of_act(act, NOW)))
+    act = EventRecord("living", "\x1b[31mred\nsecond line", Verdict.KEPT, subject="\u202egnp")
+    line = live_line(_said(to_live_event(act, NOW)))
     assert line.isprintable()
     assert "\\x1b[31mred\\x0asecond line" in line
 
@@ -110,7 +118,7 @@ def test_colours_tell_good_from_bad() -> None:
     """The rest has none."""
     assert live_style(_said(of_agent(None, AGENT, NOW))) == "green"
     assert live_style(_said(of_task(replace(TASK, state=State.TIMED_OUT), NOW))) == "red"
-    assert live_style(_said(of_act(Act("a", "b", Verdict.FORBIDDEN), NOW))) == "yellow"
-    assert live_style(_said(of_act(Act("a", "b", Verdict.SENT), NOW))) == "dim"
+    assert live_style(_said(to_live_event(EventRecord("a", "b", Verdict.FORBIDDEN), NOW))) == "yellow"
+    assert live_style(_said(to_live_event(EventRecord("a", "b", Verdict.SENT), NOW))) == "dim"
     assert live_style({"type": "left_out"}) == "yellow"
     assert live_style(_said(of_progress(TASK, {}, NOW))) == ""

@@ -5,12 +5,11 @@ from functools import partial
 
 from bridge.agents.agent import Agent, AgentStatus
 from bridge.agents.routing_table import Change
-from bridge.connectors.cis.acts import Act, Verdict
-from bridge.connectors.cis.live import of_act
+from bridge.connectors.cis.event_record import EventRecord, Verdict
+from bridge.connectors.cis.live import to_live_event
 from bridge.observability import live_feed
 from bridge.observability.live_event import LiveFilter
 from bridge.observability.live_feed import LiveFeed, LiveListener
-from bridge.tasks.messages import DroppedMessage
 from bridge.tasks.task import Task
 from storage.database import Database
 from tests.support.agents import NOW, Clock, registered, routing_table
@@ -34,14 +33,14 @@ async def test_each_kind_is_told() -> None:
     with feed.listening(ALL) as one, feed.listening(ALL) as other:
         feed.changed(TASK)
         feed.heard(TASK, {"message": "halfway"})
-        feed.dropped(TASK, DroppedMessage("result", "it is over"))
-        feed.show(partial(of_act, Act("living", "io.cis.agent.message", Verdict.TAKEN)))
+        feed.dropped(TASK, Dropped("result", "it is over"))
+        feed.show(partial(to_live_event, EventRecord("living", "io.cis.agent.message", Verdict.TAKEN)))
         feed.agents_changed([Change(None, _agent(1)), Change(_agent(1), _agent(1))])
         for listener in (one, other):
             assert await _next(listener, 5) == ["task", "progress", "dropped", "cis", "agent"]
     feed.changed(TASK)
     with feed.listening(ALL) as late:
-        feed.show(partial(of_act, Act("living", "x", Verdict.KEPT)))
+        feed.show(partial(to_live_event, EventRecord("living", "x", Verdict.KEPT)))
         assert (await late.next())["at"] == NOW
         waiting = asyncio.create_task(late.next())
         feed.changed(TASK)
@@ -52,7 +51,7 @@ async def test_who_wants_little_is_told_little() -> None:
     """What is not wanted does not push out what is."""
     feed = LiveFeed(now_ms=Clock())
     with feed.listening(LiveFilter(types=frozenset({"cis"})), most=1) as listener:
-        feed.show(partial(of_act, Act("living", "x", Verdict.KEPT)))
+        feed.show(partial(to_live_event, EventRecord("living", "x", Verdict.KEPT)))
         for _ in range(10):
             feed.changed(TASK)
         assert (await listener.next())["type"] == "cis"
@@ -63,7 +62,7 @@ async def test_who_is_slow_is_told_how_much_is_missing() -> None:
     feed = LiveFeed(now_ms=Clock())
     with feed.listening(ALL, most=2) as listener:
         for number in range(5):
-            feed.show(partial(of_act, Act("living", str(number), Verdict.KEPT)))
+            feed.show(partial(to_live_event, EventRecord("living", str(number), Verdict.KEPT)))
         assert await listener.next() == {"type": "left_out", "count": 3}
         assert [(await listener.next())["event_type"] for _ in range(2)] == ["3", "4"]
         feed.changed(TASK)

@@ -1,1 +1,1 @@
-"""Published CIS nodes over HTTP."""
+"""Communication with published CIS nodes over HTTP."""

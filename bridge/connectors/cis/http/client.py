@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import aiohttp
 
-from bridge.connectors.cis.protocol.error_codes import Again, Outcome, outcome
+from bridge.connectors.cis.protocol.error_codes import SendResult, TemporaryFailure, send_result
 from federation.matrix.canonical_json import NotJson, decode
 
 PATH: Final = "/_cis/v1/event/receive"
@@ -14,29 +14,29 @@ _LONGEST_ANSWER: Final = 64 * 1024
 
 
 class EventClient:
-    """It goes where the configuration says, and nowhere that an answer says. `close` it in the end."""
+    """Sends to the configured URLs and follows no redirects. `close` must be called."""
 
-    def __init__(self, user_agent: str, *, patience: float = TIMEOUT) -> None:
+    def __init__(self, user_agent: str, *, timeout: float = TIMEOUT) -> None:
         self._user_agent = user_agent
-        self._patience = patience
+        self._timeout = timeout
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
 
-    async def send(self, url: str, body: bytes) -> Outcome:
+    async def send(self, url: str, body: bytes) -> SendResult:
         if self._session is None:
-            # Most nodes have no such peers.
+            # Opened on first use: most nodes have no published peers.
             self._session = self._open()
         target = f"{url.rstrip('/')}{PATH}"
         try:
             async with self._session.post(target, data=io.BytesIO(body), allow_redirects=False) as response:
-                return outcome(response.status, await _read(response))
+                return send_result(response.status, await _read(response))
         except TimeoutError:
-            return Again("did not answer in time")
+            return TemporaryFailure("did not respond in time")
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Again(f"could not be reached ({type(error).__name__})")
+            return TemporaryFailure(f"could not be reached ({type(error).__name__})")
 
     def _open(self) -> aiohttp.ClientSession:
         headers = {
@@ -49,12 +49,12 @@ class EventClient:
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=headers,
             auto_decompress=False,
-            timeout=aiohttp.ClientTimeout(total=self._patience),
+            timeout=aiohttp.ClientTimeout(total=self._timeout),
         )
 
 
 async def _read(response: aiohttp.ClientResponse) -> Any:
-    """The answer's JSON; None if it has none."""
+    """Return the response's JSON; None if it has none or is too long."""
     body = bytearray()
     async for chunk in response.content.iter_chunked(_LONGEST_ANSWER):
         body += chunk

@@ -1,6 +1,6 @@
-"""`POST /_cis/v1/event/receive` and `GET /_cis/v1/health`, as published nodes ask for them.
+"""The endpoints for published nodes: `POST /_cis/v1/event/receive` and `GET /_cis/v1/health`.
 
-Who may speak plain HTTP at all the listener has decided before.
+The listener has already decided which clients may use plain HTTP.
 """
 
 from typing import Final
@@ -9,9 +9,9 @@ import orjson
 from aiohttp import hdrs, web
 
 from bridge.connectors.cis.http.client import PATH
-from bridge.connectors.cis.http.receiving import Receiving
+from bridge.connectors.cis.http.receiver import EventReceiver
 from bridge.connectors.cis.protocol.published import Source
-from bridge.connectors.cis.settings import HEALTH, CisSettings
+from bridge.connectors.cis.settings import HEALTH_PATH, CisSettings
 from federation.http.server.connection import client_certificate
 from federation.matrix.networks import Address, read_address
 
@@ -20,32 +20,32 @@ _LONGEST_NAME: Final = 255
 
 
 class CisEndpoints:
-    def __init__(self, settings: CisSettings, receiving: Receiving, version: str) -> None:
+    def __init__(self, settings: CisSettings, receiver: EventReceiver, version: str) -> None:
         self._settings = settings
-        self._receiving = receiving
+        self._receiver = receiver
         self._version = version
 
     def routes(self) -> list[web.RouteDef]:
-        return [web.post(PATH, self._receive), web.get(HEALTH, self._health)]
+        return [web.post(PATH, self._receive), web.get(HEALTH_PATH, self._health)]
 
     async def _receive(self, request: web.Request) -> web.Response:
-        answer = await self._receiving.receive(await request.read(), _source(request))
-        headers = {} if answer.retry_after is None else {hdrs.RETRY_AFTER: str(answer.retry_after)}
+        response = await self._receiver.receive(await request.read(), _source(request))
+        headers = {} if response.retry_after is None else {hdrs.RETRY_AFTER: str(response.retry_after)}
         return web.Response(
-            body=orjson.dumps(dict(answer.body)),
-            status=answer.status,
+            body=orjson.dumps(dict(response.body)),
+            status=response.status,
             content_type="application/json",
             headers=headers,
         )
 
     async def _health(self, request: web.Request) -> web.Response:
-        said = {
+        health = {
             "status": "healthy",
             "server_name": self._settings.node_id,
             "version": self._version,
             "peers": len(self._settings.homeservers()) + len(self._settings.published()),
         }
-        return web.Response(body=orjson.dumps(said), content_type="application/json")
+        return web.Response(body=orjson.dumps(health), content_type="application/json")
 
 
 def _source(request: web.Request) -> Source:

@@ -1,4 +1,4 @@
-"""What waits for published nodes: kept in the database, sent in order, tried again until nobody wants it.
+"""The outbox for published nodes: events are queued in the database, sent in order and retried.
 
 "100, 200, 400 ms; then the durable outbox with the destination's back-off until the task's deadline".
 """
@@ -10,7 +10,12 @@ from functools import partial
 from typing import Final
 
 from bridge.connectors.cis.http.client import EventClient
-from bridge.connectors.cis.protocol.error_codes import Again, Delivered, Ended, Outcome
+from bridge.connectors.cis.protocol.error_codes import (
+    Delivered,
+    PermanentFailure,
+    SendResult,
+    TemporaryFailure,
+)
 from bridge.connectors.cis.service.observer import CisObserver
 from bridge.connectors.cis.settings import CisSettings
 from bridge.peers.peer import PeerAccess
@@ -22,25 +27,25 @@ from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
 from storage.database import Connection, Database
 
-LOOK: Final = 1.0
-"""Seconds after which it looks by itself: another process may have enqueued something."""
-AT_ONCE: Final = 50
+POLL_INTERVAL: Final = 1.0
+"""Seconds between polls of the queue: another process may have enqueued an event."""
+BATCH_SIZE: Final = 50
 FIRST_PAUSE_MS: Final = 1_000
 LONGEST_PAUSE_MS: Final = 60_000
-PRUNED_EVERY_MS: Final = 60_000
-FORGOTTEN_AT_ONCE: Final = 10_000
-REMEMBERED_MS: Final = 7 * 24 * 3_600_000
-"""For which the ids of what was sent to us are kept, and the names of what we sent."""
+PRUNE_INTERVAL_MS: Final = 60_000
+PRUNE_BATCH_SIZE: Final = 10_000
+RETENTION_MS: Final = 7 * 24 * 3_600_000
+"""How long the ids of received events and the keys of sent events are stored."""
 
-NO_PEER: Final = Ended("is no longer a peer of this node")
-"""Who has decided that knows what else waited."""
+NO_PEER: Final = PermanentFailure("is no longer a peer of this node")
+"""Not reported: the operator who removed the peer knows that queued events are dropped."""
 
-Refused = Callable[[TaskKey, str], Awaitable[object]]
+Undeliverable = Callable[[TaskKey, str], Awaitable[object]]
 
 
 class PublishedOutbox:
-    """`refused` is called with tasks that a node will not take, and why. It sends between `start` and
-    `close`, in one process of a node; any of them enqueues."""
+    """`undeliverable` is called with the key of a task that a node will not accept, and the reason. Events
+    are sent between `start` and `close`, in one process of a node; every process may enqueue."""
 
     def __init__(
         self,
@@ -49,7 +54,7 @@ class PublishedOutbox:
         settings: CisSettings,
         observer: CisObserver,
         *,
-        refused: Refused,
+        undeliverable: Undeliverable,
         now_ms: Callable[[], int],
         retry: RetryPolicy = DEFAULT_RETRY_POLICY,
     ) -> None:
@@ -57,7 +62,7 @@ class PublishedOutbox:
         self._client = client
         self._settings = settings
         self._observer = observer
-        self._refused = refused
+        self._undeliverable = undeliverable
         self._now_ms = now_ms
         self._retry = retry
         self._woken = asyncio.Event()
@@ -75,22 +80,23 @@ class PublishedOutbox:
         self,
         connection: Connection,
         peer: str,
-        name: str,
+        key: str,
         body: bytes,
         deadline: int,
         task: TaskKey | None = None,
     ) -> bool:
-        """In the transaction of the caller, who calls `wake` after its end. False: too much waits already."""
-        return await cis_events.enqueue(connection, peer, name, body, deadline, task)
+        """Enqueue an event in the caller's transaction; the caller calls `wake` after the commit. Return
+        False if the peer's queue is full."""
+        return await cis_events.enqueue(connection, peer, key, body, deadline, task)
 
     def wake(self) -> None:
         self._woken.set()
 
-    def follow(self, peer: str) -> None:
-        """The peer has come, or gone, or is another one: no pause that was made for it counts."""
+    def peer_changed(self, peer: str) -> None:
+        """The peer was added, removed or changed: retry its events without waiting for the end of a pause."""
         worker = self._workers.get(peer)
         if worker is not None:
-            # What it was sending it may send twice, under the same id.
+            # The event that it was sending may be sent twice, under the same id.
             worker.cancel()
         self._woken.set()
 
@@ -99,55 +105,55 @@ class PublishedOutbox:
     async def _run(self) -> None:
         while True:
             try:
-                await self._look()
+                await self._poll()
             except ConnectionLost:
-                pass  # it is looked at again in a moment
+                pass  # polled again after the interval
             except Exception as error:
-                self._observer.problem("What waits for published nodes was not looked at.", error)
+                self._observer.report_problem("Failed to read the queue for published nodes.", error)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK):
+                async with asyncio.timeout(POLL_INTERVAL):
                     await self._woken.wait()
             self._woken.clear()
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         now_ms = self._now_ms()
         async with self._database.transaction() as connection:
             peers = await cis_events.list_peers_with_queue(connection)
-            if now_ms >= self._pruned_at + PRUNED_EVERY_MS:
+            if now_ms >= self._pruned_at + PRUNE_INTERVAL_MS:
                 self._pruned_at = now_ms
-                before = now_ms - REMEMBERED_MS
-                await cis_events.prune_outgoing(connection, before, FORGOTTEN_AT_ONCE)
-                await cis_events.prune_received(connection, before, FORGOTTEN_AT_ONCE)
+                before = now_ms - RETENTION_MS
+                await cis_events.prune_outgoing(connection, before, PRUNE_BATCH_SIZE)
+                await cis_events.prune_received(connection, before, PRUNE_BATCH_SIZE)
         for peer in peers:
             if peer not in self._workers:
-                worker = self._background.spawn("events for a published node", self._work_off(peer))
+                worker = self._background.spawn("events for a published node", self._send_queued(peer))
                 self._workers[peer] = worker
-                worker.add_done_callback(partial(self._worked_off, peer))
+                worker.add_done_callback(partial(self._worker_done, peer))
 
-    def _worked_off(self, peer: str, worker: "asyncio.Task[None]") -> None:
+    def _worker_done(self, peer: str, worker: "asyncio.Task[None]") -> None:
         del self._workers[peer]
 
-    async def _work_off(self, peer: str) -> None:
-        """Until nothing waits for the peer."""
+    async def _send_queued(self, peer: str) -> None:
+        """Send events until the peer's queue is empty."""
         failures = 0
         try:
             while True:
                 async with self._database.transaction(readonly=True) as connection:
-                    rows = await cis_events.list_queued(connection, peer, AT_ONCE)
+                    rows = await cis_events.list_queued(connection, peer, BATCH_SIZE)
                 if not rows:
                     return
                 for row in rows:
                     outcome = await self._send(self._settings.access(peer), row)
-                    if isinstance(outcome, Again):
+                    if isinstance(outcome, TemporaryFailure):
                         failures += 1
                         await asyncio.sleep(self._pause(failures) / 1000)
                         break
                     failures = 0
-                    await self._is_done(row, outcome, peer)
+                    await self._settle(row, outcome, peer)
         except ConnectionLost:
             return
         except Exception as error:
-            self._observer.problem(f"What waits for {peer} was not sent.", error)
+            self._observer.report_problem(f"Failed to send the queued events to {peer}.", error)
 
     def _pause(self, failures: int) -> int:
         delay = self._retry.delay_ms(failures)
@@ -155,18 +161,23 @@ class PublishedOutbox:
             return delay
         return min(FIRST_PAUSE_MS << min(failures - self._retry.max_retries - 1, 20), LONGEST_PAUSE_MS)
 
-    async def _send(self, access: PeerAccess | None, row: QueuedEvent) -> Outcome:
+    async def _send(self, access: PeerAccess | None, row: QueuedEvent) -> SendResult:
         if access is None or access.url is None:
             return NO_PEER
         if self._now_ms() >= row.deadline:
-            return Ended("could not be reached in time")
+            return PermanentFailure("could not be reached in time")
         return await self._client.send(access.url, row.body)
 
-    async def _is_done(self, row: QueuedEvent, outcome: Delivered | Ended, peer: str) -> None:
-        if isinstance(outcome, Ended) and row.requester_node is not None and row.request_id is not None:
-            # First: after a kill in between it is said once more, which changes nothing.
-            await self._refused(TaskKey(row.requester_node, row.request_id), f"{peer} {outcome.reason}")
+    async def _settle(self, row: QueuedEvent, outcome: Delivered | PermanentFailure, peer: str) -> None:
+        if (
+            isinstance(outcome, PermanentFailure)
+            and row.requester_node is not None
+            and row.request_id is not None
+        ):
+            # This comes first: if the process is killed in between, it is called again, which changes
+            # nothing.
+            await self._undeliverable(TaskKey(row.requester_node, row.request_id), f"{peer} {outcome.reason}")
         async with self._database.transaction() as connection:
             await cis_events.mark_sent(connection, row.id)
-        if isinstance(outcome, Ended) and outcome is not NO_PEER:
-            self._observer.problem(f"{peer} did not take an event: it {outcome.reason}.", None)
+        if isinstance(outcome, PermanentFailure) and outcome is not NO_PEER:
+            self._observer.report_problem(f"{peer} did not accept an event: it {outcome.reason}.", None)

@@ -1,6 +1,6 @@
 """The two shapes of an event's content: flat, as specified, and nested, as published nodes write it.
 
-Either is read from anyone; each peer gets the one of its profile. Unknown keys are kept and passed on.
+Both are read from any peer; each peer is sent the shape of its profile. Unknown keys are kept and passed on.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from bridge.agents.agent import MAX_CAPABILITIES
-from bridge.connectors.cis.protocol import json_values as exact_numbers
+from bridge.connectors.cis.protocol import json_values
 from bridge.connectors.cis.protocol.events import (
     EVENTS,
     NAMESPACE,
@@ -37,9 +37,9 @@ class UnknownType:
 
 
 def read(type_: str, content: object) -> AnyEvent | UnknownType | InvalidPayload:
-    """`type_` is that of the event in which the content stands."""
+    """Read the content of an event of type `type_`."""
     if not type_.startswith(NAMESPACE):
-        return InvalidPayload("type", "is not that of an event about agents")
+        return InvalidPayload("type", "is not the type of an agent event")
     if not isinstance(content, dict):
         return InvalidPayload("content", "is not an object")
     problem = problem_of(content)
@@ -51,7 +51,7 @@ def read(type_: str, content: object) -> AnyEvent | UnknownType | InvalidPayload
     model = EVENTS.get(type_)
     if model is None:
         return UnknownType(type_)
-    exact = exact_numbers.restored(content)
+    exact = json_values.decode_numbers(content)
     if isinstance(exact, InvalidPayload):
         return exact
     found = _fields(type_, exact)
@@ -67,60 +67,61 @@ def read(type_: str, content: object) -> AnyEvent | UnknownType | InvalidPayload
 
 
 def render(event: AnyEvent, profile: PeerProfile) -> dict[str, Any]:
-    """The content for a peer."""
+    """Return the content in the shape that a peer of this profile reads."""
     if profile is PeerProfile.CIS_1_1:
         return _nested(_for_published(event))
     flat = _flat(event)
     # A message whose payload has a `message_id` of its own would be flat and nested at once. "Both are read
-    # from anyone", so that it can be said the other way.
-    return exact_numbers.written(_nested(event) if _is_ambiguous(event.TYPE, flat) else flat)
+    # from anyone", so this one is sent nested.
+    return json_values.encode_numbers(_nested(event) if _is_ambiguous(event.TYPE, flat) else flat)
 
 
-_OURS: Final = frozenset({_TYPE, exact_numbers.KEY})
+_OURS: Final = frozenset({_TYPE, json_values.NUMBERS_KEY})
 
 
 def _fields(type_: str, content: Mapping[str, Any]) -> tuple[Mapping[str, Any], str] | InvalidPayload:
-    """The event's fields, unknown ones among them, and the path that leads to them."""
-    telling = _TELLING[type_]
+    """Return the event's fields, including unknown ones, and the path prefix at which they stand."""
+    distinctive = _DISTINCTIVE[type_]
     inner = content.get(_PAYLOAD)
-    at_top = not telling.isdisjoint(content)
+    at_top = not distinctive.isdisjoint(content)
     if at_top and _is_ambiguous(type_, content):
         # "For the message type: `message_id` at the top → flat; `payload.message_id` → nested; both →
-        # refused." Of any other type too: a published node would read the inner one, and we the outer.
+        # refused." The same holds for every other type: a published node would read the inner event, and this
+        # node the outer one.
         return InvalidPayload(_PAYLOAD, "holds the event a second time")
     if at_top:
         # "2. If a required flat field of that type is at the top level, it is flat. This comes first because
         # `io.cis.agent.message` has a field of its own called `payload`."
         return content, ""
-    if isinstance(inner, dict) and not telling.isdisjoint(inner):
+    if isinstance(inner, dict) and not distinctive.isdisjoint(inner):
         # "3. Otherwise, if `payload` is an object holding the required fields, it is nested." If it holds
-        # some of them, the ones that are missing can be named.
+        # only some of them, validation names the missing ones.
         known = EVENTS[type_].model_fields
         beside = {name: content[name] for name in content if name != _PAYLOAD and name not in known}
         return {**beside, **inner}, f"{_PAYLOAD}."
     # "4. Otherwise `INVALID_PAYLOAD`."
-    return InvalidPayload(_first_telling(type_), "is missing")
+    return InvalidPayload(_first_distinctive(type_), "is missing")
 
 
-def _first_telling(type_: str) -> str:
+def _first_distinctive(type_: str) -> str:
     return "message_id" if EVENTS[type_] is Message else REQUIRED[type_][0]
 
 
-_TELLING: Final[Mapping[str, frozenset[str]]] = {
+_DISTINCTIVE: Final[Mapping[str, frozenset[str]]] = {
     type_: frozenset(("message_id",) if EVENTS[type_] is Message else REQUIRED[type_]) for type_ in EVENTS
 }
-"""The fields by which the shape is told."""
+"""The fields that decide which shape a content has."""
 
 
 def _is_ambiguous(type_: str, content: Mapping[str, Any]) -> bool:
-    """Whether what is flat could be read as nested too."""
+    """Return whether flat content could also be read as nested."""
     inner = content.get(_PAYLOAD)
-    return isinstance(inner, dict) and _TELLING[type_] <= inner.keys()
+    return isinstance(inner, dict) and _DISTINCTIVE[type_] <= inner.keys()
 
 
-def _invalid(refused: ValidationError, path: str) -> InvalidPayload:
-    # The time stands first in the model, but is the last thing that anybody would miss.
-    errors = refused.errors(include_url=False, include_input=False)
+def _invalid(error: ValidationError, path: str) -> InvalidPayload:
+    # The timestamp comes first in the model, but any other wrong field is more helpful to report.
+    errors = error.errors(include_url=False, include_input=False)
     first = min(errors, key=lambda error: error["loc"] == ("timestamp",))
     field = path + ".".join(str(part) for part in first["loc"])
     if first["type"] == "missing":
@@ -139,17 +140,17 @@ def _nested(event: AnyEvent) -> dict[str, Any]:
 
 
 def _dumped(event: AnyEvent) -> dict[str, Any]:
-    """Optional fields are "null in both shapes"; the time comes last, as the specification has it."""
+    """Optional fields are "null in both shapes"; the timestamp comes last, as in the specification."""
     fields = event.model_dump()
     fields["timestamp"] = fields.pop("timestamp")
     return fields
 
 
 def _for_published(event: AnyEvent) -> AnyEvent:
-    """What a published node can decode: "`claude` for all others, with `runtime:{name}` among the
-    capabilities"."""
+    """Return the event as a published node can decode it: "`claude` for all others, with `runtime:{name}`
+    among the capabilities"."""
     if not isinstance(event, Registered) or event.runtime_type in PUBLISHED_RUNTIMES:
         return event
-    # One fewer of its own, if it has as many as anybody may: this one says more.
+    # If the agent has the largest allowed number of capabilities, its last one is dropped to make room.
     capabilities = (*event.capabilities[: MAX_CAPABILITIES - 1], f"runtime:{event.runtime_type}")
     return event.model_copy(update={"runtime_type": "claude", "capabilities": capabilities})

@@ -1,4 +1,4 @@
-"""The single event that a published node sends and takes over HTTP."""
+"""The single event that published nodes exchange over HTTP."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from federation.matrix.canonical_json import NotJson, decode
 from federation.matrix.identifiers import domain, has_valid_length, is_event_id
 
 MAX_BODY: Final = 2 * 1024 * 1024
-"""What a published node takes: the default of its web framework."""
+"""The largest body that a published node accepts: the default of its web framework."""
 _LARGEST: Final = 2**53 - 1
 
 Signatures = Mapping[str, Mapping[str, str]]
@@ -21,7 +21,8 @@ Signatures = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """`type` is the event's, whatever its content says. `content` is as it stood on the wire."""
+    """`type` is the type of the envelope, which may differ from the content's `event_type`. `content` is as
+    it was received."""
 
     event_id: str
     room_id: str
@@ -42,29 +43,29 @@ class Envelope:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
-    """Why it is no event, and the id that it has all the same: empty if that cannot be told."""
+class MalformedEvent:
+    """Why a body is not an event, and its event id; empty if the id cannot be read."""
 
     refusal: InvalidPayload | TooLarge
     event_id: str = ""
 
 
-def read(body: bytes) -> Envelope | Unread:
+def read(body: bytes) -> Envelope | MalformedEvent:
     if len(body) > MAX_BODY:
-        return Unread(TooLarge("The event is too large."))
+        return MalformedEvent(TooLarge("The event is too large."))
     try:
         value = decode(body)
     except NotJson:
-        return Unread(InvalidPayload("body", "is not JSON"))
+        return MalformedEvent(InvalidPayload("body", "is not JSON"))
     if not isinstance(value, dict):
-        return Unread(InvalidPayload("body", "is not an object"))
+        return MalformedEvent(InvalidPayload("body", "is not an object"))
     given = value.get("event_id")
     event_id = given if isinstance(given, str) and is_event_id(given) and is_unicode(given) else ""
-    # The envelope is one level round the content.
+    # The envelope adds one level of nesting around the content.
     problem = problem_of(value, MAX_DEPTH + 1)
-    refusal = InvalidPayload(*problem) if problem is not None else _wrong(value)
+    refusal = InvalidPayload(*problem) if problem is not None else _invalid(value)
     if refusal is not None:
-        return Unread(refusal, event_id)
+        return MalformedEvent(refusal, event_id)
     return Envelope(
         event_id=value["event_id"],
         room_id=value["room_id"],
@@ -81,7 +82,7 @@ def read(body: bytes) -> Envelope | Unread:
 
 
 def write(envelope: Envelope) -> bytes:
-    """As a published node writes it: what is not there is left out, not null."""
+    """Encode an event as published nodes do: missing fields are left out, not null."""
     members = {
         "event_id": envelope.event_id,
         "room_id": envelope.room_id,
@@ -97,10 +98,11 @@ def write(envelope: Envelope) -> bytes:
         "signatures": envelope.signatures,
         "hashes": envelope.hashes,
     }
-    return orjson.dumps({**members, **{name: one for name, one in optional.items() if one is not None}})
+    present = {name: value for name, value in optional.items() if value is not None}
+    return orjson.dumps({**members, **present})
 
 
-def _wrong(value: Mapping[str, Any]) -> InvalidPayload | None:
+def _invalid(value: Mapping[str, Any]) -> InvalidPayload | None:
     for name in ("event_id", "room_id", "sender", "type", "content", "origin_server_ts"):
         if name not in value:
             return InvalidPayload(name, "is missing")
@@ -110,7 +112,7 @@ def _wrong(value: Mapping[str, Any]) -> InvalidPayload | None:
         if not has_valid_length(value[name]):
             return InvalidPayload(name, "is longer than 255 bytes")
     if not is_event_id(value["event_id"]):
-        return InvalidPayload("event_id", "is not the id of an event")
+        return InvalidPayload("event_id", "is not an event id")
     if not value["sender"].startswith(AT) or not domain(value["sender"]):
         return InvalidPayload("sender", "is not a user id, as in @worker-1:kitchen.local")
     if not isinstance(value["content"], dict):

@@ -1,8 +1,7 @@
-"""What the fields of agent events may hold, as types for the models in `events`.
+"""The types of the fields of agent events, for the models in `events`, and their timestamps (RFC 3339).
 
-A refusal is a ValueError, which pydantic takes for one; its text comes behind the field's name in a sentence.
-
-Times as they stand in events: RFC 3339, of any precision.
+A validator raises ValueError, which pydantic converts; its text continues a sentence that begins with the
+field's name.
 """
 
 import re
@@ -25,10 +24,10 @@ _TIME: Final = re.compile(
 )
 
 
-def read(text: str) -> datetime | None:
-    """In UTC; None for what is no time.
+def parse_timestamp(text: str) -> datetime | None:
+    """Return the time in UTC; None if the text is not a timestamp.
 
-    "Nine fractional digits in timestamps are common": what is finer than a microsecond is cut off.
+    "Nine fractional digits in timestamps are common": digits beyond a microsecond are cut off.
     """
     match = _TIME.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
@@ -43,35 +42,35 @@ def read(text: str) -> datetime | None:
             return datetime(year, month, day, hour, minute, second, micros, UTC)
         offset = timedelta(hours=int(offset_hours), minutes=int(offset_minutes)) if sign else timedelta()
         zone = timezone(-offset if sign == "-" else offset)
-        # RFC 3339 has a second 60 for leap seconds; it is as long as the one after it.
+        # RFC 3339 writes a leap second as second 60; it is read as the first second of the next minute.
         time = datetime(year, month, day, hour, minute, min(second, 59), micros, zone)
         return (time + timedelta(seconds=second // 60)).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 
 
-def write(time: datetime) -> str:
-    """As short as it can be said: `2026-02-08T10:30:00Z`, `…00.250Z`, `…00.250001Z`."""
+def format_timestamp(time: datetime) -> str:
+    """Return the shortest exact form: `2026-02-08T10:30:00Z`, `…00.250Z`, `…00.250001Z`."""
     precision = (
         "microseconds" if time.microsecond % 1000 else "milliseconds" if time.microsecond else "seconds"
     )
     return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=precision) + "Z"
 
 
-def of(milliseconds: int) -> datetime:
+def from_milliseconds(milliseconds: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
-def milliseconds(time: datetime) -> int:
-    """Since 1970; what is finer is cut off."""
+def to_milliseconds(time: datetime) -> int:
+    """Return milliseconds since 1970, rounded down."""
     return (time - _EPOCH) // _MILLISECOND
 
 
 LONGEST_RUNTIME: Final = 64
 MAX_TIMEOUT_SECS: Final = 2**53 - 1
-# Of addresses that are remembered. Longer ones there are none, but any text may come.
-_MOST_KNOWN: Final = 4_096
-_LONGEST_KNOWN: Final = 2 * MAX_BYTES + 1
+_MAX_CACHED: Final = 4_096
+# No valid address is longer, but a peer may send text of any length; longer text is not cached.
+_LONGEST_CACHED: Final = 2 * MAX_BYTES + 1
 
 
 def _agent_id(value: object) -> str:
@@ -86,15 +85,14 @@ def _address(value: object) -> AgentAddress:
     if isinstance(value, AgentAddress):
         return value
     text = _string(value)
-    address = _known_address(text) if len(text) <= _LONGEST_KNOWN else AgentAddress.parse(text)
+    address = _parse_address(text) if len(text) <= _LONGEST_CACHED else AgentAddress.parse(text)
     if isinstance(address, InvalidAddress):
         raise ValueError("is not an address, as in worker-1@kitchen.local")
     return address
 
 
-@lru_cache(_MOST_KNOWN)
-def _known_address(text: str) -> AgentAddress | InvalidAddress:
-    """The same ones come again and again."""
+@lru_cache(_MAX_CACHED)
+def _parse_address(text: str) -> AgentAddress | InvalidAddress:
     return AgentAddress.parse(text)
 
 
@@ -106,7 +104,8 @@ def _status(value: object) -> AgentStatus:
 
 
 def _runtime(value: object) -> str:
-    """Published nodes know four. Among ourselves an agent's runtime has its true name, whatever that is."""
+    """Published nodes know four runtimes. Palaver nodes send the agent's true runtime, which may be any
+    name."""
     name = _string(value)
     if not 0 < len(name) <= LONGEST_RUNTIME or not name.isprintable() or name != name.strip():
         raise ValueError(f"is not a name of 1 to {LONGEST_RUNTIME} printable characters")
@@ -117,7 +116,7 @@ def _runtime(value: object) -> str:
 def _timestamp(value: object) -> datetime:
     if isinstance(value, datetime):
         return value
-    time = read(_string(value))
+    time = parse_timestamp(_string(value))
     if time is None:
         raise ValueError("is not a time, as in 2026-02-08T10:30:00Z")
     return time
@@ -133,7 +132,7 @@ _text = _string
 
 
 def _name(value: object) -> str:
-    """What tells one from another, and is kept as a key: short, and not nothing."""
+    """An identifier that is stored as a key: short and not empty."""
     text = _string(value)
     if not text or "\0" in text or not has_valid_length(text):
         raise ValueError(f"does not have 1 to {MAX_BYTES} bytes")
@@ -173,7 +172,7 @@ def _boolean(value: object) -> bool:
 
 
 def _exit_code(value: object) -> int:
-    # i32 where it is published.
+    # Published nodes use an i32.
     return _integer(value, -(2**31), 2**31 - 1)
 
 
@@ -182,7 +181,7 @@ def _timeout(value: object) -> int | None:
 
 
 def _integer(value: object, least: int, most: int) -> int:
-    if type(value) is not int:  # True is an integer to Python, and not to JSON
+    if type(value) is not int:  # excludes bool: True is an int in Python, but not an integer in JSON
         raise ValueError("is not an integer")
     if not least <= value <= most:
         raise ValueError(f"is not between {least} and {most}")
@@ -203,7 +202,7 @@ def _optional_address(value: object) -> AgentAddress | None:
 
 def _checked(value: object, reason: str | None) -> str:
     if reason is not None:
-        raise ValueError("is not an id that there can be")
+        raise ValueError("is not a valid id")
     return _string(value)
 
 
@@ -218,7 +217,7 @@ Name = Annotated[str, PlainValidator(_name)]
 Text = Annotated[str, PlainValidator(_text)]
 Metadata = Annotated[dict[str, Any], PlainValidator(_metadata)]
 Status = Annotated[AgentStatus, PlainValidator(_status), PlainSerializer(_written)]
-Timestamp = Annotated[datetime, PlainValidator(_timestamp), PlainSerializer(write)]
+Timestamp = Annotated[datetime, PlainValidator(_timestamp), PlainSerializer(format_timestamp)]
 Runtime = Annotated[str, PlainValidator(_runtime)]
 Capabilities = Annotated[tuple[str, ...], PlainValidator(_capabilities), PlainSerializer(list)]
 Reason = Annotated[str | None, PlainValidator(_reason)]

@@ -1,6 +1,6 @@
-"""The seven events of agent federation 1.0.0, "Event types", whatever shape they came in.
+"""Models of the seven events of agent federation 1.0.0, "Event types", independent of the content's shape.
 
-An unknown key of an object is kept and passed on. What is absent although it may be null is null.
+Unknown keys of an object are kept and passed on. A missing field that may be null is null.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from bridge.agents.address import AgentAddress
-from bridge.connectors.cis.protocol import event_fields as timestamps
+from bridge.connectors.cis.protocol import event_fields
 from bridge.connectors.cis.protocol.event_fields import (
     Address,
     AgentId,
@@ -35,7 +35,7 @@ from bridge.connectors.cis.protocol.event_fields import (
 NAMESPACE: Final = "io.cis.agent."
 
 PUBLISHED_RUNTIMES: Final = frozenset({"claude", "open_code", "kimi", "aider"})
-"""The runtimes that published nodes know: they reject an event that names another one."""
+"""The runtimes that published nodes know: they reject a registration with any other one."""
 
 
 class _Object(BaseModel):
@@ -43,7 +43,7 @@ class _Object(BaseModel):
 
     @property
     def unknown(self) -> dict[str, Any]:
-        """The keys that the specification does not have."""
+        """The keys that the specification does not define."""
         return self.model_extra or {}
 
 
@@ -55,11 +55,11 @@ class CisEvent(_Object):
     @property
     def sent_at(self) -> int:
         """Milliseconds since 1970, by the clock of the agent's node."""
-        return timestamps.milliseconds(self.timestamp)
+        return event_fields.to_milliseconds(self.timestamp)
 
 
 class AgentEvent(CisEvent):
-    """What a node says of one agent to all."""
+    """A node's report on one of its agents to all nodes."""
 
     agent_id: AgentId
     node_id: NodeId
@@ -70,7 +70,7 @@ class AgentEvent(CisEvent):
 
 
 class Registered(AgentEvent):
-    """An agent has come."""
+    """An agent has come online, or its description has changed."""
 
     TYPE: ClassVar[str] = "io.cis.agent.registered"
 
@@ -79,7 +79,7 @@ class Registered(AgentEvent):
 
 
 class Unregistered(AgentEvent):
-    """An agent has gone."""
+    """An agent has gone offline."""
 
     TYPE: ClassVar[str] = "io.cis.agent.unregistered"
 
@@ -87,7 +87,7 @@ class Unregistered(AgentEvent):
 
 
 class Heartbeat(AgentEvent):
-    """An agent lives."""
+    """An agent is still online."""
 
     TYPE: ClassVar[str] = "io.cis.agent.heartbeat"
 
@@ -95,7 +95,7 @@ class Heartbeat(AgentEvent):
 
 
 class StatusUpdate(AgentEvent):
-    """An agent does something else now."""
+    """An agent's status or current task has changed."""
 
     TYPE: ClassVar[str] = "io.cis.agent.status_update"
 
@@ -104,12 +104,12 @@ class StatusUpdate(AgentEvent):
 
 
 class TaskPayload(_Object):
-    """What is to be done."""
+    """The task of a request."""
 
     task_id: Name
     prompt: Text
     # "`task.context`, `task.metadata` and `result.metadata` are required by published decoding, even when
-    # empty": they are always written, and not missed.
+    # empty": they are always written, but not required when an event is read.
     context: Context = ""
     system_prompt: OptionalText = None
     model: OptionalText = None
@@ -117,7 +117,7 @@ class TaskPayload(_Object):
 
 
 class TaskResult(_Object):
-    """What has become of it."""
+    """The result in a response."""
 
     success: Boolean
     output: Text
@@ -126,7 +126,7 @@ class TaskResult(_Object):
 
 
 class TaskRequest(CisEvent):
-    """One agent gives work to another."""
+    """One agent requests a task from another."""
 
     TYPE: ClassVar[str] = "io.cis.agent.task.request"
 
@@ -138,7 +138,7 @@ class TaskRequest(CisEvent):
 
 
 class TaskResponse(CisEvent):
-    """The answer to it."""
+    """The answer to a task request."""
 
     TYPE: ClassVar[str] = "io.cis.agent.task.response"
 
@@ -149,7 +149,7 @@ class TaskResponse(CisEvent):
 
 
 class Message(CisEvent):
-    """One agent says something to another, or to all: then `to_agent` is null."""
+    """A message from one agent to another, or to all agents if `to_agent` is null."""
 
     TYPE: ClassVar[str] = "io.cis.agent.message"
 
@@ -181,4 +181,4 @@ REQUIRED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         for type_, event in EVENTS.items()
     }
 )
-"""The fields without which there is no event, by type."""
+"""The required fields of each event type, with `timestamp` last."""

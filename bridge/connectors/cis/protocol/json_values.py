@@ -1,13 +1,11 @@
-"""Which JSON values may stand in an event of an agent, whoever sent it.
+"""Which JSON values an agent event may contain, and how numbers are encoded in a Matrix event.
 
-What is refused here could not be written again, or not be kept. Everything behind it may rely on that.
+Values are refused that could not be encoded again or stored. All code behind this check relies on that.
 
-Numbers that a Matrix event cannot hold, in one that says the same.
-
-Canonical JSON has integers between −(2**53)+1 and (2**53)−1 and no others; contents of CIS have what JSON
-has, and the cost of a run is seldom a round number. In a Matrix event such a number stands as the text that
-JSON has for it, and `io.palaver.numbers` lists where, as JSON pointers (RFC 6901). Whoever knows the list
-reads the number that was written; everybody else reads a text.
+Canonical JSON has only integers between −(2**53)+1 and (2**53)−1. CIS content may hold any JSON number, and
+the cost of a run, for example, is seldom an integer. In a Matrix event such a number is replaced by its JSON
+text, and `io.palaver.numbers` lists the positions as JSON pointers (RFC 6901). A Palaver node restores the
+numbers from this list; any other reader sees a string.
 """
 
 import math
@@ -21,10 +19,10 @@ from bridge.agents.address import is_unicode
 from bridge.connectors.cis.protocol.refusals import InvalidPayload
 
 MAX_DEPTH: Final = 100
-"""How many objects and arrays may lie within each other, the content included. Published nodes read 128, a
-Matrix event has 127, and in both there is an envelope round the content."""
+"""How deeply objects and arrays may be nested, including the content itself. Published nodes read 128 levels,
+a Matrix event may have 127, and both wrap the content in an envelope."""
 
-# What published nodes can hold: i64 and u64. Beyond, they would read another number.
+# The range of published nodes: i64 and u64. They would misread a number outside it.
 MIN_INTEGER: Final = -(2**63)
 MAX_INTEGER: Final = 2**64 - 1
 
@@ -32,7 +30,8 @@ _NAME_SHOWN: Final = 64
 
 
 def problem_of(value: Any, max_depth: int = MAX_DEPTH) -> tuple[str, str] | None:
-    """The path to the first thing that may not be there, and what is wrong with it; None if all is well."""
+    """Return the path of the first value that is not allowed, and the problem; None if all values are
+    allowed."""
     level: list[tuple[str, Any]] = [("", [value])]
     depth = -1
     while level:
@@ -59,24 +58,25 @@ def problem_of(value: Any, max_depth: int = MAX_DEPTH) -> tuple[str, str] | None
 
 
 def sendable(text: str) -> str:
-    """Text of our own with a sign in place of what no event may hold."""
+    """Return local text with U+FFFD in place of NUL and surrogates, which no event may contain."""
     if is_unicode(text) and "\0" not in text:
         return text
-    return "".join("\ufffd" if one == "\0" or "\ud800" <= one <= "\udfff" else one for one in text)
+    return "".join("\ufffd" if char == "\0" or "\ud800" <= char <= "\udfff" else char for char in text)
 
 
-def sendable_members(said: Mapping[str, Any], depth_around: int = 4) -> dict[str, Any]:
-    """What of an object of our own can be sent. `depth_around` is how many levels lie round its values."""
+def sendable_members(members: Mapping[str, Any], depth_around: int = 4) -> dict[str, Any]:
+    """Return the members of a local object that an event may contain. `depth_around` is the number of levels
+    that will enclose its values."""
     return {
         name: value
-        for name, value in said.items()
+        for name, value in members.items()
         if problem_of({name: value}, MAX_DEPTH - depth_around) is None
     }
 
 
 def _below(path: str, name: Any, depth: int) -> str:
     if depth == 0:
-        return ""  # the list that was put round the value
+        return ""  # the list that `problem_of` puts around the value
     shown = str(name)[:_NAME_SHOWN]
     return f"{path}.{shown}" if path else shown
 
@@ -100,42 +100,46 @@ def _problem_of_leaf(value: Any) -> str | None:
     return None if value is None or kind is bool else "is not JSON"
 
 
-KEY: Final = "io.palaver.numbers"
+NUMBERS_KEY: Final = "io.palaver.numbers"
 _LARGEST: Final = 2**53 - 1
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _LONGEST: Final = 40
 
 
-def written(content: dict[str, Any]) -> dict[str, Any]:
-    """The content as a Matrix event can hold it. It is the same object where nothing has to be said."""
-    content = {name: value for name, value in content.items() if name != KEY} if KEY in content else content
+def encode_numbers(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the content as a Matrix event can hold it; the same object if no number has to be encoded."""
+    content = (
+        {name: value for name, value in content.items() if name != NUMBERS_KEY}
+        if NUMBERS_KEY in content
+        else content
+    )
     pointers = [*_pointers(content, "")]
     if not pointers:
         return content
     made: dict[str, Any] = _copy(content)
     for pointer in pointers:
-        container, name = _place(made, pointer)
+        container, name = _locate(made, pointer)
         container[name] = orjson.dumps(container[name]).decode()
-    made[KEY] = pointers
+    made[NUMBERS_KEY] = pointers
     return made
 
 
-def restored(content: dict[str, Any]) -> dict[str, Any] | InvalidPayload:
-    """What `written` was given. Nothing is taken for a number that does not look like one."""
-    pointers = content.get(KEY)
+def decode_numbers(content: dict[str, Any]) -> dict[str, Any] | InvalidPayload:
+    """Reverse `encode_numbers`. A pointer to text that is not a JSON number is refused."""
+    pointers = content.get(NUMBERS_KEY)
     if pointers is None:
         return content
     if not isinstance(pointers, list) or not all(isinstance(one, str) for one in pointers):
-        return InvalidPayload(KEY, "is not a list of JSON pointers")
-    made: dict[str, Any] = _copy({name: value for name, value in content.items() if name != KEY})
+        return InvalidPayload(NUMBERS_KEY, "is not a list of JSON pointers")
+    made: dict[str, Any] = _copy({name: value for name, value in content.items() if name != NUMBERS_KEY})
     for pointer in pointers:
         try:
-            container, name = _place(made, pointer)
+            container, name = _locate(made, pointer)
             number = _number(container[name])
         except (LookupError, TypeError, ValueError):
             number = None
         if number is None:
-            return InvalidPayload(KEY, "names something that is not a number")
+            return InvalidPayload(NUMBERS_KEY, "points to a value that is not a number")
         container[name] = number
     return made
 
@@ -155,12 +159,12 @@ def _copy(value: Any) -> Any:
     return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
-def _place(content: dict[str, Any], pointer: str) -> tuple[Any, Any]:
-    """The object or array that holds what the pointer names, and its key there. Raises for one that leads
-    nowhere."""
+def _locate(content: dict[str, Any], pointer: str) -> tuple[Any, Any]:
+    """Return the object or array that holds the pointer's target, and the target's key in it. Raises
+    LookupError, TypeError or ValueError if the pointer has no target."""
     root, *names = pointer.split("/")
     if root or not names:
-        raise ValueError("a pointer begins with /")
+        raise ValueError("a JSON pointer must begin with /")
     container: Any = content
     for name in names[:-1]:
         container = container[_key(container, name)]
@@ -172,7 +176,7 @@ def _key(container: Any, name: str) -> Any:
         return name.replace("~1", "/").replace("~0", "~")
     if isinstance(container, list) and name.isascii() and name.isdigit() and len(name) < 10:
         return int(name)
-    raise LookupError("there is nothing below")
+    raise LookupError("a scalar has no members")
 
 
 def _escape(name: Any) -> str:

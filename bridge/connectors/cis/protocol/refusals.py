@@ -1,4 +1,4 @@
-"""Why an event is not taken. What each is answered with over HTTP is in `answers`."""
+"""Why an event is refused. `error_codes.refused_response` has the HTTP response to each."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from bridge.text.terminal import harmless
 
 @dataclass(frozen=True, slots=True)
 class InvalidPayload:
-    """`INVALID_PAYLOAD`: the message's format is wrong. `field` is the path to what is wrong, `problem` what
-    comes behind it in a sentence."""
+    """`INVALID_PAYLOAD`: the format is wrong. `field` is the path of the wrong field; `problem` continues a
+    sentence that begins with it."""
 
     field: str
     problem: str
@@ -19,7 +19,7 @@ class InvalidPayload:
 
 @dataclass(frozen=True, slots=True)
 class Forbidden:
-    """Whoever sent it may not send this. `reason` is a sentence."""
+    """The sender may not send this event. `reason` is a sentence."""
 
     reason: str
 
@@ -29,7 +29,7 @@ class Forbidden:
 
 @dataclass(frozen=True, slots=True)
 class TooLarge:
-    """More than anybody takes. `reason` is a sentence."""
+    """The event exceeds the size limit. `reason` is a sentence."""
 
     reason: str
 
@@ -38,15 +38,15 @@ class TooLarge:
 
 
 @dataclass(frozen=True, slots=True)
-class TooFast:
-    """One that may come again."""
+class RateLimited:
+    """The sender exceeds its rate limit; it may send the event again later."""
 
     retry_after_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """It could not be kept; it may come again."""
+    """The event could not be stored; the sender may send it again."""
 
 
-Refusal = InvalidPayload | Forbidden | TooLarge | TooFast | Unavailable
+Refusal = InvalidPayload | Forbidden | TooLarge | RateLimited | Unavailable

@@ -1,7 +1,7 @@
-"""The id under which another node gets a task of ours.
+"""The request ids under which this node sends tasks to other nodes.
 
-Tasks are known by their requester's node and its request id, and all that this node passes on go out under
-its own name. Those of its own agents keep their id; of others the id says where they come from.
+A task's key is its requester's node and request id, but this node sends every task under its own name. A task
+of a local agent keeps its request id; the id of any other task also contains its requester's node.
 """
 
 from typing import Final
@@ -13,17 +13,17 @@ from federation.matrix.identifiers import has_valid_length
 _FOREIGN: Final = "via:"
 
 
-def request_id(key: TaskKey, own_node: str) -> str | None:
-    """None for an id that would be too long."""
+def outgoing_request_id(key: TaskKey, own_node: str) -> str | None:
+    """Return the request id for another node; None if it would be too long."""
     if key.node_id == own_node and not key.request_id.startswith(_FOREIGN):
         return key.request_id
-    written = f"{_FOREIGN}{quote(key.node_id, safe='')}:{key.request_id}"
-    return written if has_valid_length(written) else None
+    request_id = f"{_FOREIGN}{quote(key.node_id, safe='')}:{key.request_id}"
+    return request_id if has_valid_length(request_id) else None
 
 
-def key_of(written: str, own_node: str) -> TaskKey:
-    """Of the task that an answer is for. Whether there is such a task is another question."""
-    if not written.startswith(_FOREIGN):
-        return TaskKey(own_node, written)
-    node_id, _, original = written.removeprefix(_FOREIGN).partition(":")
+def task_key(request_id: str, own_node: str) -> TaskKey:
+    """Reverse `outgoing_request_id`. The task need not exist."""
+    if not request_id.startswith(_FOREIGN):
+        return TaskKey(own_node, request_id)
+    node_id, _, original = request_id.removeprefix(_FOREIGN).partition(":")
     return TaskKey(unquote(node_id, errors="replace"), original)

@@ -1,6 +1,7 @@
-"""The rooms of agent federation 1.0.0, "Room structure": exactly so named, which room version 11 allows.
+"""The rooms of agent federation 1.0.0, "Room structure". Their ids are prescribed, which room version 11
+allows.
 
-Namespaces are part of ids and of aliases; they have the letters that need no thought in either.
+A namespace is part of room ids and aliases, so it only has characters that need no escaping in either.
 """
 
 import re
@@ -19,14 +20,13 @@ ROOM_VERSION: Final = "11"
 
 _FEDERATION: Final = "agent-federation-"
 _BROADCAST: Final = "agent-broadcast"
-_MOST_REMEMBERED: Final = 1000
+_MAX_CACHED: Final = 1000
 _NAMESPACE: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class FederationRoom:
-    """`!agent-federation-{ns}:{node}`: the main communication of agents, and what is for an agent of this
-    node."""
+    """`!agent-federation-{ns}:{node}`: events for the agents of one node in a namespace."""
 
     namespace: str
     node_id: str
@@ -38,7 +38,7 @@ class FederationRoom:
 
 @dataclass(frozen=True, slots=True)
 class BroadcastRoom:
-    """`!agent-broadcast:{node}`: what this node says to all."""
+    """`!agent-broadcast:{node}`: events from one node to all nodes."""
 
     node_id: str
 
@@ -54,53 +54,44 @@ def room_id(room: AgentRoom) -> str:
     return f"!{room.name}"
 
 
-def alias(room: AgentRoom) -> str:
-    return f"#{room.name}"
-
-
-@lru_cache(maxsize=_MOST_REMEMBERED)  # every event of a stream is looked at by where it was said
+@lru_cache(maxsize=_MAX_CACHED)  # called for every event of the stream
 def parse_room_id(text: str) -> AgentRoom | None:
-    """None for every other room."""
+    """Return the room with this id; None if it is not a room of agents."""
     return _parse(text[1:]) if text.startswith("!") else None
 
 
-def parse_alias(text: str) -> AgentRoom | None:
-    return _parse(text[1:]) if text.startswith("#") else None
-
-
 def wrong_namespace(namespace: str, node_id: str) -> str | None:
-    """Why there is no such namespace on this node: a sentence for whoever configures it. None if all is
-    well."""
+    """Return why a node cannot have this namespace, as a sentence for the operator; None if it can."""
     if _NAMESPACE.fullmatch(namespace) is None:
         return "A namespace begins with a letter or a digit and has at most 64 of a-z, 0-9, '.', '_' and '-'."
     if not has_valid_length(room_id(FederationRoom(namespace, node_id))):
-        return f"The id of this namespace's room would have more than {MAX_BYTES} bytes."
+        return f"The id of this namespace's room would be longer than {MAX_BYTES} bytes."
     return None
 
 
-def room_for(event: AnyEvent, own_node: str, namespace: str) -> AgentRoom:
-    """Where an event of ours goes: "P2P events go into the target node's federation room, broadcasts into the
-    sender's broadcast room"."""
+def target_room(event: AnyEvent, own_node: str, namespace: str) -> AgentRoom:
+    """Return the room for an event of this node: "P2P events go into the target node's federation room,
+    broadcasts into the sender's broadcast room"."""
     target = event.to_agent if isinstance(event, TaskRequest | TaskResponse | Message) else None
     return BroadcastRoom(own_node) if target is None else FederationRoom(namespace, target.node_id)
 
 
-def room_of(text: str, peer: Peer, own_node: str) -> AgentRoom | Forbidden:
-    """The room in which an event of a peer stands, if that is one of its own or one of ours. A published node
-    sends everything in the room of its own namespace."""
+def check_room(text: str, peer: Peer, own_node: str) -> AgentRoom | Forbidden:
+    """Return the room of a peer's event, which must belong to the peer or to this node. A published node
+    sends all its events in the room of its own namespace."""
     room = parse_room_id(text)
     if room is None:
-        return Forbidden("This is no room of agents.")
+        return Forbidden("The room is not a room of agents.")
     if isinstance(room, BroadcastRoom):
-        # What we say to all, we say ourselves.
+        # Only this node sends in its own broadcast room.
         if not peer.is_named_by(room.node_id):
-            return Forbidden("A node broadcasts in its own room.")
+            return Forbidden("A node may only broadcast in its own room.")
         return room
     if room.node_id != own_node and not peer.is_named_by(room.node_id):
-        return Forbidden("This room belongs to another node.")
+        return Forbidden("The room belongs to another node.")
     if room.namespace not in peer.namespaces:
         # "a peer lists the namespaces it may use; others are refused"
-        return Forbidden("This namespace is not open to the peer.")
+        return Forbidden("The peer may not use this namespace.")
     return room
 
 

@@ -1,8 +1,8 @@
-"""Joins the rooms of peers, brings peers into ours where those are entered by invite, and loads the agents of
-a peer from the state of its rooms.
+"""Joins the rooms of peers, invites peers to this node's rooms if they are invite-only, and loads the agents
+of a peer from the state of its rooms.
 
-"nodes join each other's rooms on first contact in either direction, and again after a loss". A peer that does
-not answer is asked after ever longer pauses; a sign of life of the peer makes it at once.
+"nodes join each other's rooms on first contact in either direction, and again after a loss". If a peer does
+not answer, the attempts are repeated with increasing delays, and at once when the peer is active again.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from typing import Final, Generic, TypeVar
 
 from bridge.agents.routing_table import RoutingTable
 from bridge.agents.updates import Registration, Unregistration
-from bridge.connectors.cis.effects import Said, news_of
-from bridge.connectors.cis.examination import From, Taken, examine_pdu
+from bridge.connectors.cis.effects import AgentUpdate, agent_update
+from bridge.connectors.cis.examination import AgentSender, ValidEvent, examine_pdu
 from bridge.connectors.cis.protocol.events import Registered, Unregistered
 from bridge.connectors.cis.protocol.rooms import AgentRoom, room_id
 from bridge.connectors.cis.service.observer import CisObserver
-from bridge.connectors.cis.service.sender import Speech
+from bridge.connectors.cis.service.sender import RoomSender
 from bridge.connectors.cis.settings import CisSettings
 from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import NODE_USER
@@ -27,273 +27,285 @@ from federation.events.room_event import RoomEvent
 from federation.matrix.errors import MatrixError
 from storage.concurrency import BackgroundTasks
 
-SHORTEST_MS: Final = 200
-"""Between two attempts, whatever the peer does."""
+SHORTEST_DELAY_MS: Final = 200
+"""The least time between two attempts, even if the peer is active."""
 
 K = TypeVar("K")
 
 
 @dataclass(slots=True)
-class _Wanted:
-    at: int
+class _Pending:
+    due_at: int
     failures: int = 0
     tried_at: int | None = None
-    is_under_way: bool = False
+    is_running: bool = False
 
 
-class Contacts(Generic[K]):
-    """`wanted` are rooms by the peers to whom they belong; all of them are due at once. A peer is asked for
-    one room after the other."""
+class RetrySchedule(Generic[K]):
+    """Decides when to attempt each action (a join or an invite, identified by a key) on a peer. The actions
+    of a peer run one after the other. `pending` has the actions of each peer, which are due at once."""
 
-    def __init__(self, wanted: Mapping[str, Iterable[K]], now: int, *, retry: int, longest: int) -> None:
+    def __init__(self, pending: Mapping[str, Iterable[K]], now: int, *, retry: int, longest: int) -> None:
         self._retry = retry
-        self._shortest = min(retry, SHORTEST_MS)
+        self._shortest = min(retry, SHORTEST_DELAY_MS)
         self._longest = longest
-        self._wanted = {peer: {key: _Wanted(now) for key in keys} for peer, keys in wanted.items()}
+        self._pending = {peer: {key: _Pending(now) for key in keys} for peer, keys in pending.items()}
 
     def due(self, now: int) -> list[tuple[str, K]]:
-        """To be tried now, each told once; `done` or `failed` says how it ended."""
+        """Return the actions to attempt now, each once; the caller reports the result with `done` or
+        `failed`."""
         due: list[tuple[str, K]] = []
-        for peer, keys in self._wanted.items():
-            if any(one.is_under_way for one in keys.values()):
+        for peer, actions in self._pending.items():
+            if any(action.is_running for action in actions.values()):
                 continue
-            first = next((key for key, one in keys.items() if one.at <= now), None)
+            first = next((key for key, action in actions.items() if action.due_at <= now), None)
             if first is not None:
-                keys[first].is_under_way = True
-                keys[first].tried_at = now
+                actions[first].is_running = True
+                actions[first].tried_at = now
                 due.append((peer, first))
         return due
 
     def deadline(self) -> int | None:
-        """When there is something to do next, unless something is said before. None: nothing is wanted."""
+        """Return when the next action is due, if nothing is reported before; None if no action is pending."""
         return min(
             (
-                one.at
-                for keys in self._wanted.values()
-                if not any(other.is_under_way for other in keys.values())
-                for one in keys.values()
+                action.due_at
+                for actions in self._pending.values()
+                if not any(other.is_running for other in actions.values())
+                for action in actions.values()
             ),
             default=None,
         )
 
-    def want(self, peer: str, keys: Iterable[K], now: int) -> None:
-        """These and no others are wanted of the peer from now on, all of them at once."""
-        self._wanted[peer] = {key: _Wanted(now) for key in keys}
+    def replace(self, peer: str, keys: Iterable[K], now: int) -> None:
+        """Replace the pending actions of a peer by these, which are due at once."""
+        self._pending[peer] = {key: _Pending(now) for key in keys}
 
-    def forget(self, peer: str) -> None:
-        """Nothing is wanted of it any more, whatever becomes of what is under way."""
-        self._wanted.pop(peer, None)
+    def remove(self, peer: str) -> None:
+        """Remove all actions of a peer. The result of a running one is ignored."""
+        self._pending.pop(peer, None)
 
     def done(self, peer: str, key: K) -> None:
-        self._wanted.get(peer, {}).pop(key, None)
+        self._pending.get(peer, {}).pop(key, None)
 
     def failed(self, peer: str, key: K, now: int) -> None:
-        one = self._wanted.get(peer, {}).get(key)
-        if one is None:
-            return  # somebody else has seen to it meanwhile, or nobody wants it any more
-        one.is_under_way = False
-        one.at = now + min(self._retry * 2 ** min(one.failures, 30), self._longest)
-        one.failures += 1
+        action = self._pending.get(peer, {}).get(key)
+        if action is None:
+            return  # it was done or removed meanwhile
+        action.is_running = False
+        action.due_at = now + min(self._retry * 2 ** min(action.failures, 30), self._longest)
+        action.failures += 1
 
-    def met(self, peer: str, now: int) -> None:
-        """The peer has given a sign of life: what is wanted of it is tried at once, unless it just was."""
-        for one in self._wanted.get(peer, {}).values():
-            tried = now if one.tried_at is None else max(now, one.tried_at + self._shortest)
-            one.at = min(one.at, tried)
+    def peer_active(self, peer: str, now: int) -> None:
+        """The peer is reachable: its actions are due at once, unless they were attempted a moment ago."""
+        for action in self._pending.get(peer, {}).values():
+            due_at = now if action.tried_at is None else max(now, action.tried_at + self._shortest)
+            action.due_at = min(action.due_at, due_at)
 
-    def lost(self, peer: str, key: K, now: int) -> None:
-        """This node is no longer in that room."""
-        keys = self._wanted.get(peer)
-        if keys is not None and key not in keys:
-            keys[key] = _Wanted(now + self._retry, failures=1)
+    def add(self, peer: str, key: K, now: int) -> None:
+        """Add an action that was done before and has to be repeated after a delay, such as joining a room
+        again."""
+        actions = self._pending.get(peer)
+        if actions is not None and key not in actions:
+            actions[key] = _Pending(now + self._retry, failures=1)
 
-    def has(self, peer: str, key: K) -> bool:
-        """Whether it is still wanted."""
-        return key in self._wanted.get(peer, {})
-
-
-ONE_BY_ONE = 100
-"""As many agents are looked up singly; for more all of them are read."""
-AT_ONCE = 1_000
-BREATH = 200
+    def is_pending(self, peer: str, key: K) -> bool:
+        return key in self._pending.get(peer, {})
 
 
-class Learning:
+MAX_LOOKUPS = 100
+"""Up to this many agents are looked up one by one; for more, the whole state is read."""
+BATCH_SIZE = 1_000
+YIELD_EVERY = 200
+
+
+class AgentDiscovery:
+    """Loads the agents of peers from the state of their rooms."""
+
     def __init__(
-        self, side: MatrixBackend, routes: RoutingTable, settings: CisSettings, observer: CisObserver
+        self, backend: MatrixBackend, routes: RoutingTable, settings: CisSettings, observer: CisObserver
     ) -> None:
-        self._side = side
+        self._backend = backend
         self._routes = routes
         self._settings = settings
         self._observer = observer
 
-    async def read(self, peer: Peer, room: AgentRoom) -> list[Said]:
-        """What a room of the peer says of its agents now. Nothing, of a room that this node is not in."""
+    async def read(self, peer: Peer, room: AgentRoom) -> list[AgentUpdate]:
+        """Return the agents in the current state of a peer's room; none if this node is not in the room."""
         entries: list[RoomEvent] = []
         for type_ in (Registered.TYPE, Unregistered.TYPE):
-            entries += await self._side.state(room_id(room), type_)
-        return await self._news(peer, entries)
+            entries += await self._backend.state(room_id(room), type_)
+        return await self._updates(peer, entries)
 
-    async def learn(
+    async def discover(
         self, peer: Peer, agent_ids: Collection[str] | None = None, *, as_of: int | None = None
     ) -> None:
-        """Read it again in all rooms of the peer, of all agents or of some, and keep it. `as_of`: the peer
-        lives, and has said so at this time; whoever was lost with it, and is in its rooms, is there."""
+        """Read all agents, or some, from all rooms of the peer, and update the routing table. `as_of` is the
+        time of a heartbeat that shows that the peer is online again: agents that were lost with it, and are
+        still registered in its rooms, are online again, too."""
         for room in self._settings.rooms_of(peer):
             try:
-                if agent_ids is not None and len(agent_ids) <= ONE_BY_ONE:
-                    said = await self._news(peer, await self._entries(room, agent_ids))
+                if agent_ids is not None and len(agent_ids) <= MAX_LOOKUPS:
+                    updates = await self._updates(peer, await self._entries(room, agent_ids))
                 else:
-                    said = await self.read(peer, room)
+                    updates = await self.read(peer, room)
             except MatrixError:
-                continue  # this node is not in there
-            said = said if as_of is None else [self._renewed(one, as_of) for one in said]
-            for begin in range(0, len(said), AT_ONCE):
-                await self._routes.update(said[begin : begin + AT_ONCE])
+                continue  # this node is not in the room
+            updates = updates if as_of is None else [self._renewed(update, as_of) for update in updates]
+            for begin in range(0, len(updates), BATCH_SIZE):
+                await self._routes.update(updates[begin : begin + BATCH_SIZE])
 
-    def _renewed(self, news: Said, as_of: int) -> Said:
-        """Newer than what is known by as little as can be: what its node has said of it meanwhile may still
-        be on its way, behind the sign of life."""
-        known = self._routes.agent(news.address)
-        if not isinstance(news, Registration) or known is None or not known.is_lost:
-            return news
+    def _renewed(self, update: AgentUpdate, as_of: int) -> AgentUpdate:
+        """Return the registration of a lost agent with a time just after its last known state: an update that
+        its node sent meanwhile may arrive after the heartbeat, and must count as newer."""
+        known = self._routes.agent(update.address)
+        if not isinstance(update, Registration) or known is None or not known.is_lost:
+            return update
         sent_at = min(as_of, known.sent_at + 1)
-        return news if news.sent_at >= sent_at else replace(news, sent_at=sent_at)
+        return update if update.sent_at >= sent_at else replace(update, sent_at=sent_at)
 
     async def _entries(self, room: AgentRoom, agent_ids: Iterable[str]) -> list[RoomEvent]:
         found = []
         for agent_id in agent_ids:
             for type_ in (Registered.TYPE, Unregistered.TYPE):
-                entry = await self._side.state_event(room_id(room), type_, agent_id)
+                entry = await self._backend.state_event(room_id(room), type_, agent_id)
                 if entry is not None:
                     found.append(entry)
         return found
 
-    async def _news(self, peer: Peer, entries: Iterable[RoomEvent]) -> list[Said]:
-        newest: dict[str, Said] = {}
+    async def _updates(self, peer: Peer, entries: Iterable[RoomEvent]) -> list[AgentUpdate]:
+        newest: dict[str, AgentUpdate] = {}
         for number, entry in enumerate(entries):
-            if number % BREATH == 0:
-                await asyncio.sleep(0)  # of many agents, everything else need not wait for all
+            if number % YIELD_EVERY == 0:
+                await asyncio.sleep(0)  # a room with many agents must not block the event loop
             examined = examine_pdu(
                 entry.type, entry.content, entry.room_id, entry.sender, peer, self._settings.node_id
             )
-            if not isinstance(examined, Taken) or not isinstance(examined.sender, From):
-                continue  # it was refused, and told, when it came
+            if not isinstance(examined, ValidEvent) or not isinstance(examined.sender, AgentSender):
+                continue  # the refusal was recorded when the event was received
             event = examined.event
             if not isinstance(event, Registered | Unregistered) or event.agent_id != entry.state_key:
                 continue
-            news = news_of(event, sends_heartbeats=False)
+            update = agent_update(event, sends_heartbeats=False)
             known = newest.get(event.agent_id)
-            if known is None or _is_newer(news, known):
-                newest[event.agent_id] = news
+            if known is None or _is_newer(update, known):
+                newest[event.agent_id] = update
         return list(newest.values())
 
 
-def _is_newer(news: Said, known: Said) -> bool:
-    """ "Registered" and "unregistered" of the same time: it is gone."""
-    if news.sent_at == known.sent_at:
-        return isinstance(news, Unregistration)
-    return news.sent_at > known.sent_at
+def _is_newer(update: AgentUpdate, known: AgentUpdate) -> bool:
+    """At equal times, "unregistered" counts as newer than "registered"."""
+    if update.sent_at == known.sent_at:
+        return isinstance(update, Unregistration)
+    return update.sent_at > known.sent_at
 
 
-TIMEOUT: Final = 30.0
-"""Seconds for an invite."""
+INVITE_TIMEOUT: Final = 30.0
+"""Timeout in seconds for an invite."""
 _INVITE: Final = "invite "
 
 
-class Contacting:
-    """It runs between `start` and `close`, in one process of a node."""
+class RoomJoiner:
+    """Joins the rooms of peers and invites peers to this node's rooms. It runs between `start` and `close`,
+    in one process of a node."""
 
     def __init__(
         self,
-        side: MatrixBackend,
+        backend: MatrixBackend,
         settings: CisSettings,
-        speech: Speech,
+        room_sender: RoomSender,
         observer: CisObserver,
         *,
         now_ms: Callable[[], int],
     ) -> None:
-        self._side = side
+        self._backend = backend
         self._settings = settings
-        self._speech = speech
+        self._room_sender = room_sender
         self._observer = observer
         self._now_ms = now_ms
-        self._contacts: Contacts[str] = Contacts(
+        # The keys are room ids, with the prefix `_INVITE` for invites.
+        self._schedule: RetrySchedule[str] = RetrySchedule(
             {}, now_ms(), retry=settings.retry_ms, longest=settings.longest_retry_ms
         )
         self._woken = asyncio.Event()
         self._background = BackgroundTasks()
 
     def start(self) -> None:
-        """With the peers that there are now. Whoever starts it tells it from then on of those that change."""
+        """Start with the current peers. The caller must report later changes with `peer_changed`."""
         for peer in self._settings.homeservers():
-            self._contacts.want(peer.node_id, self._wanted_of(peer), self._now_ms())
-        self._background.supervise("contacts with peers", self._run)
+            self._schedule.replace(peer.node_id, self._actions_for(peer), self._now_ms())
+        self._background.supervise("joins of peers' rooms", self._run)
 
     async def close(self) -> None:
         await self._background.close()
 
-    def met(self, node_id: str) -> None:
-        """A sign of life."""
-        self._contacts.met(node_id, self._now_ms())
+    def peer_active(self, node_id: str) -> None:
+        """The peer is reachable: attempt its pending joins and invites at once."""
+        self._schedule.peer_active(node_id, self._now_ms())
         self._woken.set()
 
-    def lost(self, node_id: str, where: str) -> None:
-        """This node is no longer in that room of the peer."""
-        self._speech.gone(where, self._settings.node_user)
-        self._contacts.lost(node_id, where, self._now_ms())
+    def room_left(self, node_id: str, room_id: str) -> None:
+        """This node is no longer in a room of the peer: join it again."""
+        self._room_sender.user_left(room_id, self._settings.node_user)
+        self._schedule.add(node_id, room_id, self._now_ms())
         self._woken.set()
 
-    def follow(self, node_id: str) -> None:
-        """The peer has come, or gone, or is another one."""
+    def peer_changed(self, node_id: str) -> None:
+        """The peer was added, removed or changed."""
         access = self._settings.access(node_id)
         if access is None or not access.is_homeserver:
-            self._contacts.forget(node_id)
+            self._schedule.remove(node_id)
         else:
-            self._contacts.want(node_id, self._wanted_of(access.peer), self._now_ms())
+            self._schedule.replace(node_id, self._actions_for(access.peer), self._now_ms())
         self._woken.set()
 
-    def is_in_touch(self, node_id: str) -> bool:
-        """Whether this node is in all rooms of the peer that it wants to be in."""
+    def has_joined_all(self, node_id: str) -> bool:
+        """Return whether this node has joined all rooms of the peer, and sent all invites, that it should."""
         peer = self._settings.peer(node_id)
-        return peer is not None and not any(self._contacts.has(node_id, one) for one in self._wanted_of(peer))
+        return peer is not None and not any(
+            self._schedule.is_pending(node_id, action) for action in self._actions_for(peer)
+        )
 
     # -- inside --
 
-    def _wanted_of(self, peer: Peer) -> list[str]:
-        wanted = [room_id(room) for room in self._settings.rooms_of(peer)]
+    def _actions_for(self, peer: Peer) -> list[str]:
+        actions = [room_id(room) for room in self._settings.rooms_of(peer)]
         if self._settings.join_rule == "invite":
-            ours = (room for room in self._settings.own_rooms() if self._settings.may_use(peer, room))
-            wanted = [*(_INVITE + room_id(room) for room in ours), *wanted]
-        return wanted
+            own = (room for room in self._settings.own_rooms() if self._settings.may_use(peer, room))
+            actions = [*(_INVITE + room_id(room) for room in own), *actions]
+        return actions
 
     async def _run(self) -> None:
         while True:
             now_ms = self._now_ms()
-            for node_id, what in self._contacts.due(now_ms):
-                self._background.spawn("contact with a peer", self._try(node_id, what))
-            deadline = self._contacts.deadline()
+            for node_id, action in self._schedule.due(now_ms):
+                self._background.spawn("join of a peer's room", self._try(node_id, action))
+            deadline = self._schedule.deadline()
             wait = None if deadline is None else max(0, deadline - now_ms) / 1000
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await self._woken.wait()
             self._woken.clear()
 
-    async def _try(self, node_id: str, what: str) -> None:
+    async def _try(self, node_id: str, action: str) -> None:
         try:
-            if what.startswith(_INVITE):
-                async with asyncio.timeout(TIMEOUT):
-                    await self._invite(what.removeprefix(_INVITE), node_id)
+            if action.startswith(_INVITE):
+                async with asyncio.timeout(INVITE_TIMEOUT):
+                    await self._invite(action.removeprefix(_INVITE), node_id)
             else:
-                await self._speech.come(what, self._settings.node_user, node_id)
+                await self._room_sender.join(action, self._settings.node_user, node_id)
         except (MatrixError, TimeoutError):
-            self._contacts.failed(node_id, what, self._now_ms())
+            self._schedule.failed(node_id, action, self._now_ms())
         except Exception as error:
-            self._observer.problem(f"The room {what} of {node_id} could not be joined.", error)
-            self._contacts.failed(node_id, what, self._now_ms())
+            if action.startswith(_INVITE):
+                problem = f"Failed to invite {node_id} to {action.removeprefix(_INVITE)}."
+            else:
+                problem = f"Failed to join {action} of {node_id}."
+            self._observer.report_problem(problem, error)
+            self._schedule.failed(node_id, action, self._now_ms())
         else:
-            self._contacts.done(node_id, what)
+            self._schedule.done(node_id, action)
         self._woken.set()
 
-    async def _invite(self, where: str, node_id: str) -> None:
-        await self._side.invite(where, self._settings.node_user, f"@{NODE_USER}:{node_id}")
+    async def _invite(self, room_id: str, node_id: str) -> None:
+        await self._backend.invite(room_id, self._settings.node_user, f"@{NODE_USER}:{node_id}")

@@ -1,6 +1,7 @@
-"""Heartbeats: ours, one for each interval and however many agents there are; and those of others.
+"""Sends this node's heartbeats, one per interval for all its agents, and receives those of other nodes.
 
-What is heard is written a moment later, the newest of each node. All processes of a node hear; one speaks.
+Received heartbeats are written in batches, only the newest of each node. All processes of a node receive;
+only the leader sends.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from bridge.agents.address import AgentAddress
 from bridge.agents.routing_table import RoutingTable
 from bridge.agents.updates import AgentHeartbeat, HeartbeatRecorded, NodeHeartbeat
 from bridge.connectors.cis import heartbeats
-from bridge.connectors.cis.acts import Act, verdict_of
+from bridge.connectors.cis.event_record import EventRecord, verdict_of
 from bridge.connectors.cis.examination import UNKNOWN_PEER
 from bridge.connectors.cis.heartbeats import edu_content, read_edu
 from bridge.connectors.cis.protocol.refusals import Forbidden, InvalidPayload
@@ -27,31 +28,31 @@ from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
 
 if TYPE_CHECKING:
-    from bridge.connectors.cis.http.publishing import Publishing
+    from bridge.connectors.cis.http.messenger import PublishedMessenger
 
 
-SHORTEST: Final = 1.0
-"""Seconds between two of ours, whoever asks for one."""
-MOST_HEARD: Final = 50_000
-"""Of single agents, that wait to be written."""
+SHORTEST_INTERVAL: Final = 1.0
+"""The least time in seconds between two heartbeats of this node."""
+MAX_PENDING: Final = 50_000
+"""The number of heartbeats of single agents that can be queued for writing."""
 
 
-class OwnBeats:
-    """It runs between `start` and `close`, in one process of a node."""
+class HeartbeatSender:
+    """Sends this node's heartbeats. It runs between `start` and `close`, in one process of a node."""
 
     def __init__(
         self,
-        side: MatrixBackend,
+        backend: MatrixBackend,
         routes: RoutingTable,
         settings: CisSettings,
         observer: CisObserver,
         *,
         lists_all: Callable[[], bool],
-        published: "Publishing",
+        published: "PublishedMessenger",
         now_ms: Callable[[], int],
     ) -> None:
-        """`lists_all`: whether everybody may know of every agent."""
-        self._side = side
+        """`lists_all` returns whether every peer may receive the status of every agent."""
+        self._backend = backend
         self._routes = routes
         self._settings = settings
         self._observer = observer
@@ -62,128 +63,130 @@ class OwnBeats:
         self._background = BackgroundTasks()
 
     def start(self) -> None:
-        self._background.supervise("heartbeat in rooms", partial(self._run, self._beat, self._wanted))
+        self._background.supervise("heartbeat in rooms", partial(self._run, self._send, self._wanted))
         self._background.supervise(
-            "heartbeat to published nodes", partial(self._run, self._published.beat, asyncio.Event())
+            "heartbeat to published nodes",
+            partial(self._run, self._published.send_heartbeats, asyncio.Event()),
         )
 
     async def close(self) -> None:
         await self._background.close()
 
-    def soon(self) -> None:
-        """Somebody has come who does not know yet what our agents do."""
+    def send_soon(self) -> None:
+        """Send the next heartbeat early: a node that has just joined does not know the status of the agents
+        yet."""
         self._wanted.set()
 
-    async def _run(self, beat: Callable[[], Awaitable[None]], wanted: asyncio.Event) -> None:
-        shortest = min(SHORTEST, self._settings.heartbeat_ms / 1000)
+    async def _run(self, send: Callable[[], Awaitable[None]], wanted: asyncio.Event) -> None:
+        shortest = min(SHORTEST_INTERVAL, self._settings.heartbeat_ms / 1000)
         while True:
             try:
-                await beat()
+                await send()
             except (MatrixError, ConnectionLost):
-                pass  # the next one is as good
+                pass  # the next heartbeat replaces this one
             except Exception as error:
-                self._observer.problem("The heartbeat of this node could not be sent.", error)
+                self._observer.report_problem("Failed to send the heartbeat of this node.", error)
             await asyncio.sleep(shortest)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._settings.heartbeat_ms / 1000 - shortest):
                     await wanted.wait()
             wanted.clear()
 
-    async def _beat(self) -> None:
+    async def _send(self) -> None:
         if not self._settings.federate or not self._settings.has_rooms:
             return
         statuses = None
         if self._lists_all():
             agents = self._routes.table.agents_of(self._settings.node_id)
             statuses = {agent_id: agent.status for agent_id, agent in agents.items() if agent.is_online}
-        beat = NodeHeartbeat(self._settings.node_id, self._now_ms(), statuses)
-        where = room_id(self._settings.broadcast_room)
-        await self._side.send_edu(where, heartbeats.TYPE, edu_content(beat))
+        heartbeat = NodeHeartbeat(self._settings.node_id, self._now_ms(), statuses)
+        broadcast_room = room_id(self._settings.broadcast_room)
+        await self._backend.send_edu(broadcast_room, heartbeats.TYPE, edu_content(heartbeat))
 
 
-class HeardBeats:
-    """`unknown` is called with a node whose heartbeat speaks for agents that are not known here, with their
-    ids; `met` with a node that was silent, or new; the time is that of its heartbeat. It runs between `start`
-    and `close`."""
+class HeartbeatReceiver:
+    """Receives the heartbeats of other nodes, between `start` and `close`. `on_unknown` is called with a node
+    and the ids of agents in its heartbeat that are not known here; `on_returned` with the heartbeat of a node
+    that was silent or is new."""
 
     def __init__(
         self,
-        side: MatrixBackend,
+        backend: MatrixBackend,
         routes: RoutingTable,
         settings: CisSettings,
         observer: CisObserver,
         *,
-        unknown: Callable[[str, tuple[str, ...]], None],
-        met: Callable[[NodeHeartbeat], None],
+        on_unknown: Callable[[str, tuple[str, ...]], None],
+        on_returned: Callable[[NodeHeartbeat], None],
     ) -> None:
-        self._side = side
+        self._backend = backend
         self._routes = routes
         self._settings = settings
         self._observer = observer
-        self._unknown = unknown
-        self._met = met
+        self._on_unknown = on_unknown
+        self._on_returned = on_returned
         self._nodes: dict[str, NodeHeartbeat] = {}
         self._agents: dict[AgentAddress, AgentHeartbeat] = {}
-        self._something = asyncio.Event()
+        self._received = asyncio.Event()
         self._background = BackgroundTasks()
-        self._end: Callable[[], None] = lambda: None
+        self._unsubscribe: Callable[[], None] = lambda: None
 
     def start(self) -> None:
         if not self._settings.has_rooms:
-            return  # it is in rooms that they are heard
-        self._end = self._side.listen(heartbeats.TYPE, self._hear)
+            return  # EDUs only arrive from servers that share rooms with this one
+        self._unsubscribe = self._backend.listen(heartbeats.TYPE, self._receive)
         self._background.supervise("heartbeats of other nodes", self._run)
 
     async def close(self) -> None:
-        self._end()
+        self._unsubscribe()
         await self._background.close()
 
-    def _hear(self, said: EduUpdate) -> None:
-        if not isinstance(said, ReceivedCustomEdu):
+    def _receive(self, edu: EduUpdate) -> None:
+        if not isinstance(edu, ReceivedCustomEdu):
             return
-        match self._read(said):
-            case NodeHeartbeat() as beat:
-                known = self._nodes.get(said.origin)
-                if known is None or known.sent_at <= beat.sent_at:
-                    self._nodes[said.origin] = beat
-            case AgentHeartbeat() as beat:
-                if len(self._agents) < MOST_HEARD or beat.address in self._agents:
-                    self._agents[beat.address] = beat
+        match self._read(edu):
+            case NodeHeartbeat() as heartbeat:
+                pending = self._nodes.get(edu.origin)
+                if pending is None or pending.sent_at <= heartbeat.sent_at:
+                    self._nodes[edu.origin] = heartbeat
+            case AgentHeartbeat() as heartbeat:
+                if len(self._agents) < MAX_PENDING or heartbeat.address in self._agents:
+                    self._agents[heartbeat.address] = heartbeat
             case refusal:
-                detail = str(refusal)
-                self._observer.acted(Act(said.origin, heartbeats.TYPE, verdict_of(refusal), detail=detail))
-        self._something.set()
+                verdict, detail = verdict_of(refusal), str(refusal)
+                self._observer.record(EventRecord(edu.origin, heartbeats.TYPE, verdict, detail=detail))
+        self._received.set()
 
-    def _read(self, said: ReceivedCustomEdu) -> NodeHeartbeat | AgentHeartbeat | InvalidPayload | Forbidden:
-        access = self._settings.access(said.origin)
+    def _read(self, edu: ReceivedCustomEdu) -> NodeHeartbeat | AgentHeartbeat | InvalidPayload | Forbidden:
+        access = self._settings.access(edu.origin)
         if access is None or not access.is_homeserver:
             return UNKNOWN_PEER
-        return read_edu(said.edu.content, said.origin)
+        return read_edu(edu.edu.content, edu.origin)
 
     async def _run(self) -> None:
         while True:
-            await self._something.wait()
-            self._something.clear()
+            await self._received.wait()
+            self._received.clear()
             nodes, self._nodes = self._nodes, {}
             agents, self._agents = self._agents, {}
             try:
                 await self._write(list(nodes.values()), list(agents.values()))
             except ConnectionLost:
-                pass  # by the time the database is back there are newer ones
+                pass  # newer heartbeats will arrive before the database is available again
             except Exception as error:
-                self._observer.problem("Heartbeats of other nodes could not be written.", error)
+                self._observer.report_problem("Failed to write the heartbeats of other nodes.", error)
 
     async def _write(self, nodes: list[NodeHeartbeat], agents: list[AgentHeartbeat]) -> None:
-        # It may be trusted no more since it was heard.
-        nodes = [beat for beat in nodes if self._settings.access(beat.node_id) is not None]
-        agents = [beat for beat in agents if self._settings.access(beat.address.node_id) is not None]
-        returned = [beat for beat in nodes if self._was_silent(beat.node_id)]
+        # A node may no longer be trusted since its heartbeat was received.
+        nodes = [one for one in nodes if self._settings.access(one.node_id) is not None]
+        agents = [one for one in agents if self._settings.access(one.address.node_id) is not None]
+        returned = [one for one in nodes if self._was_silent(one.node_id)]
         verdicts = await self._routes.update([*nodes, *agents])
-        for beat, verdict in zip(nodes, verdicts, strict=False):
+        for heartbeat, verdict in zip(nodes, verdicts, strict=False):
             if isinstance(verdict, HeartbeatRecorded) and verdict.unknown:
-                self._unknown(beat.node_id, verdict.unknown)
-        for beat in returned:
-            self._met(beat)
+                self._on_unknown(heartbeat.node_id, verdict.unknown)
+        for heartbeat in returned:
+            self._on_returned(heartbeat)
 
     def _was_silent(self, node_id: str) -> bool:
         node = self._routes.table.node(node_id)

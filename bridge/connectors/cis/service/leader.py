@@ -1,5 +1,5 @@
-"""What one process of a node does for all of them: it reads the rooms, joins those of peers, announces the
-agents of the node, sends its heartbeats and what waits for published nodes.
+"""The services that run in only one process of a node, the leader: it reads the rooms of agents, joins the
+rooms of peers, announces the node's agents, and sends heartbeats and the queued events for published nodes.
 """
 
 import contextlib
@@ -8,49 +8,49 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from bridge.agents.routing_table import RoutingTable
+from bridge.connectors.cis.http.messenger import PublishedMessenger
 from bridge.connectors.cis.http.outbox import PublishedOutbox
-from bridge.connectors.cis.http.publishing import Publishing
-from bridge.connectors.cis.service.discovery import Contacting, Learning
-from bridge.connectors.cis.service.dispatch import Taking
-from bridge.connectors.cis.service.heartbeats import OwnBeats
-from bridge.connectors.cis.service.inbound import Incoming
+from bridge.connectors.cis.service.announcer import AgentAnnouncer, NamespacesOf
+from bridge.connectors.cis.service.discovery import AgentDiscovery, RoomJoiner
+from bridge.connectors.cis.service.dispatch import EffectDispatcher
+from bridge.connectors.cis.service.heartbeats import HeartbeatSender
 from bridge.connectors.cis.service.observer import CisObserver
-from bridge.connectors.cis.service.registrations import Announcing, NamespacesOf
-from bridge.connectors.cis.service.sender import Speech
+from bridge.connectors.cis.service.room_reader import RoomReader
+from bridge.connectors.cis.service.sender import RoomSender
 from bridge.connectors.cis.settings import CisSettings
 from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import GhostNames
 
 
 @dataclass(frozen=True, slots=True)
-class Lead:
-    """As long as this process leads."""
+class LeaderServices:
+    """The running services, while this process is the leader."""
 
-    incoming: Incoming
-    contacting: Contacting
-    announcing: Announcing
-    beats: OwnBeats
-    publishing: Publishing
+    reader: RoomReader
+    joiner: RoomJoiner
+    announcer: AgentAnnouncer
+    heartbeats: HeartbeatSender
+    published: PublishedMessenger
 
-    def follow(self, node_id: str) -> None:
-        """The peer has come, or gone, or is another one: it is met anew, and told of our agents."""
-        self.contacting.follow(node_id)
-        self.publishing.registered(node_id)
-        self.beats.soon()
+    def peer_changed(self, node_id: str) -> None:
+        """A peer was added, removed or changed: join its rooms again and send it the local agents."""
+        self.joiner.peer_changed(node_id)
+        self.published.peer_registered(node_id)
+        self.heartbeats.send_soon()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Followers:
-    """What every process has, and whoever leads needs."""
+class SharedServices:
+    """The services of every process that the leader's services need."""
 
-    side: MatrixBackend
+    backend: MatrixBackend
     routes: RoutingTable
     settings: CisSettings
     names: GhostNames
-    speech: Speech
-    taking: Taking
-    learning: Learning
-    publishing: Publishing
+    room_sender: RoomSender
+    dispatcher: EffectDispatcher
+    discovery: AgentDiscovery
+    published: PublishedMessenger
     outbox: PublishedOutbox
     observer: CisObserver
     namespaces_of: NamespacesOf
@@ -58,43 +58,46 @@ class Followers:
 
 
 @contextlib.asynccontextmanager
-async def leading(all_: Followers) -> AsyncIterator[Lead]:
-    """Begins with what has been missed since somebody led last."""
+async def run_leader_services(shared: SharedServices) -> AsyncIterator[LeaderServices]:
+    """Start the leader's services, beginning with the announcements that are missing since the last leader
+    ended."""
     async with AsyncExitStack() as stack:
-        contacting = Contacting(all_.side, all_.settings, all_.speech, all_.observer, now_ms=all_.now_ms)
-        announcing = Announcing(
-            all_.side,
-            all_.routes,
-            all_.settings,
-            all_.speech,
-            all_.observer,
-            names=all_.names,
-            namespaces_of=all_.namespaces_of,
-            published=all_.publishing,
-            now_ms=all_.now_ms,
+        joiner = RoomJoiner(
+            shared.backend, shared.settings, shared.room_sender, shared.observer, now_ms=shared.now_ms
         )
-        beats = OwnBeats(
-            all_.side,
-            all_.routes,
-            all_.settings,
-            all_.observer,
-            lists_all=announcing.are_all_told_to_all,
-            published=all_.publishing,
-            now_ms=all_.now_ms,
+        announcer = AgentAnnouncer(
+            shared.backend,
+            shared.routes,
+            shared.settings,
+            shared.room_sender,
+            shared.observer,
+            names=shared.names,
+            namespaces_of=shared.namespaces_of,
+            published=shared.published,
+            now_ms=shared.now_ms,
         )
-        incoming = Incoming(
-            all_.settings,
-            all_.taking,
-            all_.learning,
-            contacting,
-            all_.speech,
-            all_.observer,
-            came=lambda node_id: beats.soon(),
+        heartbeats = HeartbeatSender(
+            shared.backend,
+            shared.routes,
+            shared.settings,
+            shared.observer,
+            lists_all=announcer.all_agents_public,
+            published=shared.published,
+            now_ms=shared.now_ms,
         )
-        await announcing.start()
-        stack.push_async_callback(announcing.close)
-        # From here on nobody else's turn comes until whoever leads knows that it does.
-        for part in (contacting, beats, all_.outbox):
-            part.start()
-            stack.push_async_callback(part.close)
-        yield Lead(incoming, contacting, announcing, beats, all_.publishing)
+        reader = RoomReader(
+            shared.settings,
+            shared.dispatcher,
+            shared.discovery,
+            joiner,
+            shared.room_sender,
+            shared.observer,
+            on_joined=lambda node_id: heartbeats.send_soon(),
+        )
+        await announcer.start()
+        stack.push_async_callback(announcer.close)
+        # No await from here on: no other task runs before the caller knows that this process leads.
+        for service in (joiner, heartbeats, shared.outbox):
+            service.start()
+            stack.push_async_callback(service.close)
+        yield LeaderServices(reader, joiner, announcer, heartbeats, shared.published)

@@ -1,7 +1,4 @@
-"""Texts that are too long for an event: stored as media when they go out, fetched when they have come.
-
-Brings tasks that have come from other nodes to agents of this one, with their texts as they were.
-"""
+"""Stores texts that are too long for an outgoing event as media, and restores the texts of incoming tasks."""
 
 from dataclasses import replace
 from hashlib import sha256
@@ -9,7 +6,7 @@ from typing import Final
 
 from bridge.connectors.cis.protocol import large_output
 from bridge.connectors.cis.protocol.events import AnyEvent
-from bridge.connectors.cis.protocol.large_output import Stored
+from bridge.connectors.cis.protocol.large_output import StoredText
 from bridge.connectors.cis.protocol.refusals import TooLarge
 from bridge.connectors.cis.settings import NAME
 from bridge.matrix.backend import MatrixBackend
@@ -19,37 +16,38 @@ from bridge.tasks.ports import Delivery, DeliveryOutcome, Rejected, RetryLater
 from bridge.tasks.task import Task
 from federation.matrix.errors import MatrixError, PeerError
 
-MOST_FETCHED: Final = 16 * 1024 * 1024
-"""Bytes of one text."""
+MAX_TEXT_BYTES: Final = 16 * 1024 * 1024
+"""The largest text that is fetched."""
 
 
-async def fitting(
-    side: MatrixBackend, event: AnyEvent, user: str, profile: PeerProfile
+async def fit_event(
+    backend: MatrixBackend, event: AnyEvent, user: str, profile: PeerProfile
 ) -> AnyEvent | TooLarge:
-    """The event as it can be sent. `user` is of this node, and stores what is too long."""
-    long = large_output.too_long(event, profile)
-    if isinstance(long, TooLarge):
-        return long
-    if not long:
+    """Return the event small enough to be sent. `user`, a user of this node, uploads the texts that are too
+    long."""
+    long_texts = large_output.texts_to_store(event, profile)
+    if isinstance(long_texts, TooLarge):
+        return long_texts
+    if not long_texts:
         return event
-    await side.ensure_user(user)
+    await backend.ensure_user(user)
     stored = {}
-    for one in long:
-        data = one.text.encode()
-        info = await side.upload(user, data, "text/plain; charset=utf-8", f"{one.name}.txt")
-        stored[one.name] = Stored(info.mxc, len(data), sha256(data).hexdigest())
-    return large_output.shortened(event, stored)
+    for text in long_texts:
+        data = text.text.encode()
+        info = await backend.upload(user, data, "text/plain; charset=utf-8", f"{text.name}.txt")
+        stored[text.name] = StoredText(info.mxc, len(data), sha256(data).hexdigest())
+    return large_output.shorten(event, stored)
 
 
-async def whole(side: MatrixBackend, task: Task) -> Task | TaskError:
-    """A task that has come as an event, with its texts as they were written. `PeerError` and `MatrixError`
-    are for whoever tries again."""
+async def restore_texts(backend: MatrixBackend, task: Task) -> Task | TaskError:
+    """Return a task that was received as an event, with its full texts. Raises `PeerError` or `MatrixError`
+    if a text cannot be fetched now."""
     stored = large_output.stored_in(task.request.metadata, task.request.key.node_id)
     if not stored:
         return task
     texts = {}
-    for name, one in stored.items():
-        text = await _fetch(side, one)
+    for name, reference in stored.items():
+        text = await _fetch(backend, reference)
         if isinstance(text, TaskError):
             return text
         texts[name] = text
@@ -61,52 +59,53 @@ async def whole(side: MatrixBackend, task: Task) -> Task | TaskError:
             prompt=texts.get("prompt", request.prompt),
             context=texts.get("context", request.context),
             system_prompt=texts.get("system_prompt", request.system_prompt),
-            metadata={key: said for key, said in request.metadata.items() if key != large_output.KEY},
+            metadata={key: value for key, value in request.metadata.items() if key != large_output.KEY},
         ),
     )
 
 
-async def _fetch(side: MatrixBackend, stored: Stored) -> str | TaskError:
-    wrong = TaskError(
+async def _fetch(backend: MatrixBackend, stored: StoredText) -> str | TaskError:
+    mismatch = TaskError(
         ErrorCode.INVALID_PAYLOAD,
-        "A text of the task that was sent as a file is not what it was said to be.",
+        "A text of the task that was sent as a file does not match its size or hash, or is not text.",
         {"field": f"task.metadata.{large_output.KEY}"},
     )
-    if stored.size > MOST_FETCHED:
-        reason = f"A text of the task has {stored.size} bytes, and {MOST_FETCHED} are allowed."
+    if stored.size > MAX_TEXT_BYTES:
+        reason = f"A text of the task has {stored.size} bytes; at most {MAX_TEXT_BYTES} are allowed."
         return TaskError(ErrorCode.INVALID_PAYLOAD, reason)
     data = bytearray()
-    async with side.download(str(stored.url)) as media:
+    async with backend.download(str(stored.url)) as media:
         async for chunk in media.chunks:
             data += chunk
             if len(data) > stored.size:
-                return wrong
+                return mismatch
     if len(data) != stored.size or sha256(data).hexdigest() != stored.sha256:
-        return wrong
+        return mismatch
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        return wrong
-    return wrong if "\0" in text else text
+        return mismatch
+    return mismatch if "\0" in text else text
 
 
-class WholeTexts:
-    """Satisfies `bridge.tasks.ports.Delivery`, in front of another one."""
+class TextRestoringDelivery:
+    """Implements `bridge.tasks.ports.Delivery`: restores the texts of a task before another delivery delivers
+    it."""
 
-    def __init__(self, side: MatrixBackend, delivery: Delivery) -> None:
-        self._side = side
+    def __init__(self, backend: MatrixBackend, delivery: Delivery) -> None:
+        self._backend = backend
         self._delivery = delivery
 
     async def deliver(self, task: Task) -> DeliveryOutcome:
         if task.request.origin.protocol != NAME:
             return await self._delivery.deliver(task)
         try:
-            read = await whole(self._side, task)
+            restored = await restore_texts(self._backend, task)
         except (MatrixError, PeerError):
-            return RetryLater("A text of the task could not be fetched from the node that has sent it.")
-        if isinstance(read, TaskError):
-            return Rejected(read)
-        return await self._delivery.deliver(read)
+            return RetryLater("A text of the task could not be fetched from the node that sent it.")
+        if isinstance(restored, TaskError):
+            return Rejected(restored)
+        return await self._delivery.deliver(restored)
 
     async def cancel(self, task: Task) -> bool:
         return await self._delivery.cancel(task)

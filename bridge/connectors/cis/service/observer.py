@@ -1,7 +1,6 @@
-"""Counts, logs and audits what this node and its peers do to each other, and shows it to those who watch.
+"""Records agent events in the metrics, the log, the audit and the live view.
 
-Heartbeats would fill the audit, so of each peer only the first after a silence is written: that it is there
-again, or is refused.
+Heartbeats would fill the audit, so only the first one of each peer and verdict after a silence is written.
 """
 
 from collections.abc import Callable, Collection
@@ -11,9 +10,9 @@ import structlog
 from cachetools import LRUCache
 from prometheus_client import Counter
 
-from bridge.connectors.cis.acts import Act, Verdict
-from bridge.connectors.cis.audit import entry_of
-from bridge.connectors.cis.live import of_act
+from bridge.connectors.cis.audit import audit_entry
+from bridge.connectors.cis.event_record import EventRecord, Verdict
+from bridge.connectors.cis.live import to_live_event
 from bridge.connectors.cis.metrics import CisMetrics
 from bridge.connectors.cis.protocol.events import EVENTS, Heartbeat
 from bridge.observability.live_feed import LiveFeed
@@ -28,7 +27,7 @@ REFUSED: Final[Collection[Verdict]] = frozenset(
     {Verdict.INVALID, Verdict.FORBIDDEN, Verdict.TOO_LARGE, Verdict.FAILED}
 )
 SILENCE_MS: Final = 120_000
-MOST_NODES: Final = 10_000
+MAX_NODES: Final = 10_000
 
 
 class CisObserver:
@@ -46,29 +45,31 @@ class CisObserver:
         self._feed = feed
         self._report = report
         self._now_ms = now_ms
-        # Those that have been counted: to look them up by their labels takes longer than to count.
-        self._acts: dict[tuple[str, Verdict], Counter] = {}
-        self._beats: LRUCache[tuple[str | None, Verdict], int] = LRUCache(MOST_NODES)
+        # Cached because `labels` takes longer than the increment.
+        self._counters: dict[tuple[str, Verdict], Counter] = {}
+        self._heartbeats: LRUCache[tuple[str | None, Verdict], int] = LRUCache(MAX_NODES)
 
-    def acted(self, act: Act) -> None:
-        kind = KINDS.get(act.type, OTHER)
-        acts = self._acts.get((kind, act.verdict))
-        if acts is None:
-            acts = self._acts[kind, act.verdict] = self._metrics.acts.labels(kind, act.verdict.value)
-        acts.inc()
-        if act.verdict in REFUSED:
-            said = "An event of ours was not taken." if act.is_ours else "An event was refused."
-            log.info(said, peer=act.peer, type=act.type[:100], verdict=act.verdict.value, reason=act.detail)
+    def record(self, record: EventRecord) -> None:
+        kind, verdict = KINDS.get(record.type, OTHER), record.verdict
+        counter = self._counters.get((kind, verdict))
+        if counter is None:
+            counter = self._counters[kind, verdict] = self._metrics.events.labels(kind, verdict.value)
+        counter.inc()
+        if verdict in REFUSED:
+            text = "An event could not be sent." if record.is_outgoing else "An event was refused."
+            type_ = record.type[:100]
+            log.info(text, peer=record.peer, type=type_, verdict=verdict.value, reason=record.detail)
         now_ms = self._now_ms()
-        if act.type != Heartbeat.TYPE or self._is_first(act, now_ms):
-            self._trail.note(entry_of(act, now_ms))
-        self._feed.show(lambda now_ms: of_act(act, now_ms))
+        if record.type != Heartbeat.TYPE or self._is_first(record, now_ms):
+            self._trail.note(audit_entry(record, now_ms))
+        self._feed.show(lambda now_ms: to_live_event(record, now_ms))
 
-    def problem(self, sentence: str, error: BaseException | None) -> None:
+    def report_problem(self, sentence: str, error: BaseException | None) -> None:
         self._report(sentence, error)
 
-    def _is_first(self, act: Act, now_ms: int) -> bool:
-        key = act.peer, act.verdict
-        last = self._beats.get(key)
-        self._beats[key] = now_ms
+    def _is_first(self, record: EventRecord, now_ms: int) -> bool:
+        """Return whether this is the first heartbeat of its peer and verdict after a silence."""
+        key = record.peer, record.verdict
+        last = self._heartbeats.get(key)
+        self._heartbeats[key] = now_ms
         return last is None or now_ms - last > SILENCE_MS

@@ -1,4 +1,4 @@
-"""Makes the rooms of this node, and keeps their state as the configuration has it."""
+"""Creates the rooms of this node, and keeps their state in line with the configuration."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -12,11 +12,11 @@ from federation.matrix.identifiers import domain
 from federation.matrix.networks import host_of
 from federation.rooms.creation import CreateRoomRequest
 
-OWNERS_LEVEL: Final = 100
+OWNER_LEVEL: Final = 100
 
 
 def room_request(room: AgentRoom, settings: CisSettings) -> CreateRoomRequest:
-    """Asked for again, it is the same room."""
+    """Return the request that creates the room. Repeating it returns the same room."""
     name = room.name.partition(":")[0]
     is_public = settings.join_rule == "public"
     return CreateRoomRequest(
@@ -30,11 +30,11 @@ def room_request(room: AgentRoom, settings: CisSettings) -> CreateRoomRequest:
         history_visibility="shared",
         federate=settings.federate,
         power_levels={
-            # Everybody may say something. The state, in which it stands which agents there are, is the
-            # owner's: otherwise anybody could overwrite it.
+            # All members may send events. Only the owner may set state, which lists its agents: otherwise any
+            # member could overwrite the list.
             "events_default": 0,
-            "state_default": OWNERS_LEVEL,
-            # Nodes bring their agents along.
+            "state_default": OWNER_LEVEL,
+            # Nodes invite their agents.
             "invite": 0,
         },
         key=f"cis {name}",
@@ -42,18 +42,18 @@ def room_request(room: AgentRoom, settings: CisSettings) -> CreateRoomRequest:
 
 
 def server_acl(room: AgentRoom, settings: CisSettings) -> Mapping[str, Any]:
-    """Whom the room is closed to: everybody, or known nodes that are not trusted or may not use its
-    namespace. A node on our own host, or on that of a node that may use it, cannot be told apart by it: "port
-    numbers are not considered"."""
+    """Return the room's `m.room.server_acl`. With `federate` off it excludes all other servers; otherwise the
+    configured nodes that are not trusted or may not use the room's namespace. A node on the host of this
+    node, or of a node that may use the room, cannot be excluded: "port numbers are not considered"."""
     own = host_of(settings.node_id)
     if not settings.federate:
         return {"allow": [own], "deny": [], "allow_ip_literals": True}
-    refused: set[str] = set()
-    let_in = {own}
+    denied: set[str] = set()
+    allowed = {own}
     for access in settings.peers.values():
         may_use = access.peer.trusted and settings.may_use(access.peer, room)
-        (let_in if may_use else refused).add(host_of(access.peer.node_id))
-    return {"allow": ["*"], "deny": sorted(refused - let_in), "allow_ip_literals": True}
+        (allowed if may_use else denied).add(host_of(access.peer.node_id))
+    return {"allow": ["*"], "deny": sorted(denied - allowed), "allow_ip_literals": True}
 
 
 def _title(room: AgentRoom) -> str:
@@ -64,85 +64,85 @@ def _title(room: AgentRoom) -> str:
 
 def _topic(room: AgentRoom) -> str:
     if isinstance(room, BroadcastRoom):
-        return f"What {room.node_id} says to all nodes."
-    return f"What agents of {room.node_id} are asked and told. Programs speak here."
+        return f"Events from {room.node_id} to all nodes. Used by programs."
+    return f"Requests and messages to agents of {room.node_id}. Used by programs."
 
 
 class OwnRooms:
-    """`is_spoken_with`: whether this node federates with a server, whatever for."""
+    """`admits` returns whether this node federates with a server."""
 
     def __init__(
         self,
-        side: MatrixBackend,
+        backend: MatrixBackend,
         settings: CisSettings,
         observer: CisObserver,
         *,
-        is_spoken_with: Callable[[str], bool] = lambda _: True,
+        admits: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        self._side = side
+        self._backend = backend
         self._settings = settings
         self._observer = observer
-        self._is_spoken_with = is_spoken_with
+        self._admits = admits
 
-    async def make(self) -> None:
-        """All of them. What is so already is done; what does not succeed is told, and is no harm to the
-        others."""
+    async def create_all(self) -> None:
+        """Create all rooms, or update those that exist. A failure is reported and does not affect the other
+        rooms."""
         if not self._settings.has_rooms:
             return
-        await self._side.ensure_user(self._settings.node_user)
+        await self._backend.ensure_user(self._settings.node_user)
         for room in self._settings.own_rooms():
             try:
-                await self._make(room)
-            except MatrixError as refused:
-                self._observer.problem(f"The room {room_id(room)} is not as it should be.", refused)
+                await self._create(room)
+            except MatrixError as error:
+                self._observer.report_problem(f"Failed to create or update the room {room_id(room)}.", error)
 
-    async def _make(self, room: AgentRoom) -> None:
-        where, owner = room_id(room), self._settings.node_user
-        made = await self._side.create_room(room_request(room, self._settings))
-        if not made.is_new:
-            await self._side.join(where, owner)
+    async def _create(self, room: AgentRoom) -> None:
+        id_, owner = room_id(room), self._settings.node_user
+        created = await self._backend.create_room(room_request(room, self._settings))
+        if not created.is_new:
+            await self._backend.join(id_, owner)
             rule = {"join_rule": self._settings.join_rule}
-            await self._side.set_state(where, owner, "m.room.join_rules", rule)
-            await self._look_at_creation(where)
-        await self._close(room)
+            await self._backend.set_state(id_, owner, "m.room.join_rules", rule)
+            await self._check_federation(id_)
+        await self._update_acl(room)
 
-    async def follow(self, node_id: str) -> None:
-        """A peer has come, or gone, or is another one: who may be in the rooms."""
+    async def peer_changed(self, node_id: str) -> None:
+        """A peer was added, removed or changed: update which servers may be in the rooms."""
         if not self._settings.has_rooms:
             return
         for room in self._settings.own_rooms():
             try:
-                await self._close(room)
-                await self._show_out(room, node_id)
-            except MatrixError as refused:
-                self._observer.problem(f"The room {room_id(room)} is not as it should be.", refused)
+                await self._update_acl(room)
+                await self._kick_former_peer(room, node_id)
+            except MatrixError as error:
+                self._observer.report_problem(f"Failed to update the room {room_id(room)}.", error)
 
-    async def _close(self, room: AgentRoom) -> None:
-        where, acl = room_id(room), server_acl(room, self._settings)
-        if acl["deny"] or not self._settings.federate or await self._side.server_acl(where) is not None:
-            await self._side.set_server_acl(where, self._settings.node_user, **acl)
+    async def _update_acl(self, room: AgentRoom) -> None:
+        id_, acl = room_id(room), server_acl(room, self._settings)
+        if acl["deny"] or not self._settings.federate or await self._backend.server_acl(id_) is not None:
+            await self._backend.set_server_acl(id_, self._settings.node_user, **acl)
 
-    async def _show_out(self, room: AgentRoom, node_id: str) -> None:
-        """By invite only, who is no peer any more is no longer in there. A server that is not spoken with at
-        all would not learn that, and hears nothing all the same."""
+    async def _kick_former_peer(self, room: AgentRoom, node_id: str) -> None:
+        """Kick the users of a former peer from an invite-only room. If this node no longer federates with the
+        server at all, no kick is sent: the server would not receive it, and it receives no events either."""
         is_peer = self._settings.access(node_id) is not None
-        if is_peer or self._settings.join_rule != "invite" or not self._is_spoken_with(node_id):
+        if is_peer or self._settings.join_rule != "invite" or not self._admits(node_id):
             return
-        where, owner = room_id(room), self._settings.node_user
-        for member in await self._side.members(where, ("join", "invite")):
+        id_, owner = room_id(room), self._settings.node_user
+        for member in await self._backend.members(id_, ("join", "invite")):
             if domain(member.user_id) == node_id:
-                await self._side.kick(where, owner, member.user_id)
+                await self._backend.kick(id_, owner, member.user_id)
 
-    async def _look_at_creation(self, where: str) -> None:
-        """ "m.federate" cannot be taken back."""
-        creation = await self._side.state_event(where, "m.room.create")
+    async def _check_federation(self, id_: str) -> None:
+        """Report a room that was created with `m.federate` false, which cannot be changed."""
+        creation = await self._backend.state_event(id_, "m.room.create")
         if (
             self._settings.federate
             and creation is not None
             and creation.content.get("m.federate", True) is not True
         ):
-            self._observer.problem(
-                f"The room {where} was made with federate = false, and stays closed to other nodes: name"
-                " another namespace.",
+            self._observer.report_problem(
+                f"The room {id_} was created with federate = false, so other nodes can never join it."
+                " Configure another namespace.",
                 None,
             )

@@ -1,7 +1,7 @@
-"""Tells peers why a request of theirs has not become a task.
+"""Answers requests of peers that have not become tasks.
 
-"Wrong payloads get `INVALID_PAYLOAD` with the field named". Such an answer is not kept: whoever asks again is
-told again. Who asks wrongly without end is not answered without end.
+"Wrong payloads get `INVALID_PAYLOAD` with the field named". Such an answer is not stored: a repeated request
+is answered again. The answers to one peer are rate limited.
 """
 
 import asyncio
@@ -11,38 +11,38 @@ from collections.abc import Callable
 from typing import Final
 
 from bridge.connectors.cis import task_events
-from bridge.connectors.cis.effects import NotAsked
+from bridge.connectors.cis.effects import RejectTask
 from bridge.connectors.cis.service.observer import CisObserver
-from bridge.connectors.cis.service.sender import Channels, Letter, NotSaid
+from bridge.connectors.cis.service.sender import NotSent, OutgoingEvent, PeerMessenger
 from bridge.connectors.cis.settings import CisSettings
 from federation.peers.limits import Buckets, Rate
 from storage.concurrency import BackgroundTasks
 
-OF_PEER: Final = Rate(20, 200)
-MOST_WAITING: Final = 1_000
-WORTH_MS: Final = 300_000
-"""For so long the peer may want to know; it gives up after that."""
+PEER_RATE: Final = Rate(20, 200)
+MAX_QUEUED: Final = 1_000
+VALIDITY_MS: Final = 300_000
+"""A published requester gives up after this time, so a later answer is useless."""
 
 
-class Refusing:
-    """It runs between `start` and `close`."""
+class TaskRejections:
+    """Queues and sends the answers, between `start` and `close`. An answer above the limits is dropped."""
 
     def __init__(
         self,
         settings: CisSettings,
-        channels: Channels,
+        messenger: PeerMessenger,
         observer: CisObserver,
         *,
         now_ms: Callable[[], int],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
-        self._channels = channels
+        self._messenger = messenger
         self._observer = observer
         self._now_ms = now_ms
         self._monotonic = monotonic
         self._rates: Buckets[str] = Buckets(10_000)
-        self._waiting: asyncio.Queue[NotAsked] = asyncio.Queue(MOST_WAITING)
+        self._queue: asyncio.Queue[RejectTask] = asyncio.Queue(MAX_QUEUED)
         self._background = BackgroundTasks()
 
     def start(self) -> None:
@@ -51,28 +51,30 @@ class Refusing:
     async def close(self) -> None:
         await self._background.close()
 
-    def refuse(self, refused: NotAsked) -> None:
-        excess = self._rates.take(refused.node_id, OF_PEER, self._monotonic())
-        if excess is None and not self._waiting.full():
-            self._waiting.put_nowait(refused)
+    def reject(self, rejection: RejectTask) -> None:
+        excess = self._rates.take(rejection.node_id, PEER_RATE, self._monotonic())
+        if excess is None and not self._queue.full():
+            self._queue.put_nowait(rejection)
 
     async def _run(self) -> None:
         while True:
-            refused = await self._waiting.get()
+            rejection = await self._queue.get()
             try:
-                await self._answer(refused)
+                await self._answer(rejection)
             except Exception as error:
-                self._observer.problem(f"{refused.node_id} could not be told of a refusal.", error)
+                self._observer.report_problem(f"Failed to send a rejection to {rejection.node_id}.", error)
 
-    async def _answer(self, refused: NotAsked) -> None:
-        access = self._settings.access(refused.node_id)
+    async def _answer(self, rejection: RejectTask) -> None:
+        access = self._settings.access(rejection.node_id)
         if access is None:
             return
-        event = task_events.refusal_event(refused.event, refused.error, self._now_ms(), self._settings)
-        name = f"refusal {secrets.token_hex(16)}"
-        letter = Letter(
-            event, refused.namespace, self._settings.node_address, name, self._now_ms() + WORTH_MS
+        event = task_events.refusal_event(rejection.event, rejection.error, self._now_ms(), self._settings)
+        key = f"refusal {secrets.token_hex(16)}"
+        outgoing = OutgoingEvent(
+            event, rejection.namespace, self._settings.node_address, key, self._now_ms() + VALIDITY_MS
         )
-        outcome = await self._channels.send(access, letter)
-        if isinstance(outcome, NotSaid):
-            self._observer.problem(f"{refused.node_id} was not told of a refusal: {outcome.reason}", None)
+        outcome = await self._messenger.send(access, outgoing)
+        if isinstance(outcome, NotSent):
+            self._observer.report_problem(
+                f"Failed to send a rejection to {rejection.node_id}: {outcome.reason}", None
+            )

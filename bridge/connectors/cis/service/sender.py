@@ -1,9 +1,8 @@
-"""Says something in a room, as an agent of this node or as the node itself.
+"""Sends events to a room, as an agent of this node or as the node itself, and to a node by its rooms or over
+HTTP.
 
-An agent's user comes into a room when it first speaks there. The same thing may be said again: under its name
-it is the same event.
-
-The way to a node: its rooms, or single events over HTTP.
+An agent's user joins a room before it first sends an event there. Sending may be repeated: an event with the
+same idempotency key is sent once.
 """
 
 import asyncio
@@ -15,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from cachetools import LRUCache
 
 from bridge.agents.address import AgentAddress
-from bridge.connectors.cis.acts import Act, Verdict, subject_of
+from bridge.connectors.cis.event_record import EventRecord, Verdict, subject_of
 from bridge.connectors.cis.protocol import content, large_output
 from bridge.connectors.cis.protocol.events import AnyEvent, Registered, Unregistered
 from bridge.connectors.cis.protocol.refusals import TooLarge
 from bridge.connectors.cis.protocol.rooms import AgentRoom, BroadcastRoom, FederationRoom, room_id
-from bridge.connectors.cis.service.long_texts import fitting
+from bridge.connectors.cis.service.long_texts import fit_event
 from bridge.connectors.cis.service.observer import CisObserver
 from bridge.connectors.cis.settings import CisSettings
 from bridge.matrix.backend import MatrixBackend
@@ -32,137 +31,146 @@ from federation.matrix.errors import MatrixError
 from storage.concurrency import SingleFlight
 
 if TYPE_CHECKING:
-    from bridge.connectors.cis.http.publishing import Publishing
+    from bridge.connectors.cis.http.messenger import PublishedMessenger
 
 
-MOST_REMEMBERED: Final = 100_000
-"""Of who is in which room."""
-MOST_SPEAKERS: Final = 10_000
-"""Of whom it is remembered which users they are."""
-TIMEOUT: Final = 10.0
-"""Seconds that coming into a room may take. Whoever has something to say tries again."""
+MAX_MEMBERSHIPS: Final = 100_000
+"""The number of cached memberships of local users."""
+MAX_USERS: Final = 10_000
+"""The number of cached user ids of agents."""
+JOIN_TIMEOUT: Final = 10.0
+"""Timeout in seconds for joining a room. The caller retries."""
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Sent:
     event_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class NotSaid:
-    """`is_final`: it would be the same the next time."""
+class NotSent:
+    """`is_final`: a retry would fail in the same way."""
 
     reason: str
     is_final: bool = False
 
 
-class Speech:
+class RoomSender:
+    """Sends events to rooms as local users, which join the rooms as needed."""
+
     def __init__(
-        self, side: MatrixBackend, settings: CisSettings, observer: CisObserver, ghosts: Ghosts
+        self, backend: MatrixBackend, settings: CisSettings, observer: CisObserver, ghosts: Ghosts
     ) -> None:
-        self._side = side
+        self._backend = backend
         self._settings = settings
         self._observer = observer
         self._ghosts = ghosts
-        self._there: LRUCache[tuple[str, str], bool] = LRUCache(MOST_REMEMBERED)
-        self._users: LRUCache[AgentAddress, str] = LRUCache(MOST_SPEAKERS)
-        self._coming: SingleFlight[tuple[str, str], None] = SingleFlight()
+        self._joined: LRUCache[tuple[str, str], bool] = LRUCache(MAX_MEMBERSHIPS)
+        self._users: LRUCache[AgentAddress, str] = LRUCache(MAX_USERS)
+        self._joins: SingleFlight[tuple[str, str], None] = SingleFlight()
 
     async def close(self) -> None:
-        await self._coming.close()
+        await self._joins.close()
 
-    async def say(self, event: AnyEvent, room: AgentRoom, speaker: AgentAddress, name: str) -> Said | NotSaid:
-        """`speaker` is an agent of this node; `name` is what the event is known by when it is said again."""
-        user = self._user(speaker)
-        if isinstance(user, NotSaid):
+    async def send(self, event: AnyEvent, room: AgentRoom, sender: AgentAddress, key: str) -> Sent | NotSent:
+        """Send an event as `sender`, an agent of this node. `key` identifies the event when it is sent
+        again."""
+        user = self._user(sender)
+        if isinstance(user, NotSent):
             return user
-        said, where = content.render(event, PeerProfile.MATRIX), room_id(room)
-        if not large_output.fits(said, PeerProfile.MATRIX):
-            short = await fitting(self._side, event, user, PeerProfile.MATRIX)
-            if isinstance(short, TooLarge):
-                return NotSaid(short.reason, is_final=True)
-            said = content.render(short, PeerProfile.MATRIX)
-        # A transaction id has at most 255 bytes; names hold what others have chosen.
-        transaction_id = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+        rendered, id_ = content.render(event, PeerProfile.MATRIX), room_id(room)
+        if not large_output.fits(rendered, PeerProfile.MATRIX):
+            shortened = await fit_event(self._backend, event, user, PeerProfile.MATRIX)
+            if isinstance(shortened, TooLarge):
+                return NotSent(shortened.reason, is_final=True)
+            rendered = content.render(shortened, PeerProfile.MATRIX)
+        # The key is hashed because it may hold text of any length from peers, and a transaction id has at
+        # most 255 bytes.
+        transaction_id = sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
         outcome = await self._in_room(
-            where,
+            id_,
             room.node_id,
             user,
-            lambda: self._side.send(where, user, event.TYPE, said, transaction_id=transaction_id),
+            lambda: self._backend.send(id_, user, event.TYPE, rendered, transaction_id=transaction_id),
         )
-        self._note(event, user, where, room.node_id, outcome)
+        self._record(event, user, id_, room.node_id, outcome)
         return outcome
 
-    async def set_state(self, event: AnyEvent, room: AgentRoom, state_key: str) -> Said | NotSaid:
-        """The node says it, and the room keeps it."""
-        user, where = self._settings.node_user, room_id(room)
-        said: Mapping[str, Any] = content.render(event, PeerProfile.MATRIX)
+    async def set_state(self, event: AnyEvent, room: AgentRoom, state_key: str) -> Sent | NotSent:
+        """Send a state event as the node itself."""
+        user, id_ = self._settings.node_user, room_id(room)
+        rendered: Mapping[str, Any] = content.render(event, PeerProfile.MATRIX)
         outcome = await self._in_room(
-            where, room.node_id, user, lambda: self._side.set_state(where, user, event.TYPE, said, state_key)
+            id_,
+            room.node_id,
+            user,
+            lambda: self._backend.set_state(id_, user, event.TYPE, rendered, state_key),
         )
-        self._note(event, user, where, room.node_id, outcome)
+        self._record(event, user, id_, room.node_id, outcome)
         return outcome
 
-    async def come(self, where: str, user: str, via: str) -> None:
-        """Let a user of this node be in a room. Raises `MatrixError`, and `TimeoutError` when it takes too
-        long: then it may still happen."""
-        is_there = self._there.get((where, user)) is not None
-        if is_there and self._ghosts.is_as_it_was(user):
+    async def join(self, room_id: str, user: str, via: str) -> None:
+        """Make sure that a user of this node has joined a room. Raises `MatrixError`, and `TimeoutError` when
+        it takes too long: the user may still join later."""
+        is_joined = self._joined.get((room_id, user)) is not None
+        if is_joined and self._ghosts.is_as_it_was(user):
             return
-        async with asyncio.timeout(TIMEOUT):
-            if not is_there:
-                await self._coming.run((where, user), lambda: self._come(where, user, via))
+        async with asyncio.timeout(JOIN_TIMEOUT):
+            if not is_joined:
+                await self._joins.run((room_id, user), lambda: self._join(room_id, user, via))
             else:
-                # It may be another one than it was when it came.
+                # The ghost's profile may have changed since it joined.
                 await self._ghosts.appear(user)
 
-    def gone(self, where: str, user: str) -> None:
-        """The user has left the room, or was made to."""
-        self._there.pop((where, user), None)
+    def user_left(self, room_id: str, user: str) -> None:
+        """The user has left the room, or was kicked or banned."""
+        self._joined.pop((room_id, user), None)
 
     # -- inside --
 
-    def _user(self, speaker: AgentAddress) -> str | NotSaid:
-        if not self._settings.is_own(speaker):
-            return NotSaid(f"{speaker} is no agent of this node.", is_final=True)
-        user = self._users.get(speaker)
+    def _user(self, sender: AgentAddress) -> str | NotSent:
+        if not self._settings.is_own(sender):
+            return NotSent(f"{sender} is not an agent of this node.", is_final=True)
+        user = self._users.get(sender)
         if user is None:
-            ghost = user_id(speaker)
+            ghost = user_id(sender)
             if isinstance(ghost, NoGhost):
-                return NotSaid(ghost.reason, is_final=True)
-            self._users[speaker] = user = ghost
+                return NotSent(ghost.reason, is_final=True)
+            self._users[sender] = user = ghost
         return user
 
     async def _in_room(
-        self, where: str, via: str, user: str, act: Callable[[], Awaitable[str]]
-    ) -> Said | NotSaid:
-        """Once more from the beginning when it turns out that the user is not there after all."""
+        self, room_id: str, via: str, user: str, action: Callable[[], Awaitable[str]]
+    ) -> Sent | NotSent:
+        """Join the room and run the action. If a cached membership was wrong, both are repeated once."""
         for is_last in (False, True):
-            was_there = self._there.get((where, user)) is not None
+            was_joined = self._joined.get((room_id, user)) is not None
             try:
-                await self.come(where, user, via)
-                return Said(await act())
-            except MatrixError as refused:
-                self.gone(where, user)
-                if is_last or not was_there or refused.status not in (403, 404):
-                    return NotSaid(refused.text, is_final=refused.errcode in {"M_TOO_LARGE", "M_BAD_JSON"})
+                await self.join(room_id, user, via)
+                return Sent(await action())
+            except MatrixError as error:
+                self.user_left(room_id, user)
+                if is_last or not was_joined or error.status not in (403, 404):
+                    return NotSent(error.text, is_final=error.errcode in {"M_TOO_LARGE", "M_BAD_JSON"})
             except TimeoutError:
-                return NotSaid(f"The room {where} could not be reached in time.")
-        raise AssertionError("the second time is the last")
+                return NotSent(f"The room {room_id} could not be joined in time.")
+        raise AssertionError("the second attempt returns")
 
-    async def _come(self, where: str, user: str, via: str) -> None:
-        await self._ghosts.let_in(where, user, via=[via])
-        self._there[where, user] = True
+    async def _join(self, room_id: str, user: str, via: str) -> None:
+        await self._ghosts.let_in(room_id, user, via=[via])
+        self._joined[room_id, user] = True
 
-    def _note(self, event: AnyEvent, user: str, where: str, node_id: str, outcome: Said | NotSaid) -> None:
-        failed = outcome.reason if isinstance(outcome, NotSaid) else None
-        self._observer.acted(
-            Act(
+    def _record(
+        self, event: AnyEvent, user: str, room_id: str, node_id: str, outcome: Sent | NotSent
+    ) -> None:
+        failed = outcome.reason if isinstance(outcome, NotSent) else None
+        self._observer.record(
+            EventRecord(
                 None if node_id == self._settings.node_id else node_id,
                 event.TYPE,
                 Verdict.SENT if failed is None else Verdict.FAILED,
                 user,
-                where,
+                room_id,
                 subject_of(event),
                 failed,
             )
@@ -170,37 +178,43 @@ class Speech:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
-    """An event for one node. Under its `name` it is the same one when it is sent again. `deadline`: after it
-    nobody wants it any more. `task`: the one that fails if the node will not take it."""
+class OutgoingEvent:
+    """An event for one node. `key` identifies it when it is sent again. It is dropped after `deadline`, in
+    milliseconds. `task` is the task that fails if the node does not accept the event."""
 
     event: AnyEvent
     namespace: str
-    speaker: AgentAddress
-    name: str
+    sender: AgentAddress
+    key: str
     deadline: int
     task: TaskKey | None = None
 
 
-class Channels:
+class PeerMessenger:
+    """Sends events to a node, as its profile requires: to its rooms, or over HTTP."""
+
     def __init__(
-        self, side: MatrixBackend, settings: CisSettings, speech: Speech, published: "Publishing"
+        self,
+        backend: MatrixBackend,
+        settings: CisSettings,
+        room_sender: RoomSender,
+        published: "PublishedMessenger",
     ) -> None:
-        self._side = side
+        self._backend = backend
         self._settings = settings
-        self._speech = speech
+        self._room_sender = room_sender
         self._published = published
 
-    async def send(self, access: PeerAccess, letter: Letter) -> Said | NotSaid:
-        """Once it is said, it lies in a durable queue."""
+    async def send(self, access: PeerAccess, outgoing: OutgoingEvent) -> Sent | NotSent:
+        """Send an event. When this returns `Sent`, the event is in a durable queue."""
         if not access.is_homeserver:
-            return await self._published.post(access, letter)
-        room = FederationRoom(letter.namespace, access.peer.node_id)
-        return await self._speech.say(letter.event, room, letter.speaker, letter.name)
+            return await self._published.send(access, outgoing)
+        room = FederationRoom(outgoing.namespace, access.peer.node_id)
+        return await self._room_sender.send(outgoing.event, room, outgoing.sender, outgoing.key)
 
     async def namespace_of(self, peer: Peer, agent: AgentAddress) -> str | None:
-        """The namespace in which an agent of the peer is spoken with: the first that it and we are in. None
-        when we have none in common."""
+        """Return the namespace in which an agent of the peer is reached: the first common one in which it is
+        registered. None if this node and the peer have no namespace in common."""
         common = self._settings.common_namespaces(peer)
         if len(common) < 2 or not self._settings.peers[peer.node_id].is_homeserver:
             return next(iter(common), None)
@@ -213,14 +227,14 @@ class Channels:
         is_main = namespace == self._settings.main_namespace
         room = BroadcastRoom(peer.node_id) if is_main else FederationRoom(namespace, peer.node_id)
         try:
-            came = await self._said_at(room, Registered.TYPE, agent)
-            went = await self._said_at(room, Unregistered.TYPE, agent)
+            registered_at = await self._state_time(room, Registered.TYPE, agent)
+            unregistered_at = await self._state_time(room, Unregistered.TYPE, agent)
         except MatrixError:
             return False
-        return came is not None and (went is None or came > went)
+        # An agent that has left a namespace has both entries there: the newer one counts.
+        return registered_at is not None and (unregistered_at is None or registered_at > unregistered_at)
 
-    async def _said_at(self, room: AgentRoom, type_: str, agent: AgentAddress) -> int | None:
-        """An agent that has left a namespace has both entries there: the newer one counts."""
-        entry = await self._side.state_event(room_id(room), type_, agent.agent_id)
+    async def _state_time(self, room: AgentRoom, type_: str, agent: AgentAddress) -> int | None:
+        entry = await self._backend.state_event(room_id(room), type_, agent.agent_id)
         event = None if entry is None else content.read(type_, dict(entry.content))
         return event.sent_at if isinstance(event, Registered | Unregistered) else None

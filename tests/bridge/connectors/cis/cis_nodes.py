@@ -17,10 +17,9 @@ from bridge.agents.local.local import LocalAgents
 from bridge.agents.routing import AgentRoutingTable
 from bridge.agents.routing_table import RoutingTable
 from bridge.agents.statuses import AgentStatuses
-from bridge.agents.updates import Registration, Unregistration
-from bridge.connectors.cis.acts import Act, Verdict
-from bridge.connectors.cis.service.connector import CisConnector, CisParts, FollowPeers, peers_stay
-from bridge.connectors.cis.service.leader import Lead
+from bridge.connectors.cis.event_record import EventRecord, Verdict
+from bridge.connectors.cis.service.connector import CisConnector, CisParts, FollowPeers, fixed_peers
+from bridge.connectors.cis.service.leader import LeaderServices
 from bridge.connectors.cis.settings import CisSettings
 from bridge.connectors.interface import Connector
 from bridge.matrix.backend import MatrixBackend
@@ -141,13 +140,13 @@ class Eyes:
     """Satisfies `CisObserver` and `AgentObserver`."""
 
     def __init__(self) -> None:
-        self.acts: list[Act] = []
-        self.drops: list[DroppedMessage] = []
+        self.records: list[EventRecord] = []
+        self.drops: list[Dropped] = []
         self.problems: list[tuple[str, BaseException | None]] = []
         self._changed = asyncio.Event()
 
-    def acted(self, act: Act) -> None:
-        self.acts.append(act)
+    def record(self, record: EventRecord) -> None:
+        self.records.append(record)
         self._changed.set()
 
     def changed(self, task: Task) -> None: ...
@@ -158,9 +157,11 @@ class Eyes:
         self.drops.append(dropped)
         self._changed.set()
 
-    def problem(self, sentence: str, error: BaseException | None) -> None:
+    def report_problem(self, sentence: str, error: BaseException | None) -> None:
         self.problems.append((sentence, error))
         self._changed.set()
+
+    problem = report_problem
 
     async def until(self, condition: Callable[["Eyes"], object]) -> None:
         async with asyncio.timeout(TIMEOUT):
@@ -168,11 +169,11 @@ class Eyes:
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def until_act(self, verdict: Verdict, type_: str, peer: str | None = None) -> Act:
-        def found() -> list[Act]:
+    async def until_act(self, verdict: Verdict, type_: str, peer: str | None = None) -> EventRecord:
+        def found() -> list[EventRecord]:
             return [
                 act
-                for act in self.acts
+                for act in self.records
                 if act.verdict is verdict and act.type == type_ and peer in (None, act.peer)
             ]
 
@@ -244,18 +245,18 @@ class CisNode:
         assert agent is not None
         return agent
 
-    async def leads(self) -> Lead:
+    async def leads(self) -> LeaderServices:
         """Once it does."""
         async with asyncio.timeout(TIMEOUT):
-            while self.connector._lead is None:
+            while self.connector._leader is None:
                 await asyncio.sleep(0.02)
-        return self.connector._lead
+        return self.connector._leader
 
     async def until_in_touch(self, node_id: str) -> None:
         """It is in all rooms of a peer."""
         lead = await self.leads()
         async with asyncio.timeout(TIMEOUT):
-            while not lead.contacting.is_in_touch(node_id):
+            while not lead.joiner.has_joined_all(node_id):
                 await asyncio.sleep(0.02)
 
     async def ask(self, to: str, request_id: str = "req-1", **changed: Any) -> TaskKey:
@@ -364,7 +365,7 @@ class CisNodes(Nodes):
             nonlocal connector
             connector = CisConnector(
                 CisParts(
-                    side=self._side(node),
+                    backend=self._backend(node),
                     database=node.database,
                     routes=table,
                     ghosts=Ghosts(
@@ -382,8 +383,8 @@ class CisNodes(Nodes):
                     key=lambda: SigningKey(node.name.encode().ljust(32, b".")),
                     version="test",
                     now_ms=clock,
-                    follow_peers=self.follow_peers.get(node.name, peers_stay),
-                    is_spoken_with=node.homeserver.settings.policy.admits,
+                    follow_peers=self.follow_peers.get(node.name, fixed_peers),
+                    admits=node.homeserver.settings.policy.admits,
                 )
             )
             return [connector]
@@ -404,7 +405,7 @@ class CisNodes(Nodes):
         self._made[node.name] = made
         return made
 
-    def _side(self, node: Node) -> MatrixBackend:
+    def _backend(self, node: Node) -> MatrixBackend:
         return node.rooms
 
     def _app(self, node: Node, keys: LocalKeys) -> web.Application:

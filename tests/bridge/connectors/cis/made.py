@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from bridge.agents.address import AgentAddress
-from bridge.agents.agent import WIRE_STATUSES, parse_capabilities
-from bridge.connectors.cis.protocol import event_fields as timestamps
+from bridge.agents.agent import WIRE_STATUSES
+from bridge.connectors.cis.protocol import event_fields
 from bridge.connectors.cis.protocol.events import (
     AnyEvent,
     Heartbeat,
@@ -23,7 +23,7 @@ from tests.bridge.connectors.cis.samples import HONEST, HONEST_TEXT
 
 WORKER = AgentAddress("worker-1", "kitchen.local")
 COORDINATOR = AgentAddress("coordinator", "living.local")
-NOON = timestamps.of(1_770_552_000_000)
+NOON = event_fields.from_milliseconds(1_770_552_000_000)
 
 
 def registered(runtime: str = "claude", capabilities: tuple[str, ...] = (), **more: Any) -> Registered:
@@ -79,7 +79,7 @@ _ADDRESSES = st.builds(AgentAddress, _IDS, _IDS)
 _TEXTS = HONEST_TEXT
 _CAPABILITIES = _NAMES.filter(lambda name: isinstance(parse_capabilities([name]), tuple))
 _STATUSES = st.sampled_from(sorted(WIRE_STATUSES))
-_TIMES = st.integers(0, 2**42).map(timestamps.of)
+_TIMES = st.integers(0, 2**42).map(event_fields.from_milliseconds)
 _OBJECTS = st.dictionaries(HONEST_TEXT, HONEST, max_size=3)
 _EXTRAS = st.dictionaries(_NAMES.map(lambda name: f"x{name}") | st.just("payload"), HONEST, max_size=2)
 

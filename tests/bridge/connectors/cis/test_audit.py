@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.connectors.cis.acts import Act, Verdict
-from bridge.connectors.cis.audit import UNREADABLE, entry_of
+from bridge.connectors.cis.audit import UNREADABLE, audit_entry
+from bridge.connectors.cis.event_record import EventRecord, Verdict
 from federation.matrix.identifiers import MAX_BYTES, is_server_name
 from federation.peers.audit import EVERYBODY, LONGEST_DETAIL, Direction, Ending
 from tests.support.agents import NOW
@@ -18,34 +18,46 @@ REQUEST = "io.cis.agent.task.request"
 @pytest.mark.parametrize(
     ("act", "peer", "direction", "ending", "detail"),
     [
-        (Act("living", REQUEST, Verdict.TAKEN), "living", Direction.IN, Ending.DONE, None),
-        (Act("living", REQUEST, Verdict.KEPT), "living", Direction.IN, Ending.DONE, "kept, and not acted on"),
-        (Act("living", REQUEST, Verdict.REPEATED), "living", Direction.IN, Ending.DONE, "said before"),
+        (EventRecord("living", REQUEST, Verdict.TAKEN), "living", Direction.IN, Ending.DONE, None),
         (
-            Act("living", REQUEST, Verdict.FORBIDDEN, detail="Not there."),
+            EventRecord("living", REQUEST, Verdict.KEPT),
+            "living",
+            Direction.IN,
+            Ending.DONE,
+            "unknown type: stored, not acted on",
+        ),
+        (
+            EventRecord("living", REQUEST, Verdict.REPEATED),
+            "living",
+            Direction.IN,
+            Ending.DONE,
+            "received before",
+        ),
+        (
+            EventRecord("living", REQUEST, Verdict.FORBIDDEN, detail="Not there."),
             "living",
             Direction.IN,
             Ending.REFUSED,
             "Not there.",
         ),
         (
-            Act(None, "", Verdict.FORBIDDEN, detail="Who?"),
+            EventRecord(None, "", Verdict.FORBIDDEN, detail="Who?"),
             None,
             Direction.IN,
             Ending.UNAUTHENTICATED,
             "Who?",
         ),
         (
-            Act("living", REQUEST, Verdict.TOO_FAST, detail="TooFast(37)"),
+            EventRecord("living", REQUEST, Verdict.TOO_FAST, detail="RateLimited(37)"),
             "living",
             Direction.IN,
             Ending.RATE_LIMITED,
-            "too much at once",
+            "rate limit exceeded",
         ),
-        (Act("living", REQUEST, Verdict.SENT), "living", Direction.OUT, Ending.DONE, None),
-        (Act(None, REQUEST, Verdict.SENT), EVERYBODY, Direction.OUT, Ending.DONE, None),
+        (EventRecord("living", REQUEST, Verdict.SENT), "living", Direction.OUT, Ending.DONE, None),
+        (EventRecord(None, REQUEST, Verdict.SENT), EVERYBODY, Direction.OUT, Ending.DONE, None),
         (
-            Act("living", REQUEST, Verdict.FAILED, detail="It is away."),
+            EventRecord("living", REQUEST, Verdict.FAILED, detail="It is away."),
             "living",
             Direction.OUT,
             Ending.FAILED,
@@ -54,10 +66,10 @@ REQUEST = "io.cis.agent.task.request"
     ],
 )
 def test_who_did_what_and_how_it_ended(
-    act: Act, peer: str | None, direction: Direction, ending: Ending, detail: str | None
+    act: EventRecord, peer: str | None, direction: Direction, ending: Ending, detail: str | None
 ) -> None:
     """In the words that the audit has already."""
-    entry = entry_of(act, NOW)
+    entry = audit_entry(act, NOW)
     assert (entry.at_ms, entry.peer, entry.direction) == (NOW, peer, direction)
     assert (entry.ending, entry.detail) == (ending, detail)
     assert entry.act == (act.type or UNREADABLE)
@@ -66,7 +78,7 @@ def test_who_did_what_and_how_it_ended(
 def test_every_verdict_has_its_ending() -> None:
     """A new one has to be thought of here."""
     for verdict in Verdict:
-        assert entry_of(Act("living", REQUEST, verdict), NOW).ending in Ending
+        assert audit_entry(EventRecord("living", REQUEST, verdict), NOW).ending in Ending
 
 
 def test_everybody_is_nobodys_name() -> None:
@@ -88,7 +100,7 @@ def test_whatever_a_peer_writes_fits_into_the_row(
     detail: str,
 ) -> None:
     """Of any length, with NUL and halves of characters."""
-    entry = entry_of(Act(peer, type_, verdict, user, room, about, detail), NOW)
+    entry = audit_entry(EventRecord(peer, type_, verdict, user, room, about, detail), NOW)
     for text in (entry.peer, entry.act, entry.named.user_id, entry.named.room_id, entry.named.subject):
         if text is not None:
             assert len(text) <= MAX_BYTES

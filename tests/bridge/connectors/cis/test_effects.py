@@ -4,20 +4,19 @@ from typing import Any
 
 import pytest
 
-from bridge.agents import updates as agent_updates
 from bridge.connectors.cis.effects import (
-    Answered,
-    Asked,
-    Cancelled,
+    CancelTask,
+    DeliverMessage,
     Effect,
-    Heard,
-    Missed,
-    News,
-    NotAsked,
-    Progressed,
+    FinishTask,
+    ReannounceAgent,
+    RejectTask,
+    ReportProgress,
+    SubmitTask,
+    UpdateAgent,
     effect_of,
 )
-from bridge.connectors.cis.examination import From, Taken, ToldGone
+from bridge.connectors.cis.examination import AgentSender, LostAgentNotice, ValidEvent
 from bridge.connectors.cis.protocol.events import AnyEvent
 from bridge.connectors.cis.protocol.rooms import AgentRoom, BroadcastRoom, FederationRoom
 from bridge.connectors.cis.settings import CisSettings
@@ -46,8 +45,8 @@ ALPHA = FederationRoom("alpha", "kitchen.local")
 def effect(
     event: AnyEvent, peer: Peer = PEER_KITCHEN, settings: CisSettings = LIVING, room: AgentRoom = ALPHA
 ) -> Effect:
-    sender = From(WORKER if peer is PEER_KITCHEN else COORDINATOR)
-    return effect_of(Taken(event, sender, room), peer, settings)
+    sender = AgentSender(WORKER if peer is PEER_KITCHEN else COORDINATOR)
+    return effect_of(ValidEvent(event, sender, room), peer, settings)
 
 
 def typed(message_type: str, payload: Any) -> AnyEvent:
@@ -57,53 +56,55 @@ def typed(message_type: str, payload: Any) -> AnyEvent:
 def test_a_request_for_an_agent_of_ours_becomes_a_task() -> None:
     """In the namespace of the room in which it was said, or in the main one."""
     asked = effect(request(), PEER_LIVING, KITCHEN)
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, SubmitTask)
     assert asked.request.key == TaskKey("living.local", "req-1")
     assert (asked.request.from_address, asked.request.to_address) == (COORDINATOR, WORKER)
     assert asked.namespace == "alpha"
     broadcast = effect(request(), PEER_LIVING, KITCHEN, BroadcastRoom("living.local"))
-    assert isinstance(broadcast, Asked)
+    assert isinstance(broadcast, SubmitTask)
     assert broadcast.namespace == "main"
 
 
 def test_nothing_is_passed_on_to_a_third_node() -> None:
     """Whom that one trusts is its own affair."""
     refused = effect(request(), PEER_LIVING, CisSettings("third.local"))
-    assert isinstance(refused, NotAsked)
+    assert isinstance(refused, RejectTask)
     assert refused.error.code is ErrorCode.AGENT_NOT_FOUND
     assert refused.node_id == "living.local"
 
 
 def test_an_answer_is_for_a_task_of_ours() -> None:
-    """Said by the agent that had it."""
+    """Sent by the agent that had it."""
     answered = effect(response())
-    assert answered == Answered(TaskKey("living.local", "req-1"), Answer(True, "done", 0), WORKER)
+    assert answered == FinishTask(TaskKey("living.local", "req-1"), Answer(True, "done", 0), WORKER)
 
 
 def test_progress_and_cancellation_are_messages() -> None:
     """Of types of their own; of what task they are progress may leave open, a cancellation may not."""
-    assert effect(typed("progress", {"request_id": "r", "n": 1})) == Progressed(
+    assert effect(typed("progress", {"request_id": "r", "n": 1})) == ReportProgress(
         "r", {"n": 1}, WORKER, COORDINATOR
     )
-    assert effect(typed("progress", {"n": 1})) == Progressed(None, {"n": 1}, WORKER, COORDINATOR)
-    assert effect(typed("cancel", {"request_id": "r", "reason": "x"})) == Cancelled(
+    assert effect(typed("progress", {"n": 1})) == ReportProgress(None, {"n": 1}, WORKER, COORDINATOR)
+    assert effect(typed("cancel", {"request_id": "r", "reason": "x"})) == CancelTask(
         TaskKey("kitchen.local", "r"), str(WORKER), "x"
     )
     for other in (typed("cancel", {"reason": "x"}), typed("announcement", "hello")):
-        assert effect(other) == Heard(other)  # type: ignore[arg-type]
+        assert effect(other) == DeliverMessage(other)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("event", [registered(), unregistered(), heartbeat()])
 def test_what_is_said_of_agents_is_for_the_routing_table(event: AnyEvent) -> None:
     """Agents of published nodes live by heartbeats of their own, others with their node."""
     for profile in PeerProfile:
-        news = effect_of(Taken(event, From(WORKER), ALPHA), Peer("kitchen.local", profile), LIVING)
-        assert isinstance(news, News)
-        if isinstance(news.said, agent_updates.Registration):
-            assert news.said.sends_heartbeats is (profile is PeerProfile.CIS_1_1)
+        news = effect_of(
+            ValidEvent(event, AgentSender(WORKER), ALPHA), Peer("kitchen.local", profile), LIVING
+        )
+        assert isinstance(news, UpdateAgent)
+        if isinstance(news.update, agent_news.Registered):
+            assert news.update.by_itself is (profile is PeerProfile.CIS_1_1)
 
 
 def test_that_an_agent_of_ours_is_missed() -> None:
     """It says nothing of the agent."""
-    told = Taken(unregistered(), ToldGone(WORKER), ALPHA)
-    assert effect_of(told, PEER_LIVING, KITCHEN) == Missed(WORKER)
+    told = ValidEvent(unregistered(), LostAgentNotice(WORKER), ALPHA)
+    assert effect_of(told, PEER_LIVING, KITCHEN) == ReannounceAgent(WORKER)

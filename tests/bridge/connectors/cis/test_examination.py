@@ -8,10 +8,10 @@ import pytest
 from bridge.connectors.cis.examination import (
     UNKNOWN_PEER,
     UNTRUSTED_PEER,
-    Examined,
-    From,
-    Kept,
-    Taken,
+    AgentSender,
+    ExaminationResult,
+    UnknownEvent,
+    ValidEvent,
     examine_envelope,
     examine_pdu,
 )
@@ -37,14 +37,16 @@ ENVELOPE = Envelope(
 )
 
 
-def examined(peer: Peer | None = PEER, header: str | None = None, **changes: Any) -> Examined:
+def examined(peer: Peer | None = PEER, header: str | None = None, **changes: Any) -> ExaminationResult:
     return examine_envelope(replace(ENVELOPE, **changes), peer, OWN, header=header)
 
 
 def test_an_honest_event() -> None:
     """Without `origin`, as published nodes send it; with it, and with their header, it is the same."""
-    assert examined() == Taken(BEAT, From(WORKER), ROOM)
-    assert examined(origin="kitchen.local", header="kitchen.local") == Taken(BEAT, From(WORKER), ROOM)
+    assert examined() == ValidEvent(BEAT, AgentSender(WORKER), ROOM)
+    assert examined(origin="kitchen.local", header="kitchen.local") == ValidEvent(
+        BEAT, AgentSender(WORKER), ROOM
+    )
 
 
 def test_who_is_not_known_is_refused_first() -> None:
@@ -57,8 +59,8 @@ def test_who_is_not_known_is_refused_first() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"room_id": "!agent-broadcast:living.local"}, "A node broadcasts in its own room."),
-        ({"room_id": "!agent-federation-secret:kitchen.local"}, "This namespace is not open to the peer."),
+        ({"room_id": "!agent-broadcast:living.local"}, "A node may only broadcast in its own room."),
+        ({"room_id": "!agent-federation-secret:kitchen.local"}, "The peer may not use this namespace."),
         ({"sender": "@worker-1:third.local"}, "The sender does not name the peer that sent this."),
         ({"origin": "third.local"}, "The origin does not name the peer that sent this."),
         ({"header": "third.local"}, "The x-origin-server header does not name the peer that sent this."),
@@ -80,10 +82,10 @@ def test_a_required_signature() -> None:
 
 def test_an_unknown_type_is_kept() -> None:
     """It is stored and counted; but also of that no other node may be named."""
-    assert examined(type="io.cis.agent.sang", content={"a": 1}) == Kept("io.cis.agent.sang", ROOM)
+    assert examined(type="io.cis.agent.sang", content={"a": 1}) == UnknownEvent("io.cis.agent.sang", ROOM)
     refused = examined(type="io.cis.agent.sang", content={"a": 1}, origin="third.local")
     assert refused == Forbidden("The origin does not name the peer that sent this.")
-    assert examined(type="m.room.message") == InvalidPayload("type", "is not that of an event about agents")
+    assert examined(type="m.room.message") == InvalidPayload("type", "is not the type of an agent event")
 
 
 def test_a_wrong_payload() -> None:
@@ -96,7 +98,7 @@ def test_an_event_of_a_room() -> None:
     for profile in PeerProfile:
         said = content.render(BEAT, profile)
         for room_id, sender, expected in (
-            (ENVELOPE.room_id, ENVELOPE.sender, Taken(BEAT, From(WORKER), ROOM)),
+            (ENVELOPE.room_id, ENVELOPE.sender, ValidEvent(BEAT, AgentSender(WORKER), ROOM)),
             (
                 ENVELOPE.room_id,
                 "@worker-1:third.local",
@@ -105,7 +107,7 @@ def test_an_event_of_a_room() -> None:
             (
                 "!agent-broadcast:living.local",
                 ENVELOPE.sender,
-                Forbidden("A node broadcasts in its own room."),
+                Forbidden("A node may only broadcast in its own room."),
             ),
         ):
             assert examine_pdu(BEAT.TYPE, said, room_id, sender, Peer("kitchen.local"), OWN) == expected

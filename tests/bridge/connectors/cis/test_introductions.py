@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.connectors.cis.registrations import PAUSE_MS, Introductions
+from bridge.connectors.cis.registrations import MIN_INTERVAL_MS, Introductions
 
 NOW = 10**12
 
@@ -13,7 +13,7 @@ def test_once_when_a_peer_first_appears() -> None:
     introductions = Introductions()
     assert introductions.registered("kitchen.local", NOW)
     assert not introductions.registered("kitchen.local", NOW)
-    assert not introductions.registered("kitchen.local", NOW + 10 * PAUSE_MS)
+    assert not introductions.registered("kitchen.local", NOW + 10 * MIN_INTERVAL_MS)
     assert introductions.registered("living.local", NOW)
     assert introductions.deadline() is None
 
@@ -23,8 +23,8 @@ def test_again_when_it_was_away() -> None:
     introductions = Introductions()
     introductions.registered("kitchen.local", NOW)
     introductions.lost("kitchen.local")
-    assert introductions.registered("kitchen.local", NOW + PAUSE_MS)
-    assert not introductions.registered("kitchen.local", NOW + PAUSE_MS)
+    assert introductions.registered("kitchen.local", NOW + MIN_INTERVAL_MS)
+    assert not introductions.registered("kitchen.local", NOW + MIN_INTERVAL_MS)
 
 
 def test_at_most_once_a_minute() -> None:
@@ -34,16 +34,16 @@ def test_at_most_once_a_minute() -> None:
     introductions.lost("kitchen.local")
     assert not introductions.registered("kitchen.local", NOW + 1)
     assert not introductions.registered("kitchen.local", NOW + 2)
-    assert introductions.deadline() == NOW + PAUSE_MS
-    assert introductions.due(NOW + PAUSE_MS - 1) == ()
-    assert introductions.due(NOW + PAUSE_MS) == ("kitchen.local",)
-    assert introductions.due(NOW + PAUSE_MS) == ()
+    assert introductions.deadline() == NOW + MIN_INTERVAL_MS
+    assert introductions.due(NOW + MIN_INTERVAL_MS - 1) == ()
+    assert introductions.due(NOW + MIN_INTERVAL_MS) == ("kitchen.local",)
+    assert introductions.due(NOW + MIN_INTERVAL_MS) == ()
     assert introductions.deadline() is None
     introductions.lost("kitchen.local")
-    introductions.registered("kitchen.local", NOW + PAUSE_MS + 1)
+    introductions.registered("kitchen.local", NOW + MIN_INTERVAL_MS + 1)
     introductions.lost("kitchen.local")
     assert introductions.deadline() is None
-    assert introductions.due(NOW + 5 * PAUSE_MS) == ()
+    assert introductions.due(NOW + 5 * MIN_INTERVAL_MS) == ()
 
 
 def test_losing_whom_nobody_knows_is_nothing() -> None:
@@ -55,13 +55,13 @@ def test_losing_whom_nobody_knows_is_nothing() -> None:
 
 def test_no_more_are_remembered_than_may_be() -> None:
     """Those met longest ago are forgotten; but a flood of new names is not answered name by name."""
-    introductions = Introductions(most=2)
+    introductions = Introductions(max_peers=2)
     assert introductions.registered("a", NOW)
     assert introductions.registered("b", NOW + 1)
     assert not introductions.registered("c", NOW + 2)
-    assert introductions.registered("c", NOW + PAUSE_MS)
+    assert introductions.registered("c", NOW + MIN_INTERVAL_MS)
     assert len(introductions) == 2
-    assert not introductions.registered("b", NOW + PAUSE_MS)
+    assert not introductions.registered("b", NOW + MIN_INTERVAL_MS)
 
 
 @given(
@@ -87,5 +87,5 @@ def test_two_nodes_that_answer_each_other_stop(steps: list[tuple[str, str, int]]
             told = introductions.due(now)
             assert (introductions.deadline() or now + 1) > now
         for one in told:
-            assert now - answered.get(one, 0) >= PAUSE_MS
+            assert now - answered.get(one, 0) >= MIN_INTERVAL_MS
             answered[one] = now

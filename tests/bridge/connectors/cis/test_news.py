@@ -2,7 +2,7 @@
 
 from bridge.agents import updates as agent_updates
 from bridge.agents.agent import AgentStatus
-from bridge.connectors.cis.effects import news_of
+from bridge.connectors.cis.effects import agent_update
 from bridge.connectors.cis.protocol.events import StatusUpdate
 from tests.bridge.connectors.cis.made import NOON, WORKER, heartbeat, registered, unregistered
 
@@ -19,7 +19,7 @@ def test_what_is_said_of_agents() -> None:
         timestamp=NOON,
     )
     said = [
-        news_of(event, sends_heartbeats=True)
+        agent_update(event, by_itself=True)
         for event in (registered("kimi", ("a",)), unregistered(reason="shutdown"), heartbeat(), status)
     ]
     assert said == [
@@ -32,6 +32,6 @@ def test_what_is_said_of_agents() -> None:
 
 def test_who_goes_without_a_reason_is_gone_all_the_same() -> None:
     """ "reason" may be null."""
-    gone = news_of(unregistered(), sends_heartbeats=False)
-    assert isinstance(gone, agent_updates.Unregistration)
+    gone = agent_update(unregistered(), by_itself=False)
+    assert isinstance(gone, agent_news.Unregistered)
     assert gone.reason == "unregistered"

@@ -11,10 +11,9 @@ from nacl.signing import SigningKey
 
 from bridge.agents.agent import AgentStatus
 from bridge.agents.routing import Unknown
-from bridge.agents.updates import StatusUpdate, Unregistration
-from bridge.connectors.cis.acts import Verdict
+from bridge.connectors.cis.event_record import Verdict
 from bridge.connectors.cis.protocol.rooms import parse_room_id
-from bridge.connectors.cis.service.sender import Said
+from bridge.connectors.cis.service.sender import Sent
 from bridge.matrix.backend import MatrixBackend
 from bridge.peers.peer import Peer, PeerAccess, PeerProfile
 from bridge.tasks.answer import Answer
@@ -32,14 +31,14 @@ WORKER, MINER = f"worker@{KITCHEN}", f"miner@{CELLAR}"
 
 
 class WithoutRoomIds:
-    """A homeserver's side that is capable of no more than a guest's."""
+    """A homeserver's backend that is capable of no more than a guest's."""
 
-    def __init__(self, side: MatrixBackend) -> None:
-        self._side = side
+    def __init__(self, backend: MatrixBackend) -> None:
+        self._backend = backend
         self.capabilities = frozenset({BackendCapability.TO_DEVICE})
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._side, name)
+        return getattr(self._backend, name)
 
 
 class PublishedNodes(CisNodes):
@@ -64,7 +63,7 @@ class PublishedNodes(CisNodes):
         peer = Peer(name, PeerProfile.CIS_1_1, public_key=bytes(key), require_signature=True)
         return PeerAccess(peer, f"http://{self._address_of(name)}", LOOPBACK)
 
-    def _side(self, node: Node) -> MatrixBackend:
+    def _backend(self, node: Node) -> MatrixBackend:
         return cast("MatrixBackend", WithoutRoomIds(node.rooms)) if node.name == KITCHEN else node.rooms
 
 
@@ -107,7 +106,7 @@ async def test_whoever_has_no_rooms_makes_none(both: tuple[CisNode, CisNode]) ->
     await cellar.ask(WORKER)
     assert (await cellar.answered()).state is State.DONE
     said = await kitchen.connector.send_message(address(WORKER), None, "hello", {"to": "all"})
-    assert isinstance(said, Said)
+    assert isinstance(said, Sent)
     await cellar.eyes.until_act(Verdict.TAKEN, "io.cis.agent.message", KITCHEN)
     rooms = await kitchen.node.rooms.joined_rooms(f"@palaver:{KITCHEN}")
     assert [one for one in rooms if parse_room_id(one) is not None] == []
@@ -171,13 +170,13 @@ async def test_whoever_has_no_rooms_tells_all_of_it_again(
     await cellar.sees(f"cook@{KITCHEN}")
     await kitchen.close()
     async with routing_table(kitchen.node.database, KITCHEN, now_ms=now_ms) as routes:
-        await routes.update([Unregistration(address(WORKER), "maintenance", now_ms())])
-    told = len(cellar.eyes.acts)
+        await routes.take([Unregistered(address(WORKER), "maintenance", now_ms())])
+    told = len(cellar.eyes.records)
     await nodes.reopen(kitchen)
     assert (await cellar.misses(WORKER)).gone_reason == "maintenance"
 
     def told_again(eyes: Eyes) -> bool:
-        later = eyes.acts[told:]
+        later = eyes.records[told:]
         return any((act.type, act.subject) == ("io.cis.agent.registered", f"cook@{KITCHEN}") for act in later)
 
     await cellar.eyes.until(told_again)

@@ -7,11 +7,11 @@ from bridge.connectors.cis.examination import (
     HEADER,
     ORIGIN,
     SENDER,
+    AgentSender,
     Claim,
-    From,
-    ToldGone,
+    LostAgentNotice,
+    check_claims,
     sender_of,
-    wrong_claim,
 )
 from bridge.connectors.cis.protocol.events import AnyEvent
 from bridge.connectors.cis.protocol.refusals import Forbidden
@@ -39,7 +39,7 @@ def test_an_agent_speaks_through_its_node(event: AnyEvent) -> None:
         [],
         [Claim(SENDER, "kitchen.local"), Claim(ORIGIN, None), Claim(HEADER, "kitchen.local:7676")],
     ):
-        assert sender_of(event, claims, KITCHEN, OWN) == From(WORKER)
+        assert sender_of(event, claims, KITCHEN, OWN) == AgentSender(WORKER)
 
 
 @pytest.mark.parametrize("what", [SENDER, ORIGIN, HEADER])
@@ -47,9 +47,9 @@ def test_every_claim_must_name_the_peer(what: str) -> None:
     """All of them are self-declared, and none of them may say anything else."""
     refused = sender_of(heartbeat(), [Claim(what, "third.local")], KITCHEN, OWN)
     assert refused == Forbidden(f"The {what} does not name the peer that sent this.")
-    assert wrong_claim([Claim(what, "third.local")], KITCHEN) == refused
-    assert wrong_claim([Claim(what, "")], KITCHEN) == refused
-    assert wrong_claim([Claim(what, "kitchen.local")], KITCHEN) is None
+    assert check_claims([Claim(what, "third.local")], KITCHEN) == refused
+    assert check_claims([Claim(what, "")], KITCHEN) == refused
+    assert check_claims([Claim(what, "kitchen.local")], KITCHEN) is None
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_published_proxy() -> None:
     request of a published peer alone."""
     target = AgentAddress("worker-7", OWN)
     asked = request(from_agent=target, to_agent=target)
-    proxy = From(AgentAddress("proxy", "kitchen.local"), is_proxy=True)
+    proxy = AgentSender(AgentAddress("proxy", "kitchen.local"), is_proxy=True)
     assert sender_of(asked, [Claim(SENDER, OWN)], PUBLISHED, OWN) == proxy
     assert sender_of(asked, [Claim(SENDER, "kitchen.local")], PUBLISHED, OWN) == proxy
     for claim in (Claim(SENDER, "third.local"), Claim(ORIGIN, OWN), Claim(HEADER, OWN)):
@@ -90,7 +90,7 @@ def test_a_published_proxy() -> None:
 def test_a_peer_may_tell_that_it_lost_an_agent_of_ours() -> None:
     """`unregistered` goes to the owning node when it times out. Nothing else may be said of our agents."""
     gone = unregistered("worker-7", OWN, "timeout")
-    assert sender_of(gone, [Claim(SENDER, "kitchen.local")], KITCHEN, OWN) == ToldGone(
+    assert sender_of(gone, [Claim(SENDER, "kitchen.local")], KITCHEN, OWN) == LostAgentNotice(
         AgentAddress("worker-7", OWN)
     )
     assert isinstance(sender_of(gone, [Claim(SENDER, OWN)], KITCHEN, OWN), Forbidden)

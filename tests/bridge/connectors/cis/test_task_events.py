@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from bridge.agents.address import AgentAddress
 from bridge.connectors.cis import task_events
-from bridge.connectors.cis.examination import From
+from bridge.connectors.cis.examination import AgentSender
 from bridge.connectors.cis.protocol import content
-from bridge.connectors.cis.protocol.error_codes import answer_of
+from bridge.connectors.cis.protocol.error_codes import to_answer
 from bridge.connectors.cis.protocol.events import AnyEvent, Message, TaskRequest
 from bridge.connectors.cis.settings import CisSettings
 from bridge.peers.peer import PeerProfile
@@ -48,7 +48,7 @@ OURS = Task(
 
 def theirs(**more: Any) -> Task:
     """A task that a peer has asked for."""
-    made = task_events.requested(request(), From(COORDINATOR), "living.local", "alpha")
+    made = task_events.to_task_request(request(), AgentSender(COORDINATOR), "living.local", "alpha")
     return Task(made, NOW, NOW + 1000, id=8, **more)
 
 
@@ -58,7 +58,7 @@ def test_a_request_of_ours_and_how_the_other_node_reads_it() -> None:
     assert isinstance(event, TaskRequest)
     assert event.timeout_secs == 50
     assert event.timestamp == NOON
-    read = task_events.requested(event, From(COORDINATOR), "living.local", "alpha")
+    read = task_events.to_task_request(event, AgentSender(COORDINATOR), "living.local", "alpha")
     assert read == replace(
         OURS.request,
         origin=Origin(
@@ -105,15 +105,15 @@ def test_a_cancellation_names_the_request() -> None:
     event = task_events.cancel_event(task, SETTINGS, NOW)
     assert isinstance(event, Message)
     assert (event.from_agent, event.to_agent, event.message_type) == (COORDINATOR, WORKER, "cancel")
-    assert task_events.named_request(event) == "req-1"
+    assert task_events.referenced_request(event) == "req-1"
     assert task_events.reason_of(event) == "Cancelled by alice@living.local: too slow"
 
 
 def test_an_answer_bears_the_addresses_as_they_were_given() -> None:
     """Whatever the peer called itself: its proxy finds its answer by them."""
     proxied = request(from_agent=WORKER, to_agent=WORKER)
-    sender = From(AgentAddress("proxy", "old.local"), is_proxy=True)
-    made = task_events.requested(proxied, sender, "old.local", "default")
+    sender = AgentSender(AgentAddress("proxy", "old.local"), is_proxy=True)
+    made = task_events.to_task_request(proxied, sender, "old.local", "default")
     assert made.from_address == sender.agent
     event = task_events.response_event(Task(made, NOW, NOW, answer=Answer(True, "ok", 0)), NOW)
     assert (event.from_agent, event.to_agent, event.request_id) == (WORKER, WORKER, "req-1")
@@ -124,14 +124,14 @@ def test_an_answer_says_what_came_of_it() -> None:
     answer = Answer(False, "no", 3, {"a": 1})
     event = task_events.response_event(theirs(answer=answer), NOW)
     assert (event.from_agent, event.to_agent) == (WORKER, COORDINATOR)
-    assert answer_of(event.result) == answer
+    assert to_answer(event.result) == answer
 
 
 def test_progress_names_the_request_and_keeps_what_is_said() -> None:
     """An agent cannot make it that of another task."""
     event = task_events.progress_event(theirs(), {"percent": 50, "request_id": "other"}, "m", NOW)
     assert (event.message_type, event.from_agent, event.to_agent) == ("progress", WORKER, COORDINATOR)
-    assert task_events.named_request(event) == "req-1"
+    assert task_events.referenced_request(event) == "req-1"
     assert task_events.progress_of(event) == {"percent": 50}
 
 
@@ -149,7 +149,7 @@ def test_messages_of_those_who_say_less(
 ) -> None:
     """The specification's own example does not say of which task it speaks."""
     event = message(payload)
-    assert task_events.named_request(event) == named
+    assert task_events.referenced_request(event) == named
     assert task_events.progress_of(event) == progress
     assert task_events.reason_of(event) == reason
 

@@ -11,7 +11,7 @@ import pytest
 from bridge.agents.agent import AgentStatus
 from bridge.agents.routing_table import Change
 from bridge.connectors.cis.protocol.events import Message
-from bridge.connectors.cis.service.sender import Said
+from bridge.connectors.cis.service.sender import Sent
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode
 from bridge.tasks.queue_settings import AgentSettings
@@ -67,7 +67,7 @@ async def _say(node: CisNode, to: str | None, type_: str) -> None:
     said = await node.connector.send_message(
         boss, None if to is None else address(to), type_, {"from": node.name, "cost": 0.5}
     )
-    assert isinstance(said, Said), said
+    assert isinstance(said, Sent), said
 
 
 def _listen(*nodes: CisNode) -> dict[str, "asyncio.Queue[Message]"]:
@@ -78,7 +78,7 @@ def _listen(*nodes: CisNode) -> dict[str, "asyncio.Queue[Message]"]:
     return heard
 
 
-async def _refused(node: CisNode, to: str, request_id: str) -> Answer:
+async def _undeliverable(node: CisNode, to: str, request_id: str) -> Answer:
     await node.ask(to, request_id)
     answer = (await node.answered()).answer
     assert answer is not None
@@ -190,12 +190,12 @@ async def test_who_does_not_share_a_namespace_neither_sees_nor_reaches_its_agent
         assert (await b.answered()).answer == _said_by(a)
         for one, to in ((c, "hidden@a.test"), (a, "hidden@c.test"), (b, "hidden@c.test")):
             assert one.table.agent(address(to)) is None
-            refused = await _refused(one, to, "unknown")
+            refused = await _undeliverable(one, to, "unknown")
             assert refused.error_code is ErrorCode.AGENT_NOT_FOUND
             assert to.partition("@")[2] in refused.output
             # Its name is no secret; who knows it asks in a namespace that it may use.
-            await one.routes.update([registered(to, sent_at=now_ms())])
-            refused = await _refused(one, to, "known")
+            await one.routes.take([registered(to, sent_at=now_ms())])
+            refused = await _undeliverable(one, to, "known")
             assert refused.error_code is ErrorCode.AGENT_NOT_FOUND
             assert f"There is no agent {to} in the namespace default." in refused.output
         alpha = "!agent-federation-alpha:a.test"
@@ -228,7 +228,7 @@ async def test_an_agent_that_changes_its_namespace_is_reached_where_it_is(three:
         await b.sees("worker@a.test")
         await b.ask("worker@a.test", "two")
         assert (await b.answered()).answer == GOOD
-        refused = await _refused(c, "worker@a.test", "two")
+        refused = await _undeliverable(c, "worker@a.test", "two")
         assert refused.error_code is ErrorCode.AGENT_NOT_FOUND
 
 
@@ -350,8 +350,8 @@ async def test_a_node_that_is_cut_off_is_gone_until_it_is_back(three: Three) -> 
         assert failed is not None
         for answer in (
             failed,
-            await _refused(c, "worker@b.test", "c"),
-            await _refused(b, "worker@a.test", "b"),
+            await _undeliverable(c, "worker@b.test", "c"),
+            await _undeliverable(b, "worker@a.test", "b"),
         ):
             assert answer.error_code is ErrorCode.NODE_UNREACHABLE
             assert "has not been heard from" in answer.output

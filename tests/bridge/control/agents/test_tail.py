@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 
-from bridge.connectors.cis.acts import Act, Verdict
-from bridge.connectors.cis.live import of_act
+from bridge.connectors.cis.event_record import EventRecord, Verdict
+from bridge.connectors.cis.live import to_live_event
 from bridge.tasks.answer import Answer
 from storage.errors import LocalError
 from tests.support.operated import Operated, item
@@ -21,8 +21,8 @@ async def test_live_events_are_streamed(node: Operated) -> None:
         await node.hands.do(await node.given(), Answer(True, "Done.", 0), {"message": "halfway"})
         assert (await item(items, type="progress"))["text"] == "halfway"
         assert (await item(items, type="task", what="done"))["task"] == "one@here.test"
-        act = Act("a.test", "io.cis.agent.message", Verdict.TAKEN)
-        node.parts.feed.show(partial(of_act, act))
+        act = EventRecord("a.test", "io.cis.agent.message", Verdict.TAKEN)
+        node.parts.feed.show(partial(to_live_event, act))
         assert (await item(items, type="cis"))["peer"] == "a.test"
     assert node.parts.feed._listeners == []
 

@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 
 from bridge.connectors.cis.http.client import EventClient
-from bridge.connectors.cis.protocol.error_codes import Again, Delivered, Ended
+from bridge.connectors.cis.protocol.error_codes import Delivered, PermanentFailure, TemporaryFailure
 from tests.bridge.connectors.cis.published_node import PublishedNode
 from tests.support.ports import lasting_port
 
@@ -26,14 +26,14 @@ async def test_an_event_is_delivered(theirs: PublishedNode) -> None:
 @pytest.mark.parametrize(
     ("status", "body", "expected"),
     [
-        (403, {"accepted": False, "error": "no", "event_id": "$1"}, Ended),
-        (200, {"accepted": False, "error": "no", "event_id": "$1"}, Ended),
-        (500, {"accepted": False}, Again),
-        (429, {}, Again),
+        (403, {"accepted": False, "error": "no", "event_id": "$1"}, PermanentFailure),
+        (200, {"accepted": False, "error": "no", "event_id": "$1"}, PermanentFailure),
+        (500, {"accepted": False}, TemporaryFailure),
+        (429, {}, TemporaryFailure),
     ],
 )
 async def test_what_it_answers(
-    theirs: PublishedNode, status: int, body: object, expected: type[Ended | Again]
+    theirs: PublishedNode, status: int, body: object, expected: type[PermanentFailure | TemporaryFailure]
 ) -> None:
     """It is not sent again by the client itself."""
     theirs.answers = [(status, body)]
@@ -62,17 +62,19 @@ async def test_who_cannot_be_reached() -> None:
             await response.write(b"x" * 10_000)
         return response
 
-    client = EventClient("Palaver/test", patience=0.5)
+    client = EventClient("Palaver/test", timeout=0.5)
     app = web.Application()
     app.add_routes([web.post("/hang{x:.*}", hang), web.post("/pour{x:.*}", pour)])
     runner = web.AppRunner(app, shutdown_timeout=0)
     try:
-        assert isinstance(await client.send(f"http://127.0.0.1:{port}", b"{}"), Again)
-        assert isinstance(await client.send("http://", b"{}"), Again)
+        assert isinstance(await client.send(f"http://127.0.0.1:{port}", b"{}"), TemporaryFailure)
+        assert isinstance(await client.send("http://", b"{}"), TemporaryFailure)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port).start()
-        assert await client.send(f"http://127.0.0.1:{port}/hang", b"{}") == Again("did not answer in time")
-        assert isinstance(await client.send(f"http://127.0.0.1:{port}/pour", b"{}"), Ended)
+        assert await client.send(f"http://127.0.0.1:{port}/hang", b"{}") == TemporaryFailure(
+            "did not respond in time"
+        )
+        assert isinstance(await client.send(f"http://127.0.0.1:{port}/pour", b"{}"), PermanentFailure)
     finally:
         over.set()
         await client.close()

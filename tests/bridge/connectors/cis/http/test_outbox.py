@@ -61,7 +61,7 @@ async def post(database: Database, theirs: PublishedNode) -> AsyncIterator[Post]
         client,
         CisSettings("here", {"old.local": access}),
         eyes,
-        refused=refuse,
+        undeliverable=refuse,
         now_ms=clock,
         retry=RetryPolicy(3, 1, 10),
     )
@@ -130,7 +130,7 @@ async def test_another_process_goes_on_with_it(post: Post, theirs: PublishedNode
         post.client,
         post.outbox._settings,
         post.eyes,
-        refused=post.outbox._refused,
+        undeliverable=post.outbox._undeliverable,
         now_ms=post.clock,
     )
     other.start()
@@ -153,12 +153,12 @@ async def test_a_peer_that_goes_while_something_waits(post: Post, theirs: Publis
         while theirs.attempts < 5:
             await asyncio.sleep(0.01)
     del peers["old.local"]
-    post.outbox.follow("old.local")
+    post.outbox.peer_changed("old.local")
     assert (await post.refused.get()) == (KEY, "old.local is no longer a peer of this node")
     await post.until_empty()
     assert post.eyes.problems == []
     theirs.answers.clear()
     peers["old.local"] = access
-    post.outbox.follow("old.local")
+    post.outbox.peer_changed("old.local")
     await post.enqueue("b")
     assert (await theirs.taken.get())["event_id"] == "$b"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.connectors.cis.protocol import envelope
-from bridge.connectors.cis.protocol.envelope import MAX_BODY, Envelope, Unread
+from bridge.connectors.cis.protocol.envelope import MAX_BODY, Envelope, MalformedEvent
 from bridge.connectors.cis.protocol.refusals import InvalidPayload, TooLarge
 from tests.bridge.connectors.cis.samples import HONEST, nested
 
@@ -61,12 +61,12 @@ def test_the_sender_s_domain_begins_at_the_first_colon() -> None:
 def test_what_must_be_there(name: str) -> None:
     """Each is named when it is missing, and refused when it is of another kind."""
     missing = envelope.read(body({key: EVENT[key] for key in EVENT if key != name}))
-    assert isinstance(missing, Unread)
+    assert isinstance(missing, MalformedEvent)
     assert missing.refusal == InvalidPayload(name, "is missing")
     assert missing.event_id == ("" if name == "event_id" else EVENT["event_id"])
     for wrong in (None, [], True, 1.5):
         refused = envelope.read(body({**EVENT, name: wrong}))
-        assert isinstance(refused, Unread)
+        assert isinstance(refused, MalformedEvent)
         assert isinstance(refused.refusal, InvalidPayload)
         assert refused.refusal.field == name
 
@@ -74,7 +74,7 @@ def test_what_must_be_there(name: str) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"event_id": "abc"}, "event_id is not the id of an event"),
+        ({"event_id": "abc"}, "event_id is not an event id"),
         ({"event_id": "$" + "x" * 255}, "event_id is longer than 255 bytes"),
         ({"room_id": "!" + "x" * 255}, "room_id is longer than 255 bytes"),
         ({"sender": "worker-1@kitchen.local"}, "sender is not a user id, as in @worker-1:kitchen.local"),
@@ -98,7 +98,7 @@ def test_what_must_be_there(name: str) -> None:
 def test_what_it_may_not_hold(change: dict[str, Any], problem: str) -> None:
     """A field of another kind, or one that nobody can keep."""
     refused = envelope.read(body({**EVENT, **change}))
-    assert isinstance(refused, Unread)
+    assert isinstance(refused, MalformedEvent)
     assert str(refused.refusal) == f"INVALID_PAYLOAD: {problem}."
 
 
@@ -106,16 +106,16 @@ def test_what_it_may_not_hold(change: dict[str, Any], problem: str) -> None:
 def test_what_is_not_json(bytes_: bytes) -> None:
     """Or nothing that an event could be."""
     refused = envelope.read(bytes_)
-    assert isinstance(refused, Unread)
+    assert isinstance(refused, MalformedEvent)
     assert isinstance(refused.refusal, InvalidPayload)
     assert (refused.refusal.field, refused.event_id) == ("body", "")
-    assert envelope.read(b"[]") == Unread(InvalidPayload("body", "is not an object"))
+    assert envelope.read(b"[]") == MalformedEvent(InvalidPayload("body", "is not an object"))
 
 
 def test_what_is_too_large_is_not_read() -> None:
     """A published node takes two megabytes."""
-    assert isinstance(envelope.read(b" " * MAX_BODY), Unread)
-    assert envelope.read(b" " * (MAX_BODY + 1)) == Unread(TooLarge("The event is too large."))
+    assert isinstance(envelope.read(b" " * MAX_BODY), MalformedEvent)
+    assert envelope.read(b" " * (MAX_BODY + 1)) == MalformedEvent(TooLarge("The event is too large."))
 
 
 @given(st.dictionaries(st.sampled_from(sorted(FULL)), HONEST, max_size=3))
@@ -129,4 +129,4 @@ def test_anything_is_an_event_or_is_not(changes: dict[str, Any]) -> None:
 @given(st.binary(max_size=50))
 def test_any_bytes_are_an_event_or_are_not(bytes_: bytes) -> None:
     """Whatever somebody sends to the port."""
-    assert isinstance(envelope.read(bytes_), Unread)
+    assert isinstance(envelope.read(bytes_), MalformedEvent)

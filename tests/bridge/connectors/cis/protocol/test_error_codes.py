@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.connectors.cis.protocol import content
-from bridge.connectors.cis.protocol.error_codes import answer_of, result_of
+from bridge.connectors.cis.protocol.error_codes import to_answer, to_result
 from bridge.connectors.cis.protocol.events import TaskResponse, TaskResult
 from bridge.peers.peer import PeerProfile
 from bridge.tasks.answer import Answer, cancelled, failure
@@ -33,14 +33,14 @@ ANSWERS = st.builds(
 def test_each_code_as_a_result(code: ErrorCode) -> None:
     """As in the specification's example: no success, −1, the reason as output and the code in metadata."""
     answer = failure(TaskError(code, "It is so.", {"current_task": "task-123"}))
-    result = result_of(answer)
+    result = to_result(answer)
     assert result.model_dump() == {
         "success": False,
         "output": "It is so.",
         "exit_code": -1,
         "metadata": {"error_code": code.value, "current_task": "task-123"},
     }
-    assert answer_of(result) == answer
+    assert to_answer(result) == answer
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,10 @@ def test_each_code_as_a_result(code: ErrorCode) -> None:
 )
 def test_what_a_tool_has_made(answer: Answer, exit_code: int) -> None:
     """It has no code, and its exit code does not contradict it."""
-    result = result_of(answer)
+    result = to_result(answer)
     assert (result.success, result.output, result.exit_code) == (answer.success, answer.output, exit_code)
     assert result.metadata == answer.metadata
-    assert answer_of(result) == Answer(answer.success, answer.output, exit_code, answer.metadata)
+    assert to_answer(result) == Answer(answer.success, answer.output, exit_code, answer.metadata)
 
 
 @pytest.mark.parametrize(
@@ -71,27 +71,27 @@ def test_what_a_tool_has_made(answer: Answer, exit_code: int) -> None:
 def test_a_failure_without_a_known_code(metadata: dict[str, Any]) -> None:
     """Published nodes set none: it is a failure of the tool, with whatever was said."""
     result = TaskResult(success=False, output="boom", exit_code=-1, metadata=metadata)
-    assert answer_of(result) == Answer(False, "boom", -1, metadata)
+    assert to_answer(result) == Answer(False, "boom", -1, metadata)
 
 
 def test_a_success_with_a_code_is_a_success() -> None:
     """And a tool cannot make its failure look like ours."""
     result = TaskResult(success=True, output="ok", exit_code=0, metadata={"error_code": "TIMEOUT"})
-    assert answer_of(result) == Answer(True, "ok", 0, {"error_code": "TIMEOUT"})
-    assert result_of(Answer(False, "no", 1, {"error_code": "TIMEOUT", "a": 1})).metadata == {"a": 1}
+    assert to_answer(result) == Answer(True, "ok", 0, {"error_code": "TIMEOUT"})
+    assert to_result(Answer(False, "no", 1, {"error_code": "TIMEOUT", "a": 1})).metadata == {"a": 1}
 
 
 @given(ERRORS)
 def test_an_error_comes_back(error: TaskError) -> None:
     """With all that was said of it."""
-    assert answer_of(result_of(failure(error))) == failure(error)
+    assert to_answer(to_result(failure(error))) == failure(error)
 
 
 @given(ANSWERS)
 def test_whatever_a_tool_says_can_be_sent(answer: Answer) -> None:
     """What cannot stand in an event is replaced or left out; the answer goes out all the same."""
     response = TaskResponse(
-        request_id="r", from_agent=WORKER, to_agent=COORDINATOR, result=result_of(answer), timestamp=NOON
+        request_id="r", from_agent=WORKER, to_agent=COORDINATOR, result=to_result(answer), timestamp=NOON
     )
     for profile in PeerProfile:
         assert content.read(TaskResponse.TYPE, content.render(response, profile)) == response

@@ -7,7 +7,7 @@ import pytest
 
 from bridge.connectors.cis.protocol import content, large_output
 from bridge.connectors.cis.protocol.events import AnyEvent, TaskRequest, TaskResponse
-from bridge.connectors.cis.protocol.large_output import KEY, SHORT, LongText, Stored
+from bridge.connectors.cis.protocol.large_output import KEY, SHORT, LongText, StoredText
 from bridge.connectors.cis.protocol.refusals import TooLarge
 from bridge.peers.peer import PeerProfile
 from federation.matrix.canonical_json import encode
@@ -17,16 +17,16 @@ from tests.bridge.connectors.cis.made import heartbeat, message, request, respon
 OURS = Mxc("kitchen.local", "abc")
 
 
-def stored(text: str) -> Stored:
-    return Stored(OURS, len(text.encode()), hashlib.sha256(text.encode()).hexdigest())
+def stored(text: str) -> StoredText:
+    return StoredText(OURS, len(text.encode()), hashlib.sha256(text.encode()).hexdigest())
 
 
 def sent(event: AnyEvent, profile: PeerProfile = PeerProfile.MATRIX) -> AnyEvent:
     """As it arrives, when everything that is too long has been stored."""
-    texts = large_output.too_long(event, profile)
+    texts = large_output.texts_to_store(event, profile)
     assert not isinstance(texts, TooLarge)
     if texts:
-        event = large_output.shortened(event, {one.name: stored(one.text) for one in texts})
+        event = large_output.shorten(event, {one.name: stored(one.text) for one in texts})
     said = content.render(event, profile)
     assert profile is not PeerProfile.MATRIX or len(encode(said)) <= 60_000
     made = content.read(event.TYPE, said)
@@ -38,7 +38,7 @@ def sent(event: AnyEvent, profile: PeerProfile = PeerProfile.MATRIX) -> AnyEvent
 def test_most_events_are_sent_as_they_are(event: AnyEvent) -> None:
     """Nothing has to be stored."""
     assert large_output.fits(content.render(event, PeerProfile.MATRIX), PeerProfile.MATRIX)
-    assert large_output.too_long(event, PeerProfile.MATRIX) == ()
+    assert large_output.texts_to_store(event, PeerProfile.MATRIX) == ()
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_long_output_becomes_media(text: str) -> None:
     """URL, size and SHA-256 in metadata; the beginning and the end stay."""
     event = response(text, {"tokens_used": 5, "cost": 0.5})
     assert not large_output.fits(content.render(event, PeerProfile.MATRIX), PeerProfile.MATRIX)
-    assert large_output.too_long(event, PeerProfile.MATRIX) == (LongText("output", text),)
+    assert large_output.texts_to_store(event, PeerProfile.MATRIX) == (LongText("output", text),)
     arrived = sent(event)
     assert isinstance(arrived, TaskResponse)
     assert arrived.result.output[:10] == text[:10]
@@ -71,7 +71,7 @@ def test_a_long_output_becomes_media(text: str) -> None:
 def test_of_several_texts_the_longest_go_first() -> None:
     """Until the event fits."""
     event = request(prompt="p" * 30_000, context="c" * 50_000, system_prompt="s" * 20_000)
-    texts = large_output.too_long(event, PeerProfile.MATRIX)
+    texts = large_output.texts_to_store(event, PeerProfile.MATRIX)
     assert texts == (LongText("context", "c" * 50_000),)
     event = request(prompt="p" * 59_000, context="c" * 500_000, system_prompt="s" * 20_000)
     arrived = sent(event)
@@ -83,20 +83,20 @@ def test_of_several_texts_the_longest_go_first() -> None:
 def test_published_nodes_take_more() -> None:
     """Two megabytes, as one event; and could not fetch media."""
     event = response("x" * 1_000_000)
-    assert large_output.too_long(event, PeerProfile.CIS_1_1) == ()
+    assert large_output.texts_to_store(event, PeerProfile.CIS_1_1) == ()
     long = response("x" * 3_000_000)
-    assert large_output.too_long(long, PeerProfile.CIS_1_1) == (LongText("output", "x" * 3_000_000),)
+    assert large_output.texts_to_store(long, PeerProfile.CIS_1_1) == (LongText("output", "x" * 3_000_000),)
     sent(long, PeerProfile.CIS_1_1)
 
 
-def test_what_cannot_be_shortened_is_refused() -> None:
+def test_what_cannot_be_shortened_is_undeliverable() -> None:
     """A payload or metadata are for programs: half of them is none."""
     for event in (
         message("x" * 70_000),
         response("x", {"a": "x" * 70_000}),
         request(metadata={"a": "x" * 70_000}),
     ):
-        assert isinstance(large_output.too_long(event, PeerProfile.MATRIX), TooLarge)
+        assert isinstance(large_output.texts_to_store(event, PeerProfile.MATRIX), TooLarge)
 
 
 @pytest.mark.parametrize(

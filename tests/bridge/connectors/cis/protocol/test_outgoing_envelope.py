@@ -6,7 +6,7 @@ from nacl.signing import SigningKey
 from bridge.agents.address import AgentAddress
 from bridge.connectors.cis.protocol import content
 from bridge.connectors.cis.protocol.envelope import Envelope, read
-from bridge.connectors.cis.protocol.published import Signed, check, written
+from bridge.connectors.cis.protocol.published import SignatureCheck, check_signature, signed_body
 from bridge.connectors.cis.settings import CisSettings
 from bridge.peers.peer import Peer, PeerProfile
 from tests.bridge.connectors.cis.made import COORDINATOR, WORKER, registered, request
@@ -17,7 +17,7 @@ KEY = SigningKey(b"k" * 32)
 def test_a_broadcast() -> None:
     """Nested, signed as published nodes sign, in the room in which it would be said."""
     settings = CisSettings("kitchen.local")
-    body = written(registered("kimi"), "$1", WORKER, "default", settings, KEY)
+    body = signed_body(registered("kimi"), "$1", WORKER, "default", settings, KEY)
     event = read(body)
     assert isinstance(event, Envelope)
     assert (event.room_id, event.sender, event.origin) == (
@@ -29,16 +29,16 @@ def test_a_broadcast() -> None:
     assert content.read(event.type, dict(event.content)) == registered("kimi")
     assert orjson.loads(body)["content"]["payload"]["runtime_type"] == "kimi"
     us = Peer("kitchen.local", PeerProfile.CIS_1_1, public_key=bytes(KEY.verify_key))
-    assert check(event, us) is Signed.HOLDS
+    assert check_signature(event, us) is SignatureCheck.VALID
 
 
 def test_what_is_for_one_agent_is_said_in_the_room_of_its_node() -> None:
     """In the namespace that both may use; an agent that no user can be speaks through its node."""
     settings = CisSettings("living.local")
-    event = read(written(request(), "$1", COORDINATOR, "alpha", settings, KEY))
+    event = read(signed_body(request(), "$1", COORDINATOR, "alpha", settings, KEY))
     assert isinstance(event, Envelope)
     assert event.room_id == "!agent-federation-alpha:kitchen.local"
     long = AgentAddress("ä" * 60, "living.local")
-    event = read(written(request(), "$1", long, "alpha", settings, KEY))
+    event = read(signed_body(request(), "$1", long, "alpha", settings, KEY))
     assert isinstance(event, Envelope)
     assert event.sender == "@palaver:living.local"

@@ -1,4 +1,4 @@
-"""From whom a single event is."""
+"""AgentSender whom a single event is."""
 
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
@@ -6,7 +6,7 @@ from ipaddress import ip_address, ip_network
 import pytest
 
 from bridge.connectors.cis.protocol.envelope import Envelope
-from bridge.connectors.cis.protocol.published import Source, peer_of
+from bridge.connectors.cis.protocol.published import Source, identify_peer
 from bridge.connectors.cis.settings import CisSettings
 from bridge.peers.peer import Peer, PeerAccess, PeerProfile
 
@@ -45,20 +45,20 @@ def source(address: str | None = None, *shown: str, header: str | None = None) -
 )
 def test_whether_it_may_be_anybody_at_all(where: Source, known: bool) -> None:
     """By where it comes from or what certificate it shows, not by what it says."""
-    assert where.may_be_somebody(SETTINGS) is known
+    assert where.may_be_peer(SETTINGS) is known
 
 
 def test_where_only_one_can_have_sent_it_it_has() -> None:
     """Whatever it says of itself: that it says something else is found out afterwards."""
-    assert peer_of(EVENT, source("192.168.1.1"), SETTINGS) is C
-    assert peer_of(EVENT, source("1.2.3.4", "c.test"), SETTINGS) is C
+    assert identify_peer(EVENT, source("192.168.1.1"), SETTINGS) is C
+    assert identify_peer(EVENT, source("1.2.3.4", "c.test"), SETTINGS) is C
 
 
 def test_between_those_who_share_a_network_the_event_decides() -> None:
     """In the order in which a published node believes: `origin`, the sender's domain, the header. Who names
     none of them is none of them."""
     shared = source("10.0.0.1", header="b.test")
-    assert peer_of(EVENT, shared, SETTINGS) is A
-    assert peer_of(replace(EVENT, origin="b.test"), shared, SETTINGS) is B
-    assert peer_of(replace(EVENT, sender="@w:elsewhere"), shared, SETTINGS) is B
-    assert peer_of(replace(EVENT, sender="@w:m.test"), source("10.0.0.1"), SETTINGS) is None
+    assert identify_peer(EVENT, shared, SETTINGS) is A
+    assert identify_peer(replace(EVENT, origin="b.test"), shared, SETTINGS) is B
+    assert identify_peer(replace(EVENT, sender="@w:elsewhere"), shared, SETTINGS) is B
+    assert identify_peer(replace(EVENT, sender="@w:m.test"), source("10.0.0.1"), SETTINGS) is None

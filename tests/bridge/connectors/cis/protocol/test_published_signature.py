@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from nacl.signing import SigningKey
 
-from bridge.connectors.cis.protocol import published as published_signature
+from bridge.connectors.cis.protocol import published
 from bridge.connectors.cis.protocol.envelope import Envelope
-from bridge.connectors.cis.protocol.published import BADLY_SIGNED, NOT_SIGNED, Signed
+from bridge.connectors.cis.protocol.published import BADLY_SIGNED, NOT_SIGNED, SignatureCheck
 from bridge.peers.peer import Peer, PeerProfile
 
 KEY = SigningKey(bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"))
@@ -31,12 +31,12 @@ def test_what_is_signed() -> None:
         '"origin_server_ts":1,"room_id":"!agent-broadcast:kitchen.local","sender":"@worker-1:kitchen.local"'
     )
     signing = "{" + common % '"origin":"kitchen.local",' + ',"type":"io.cis.agent.message"}'
-    assert published_signature.signing_form(PLAIN, "kitchen.local").decode() == signing
+    assert published.signing_form(PLAIN, "kitchen.local").decode() == signing
     with_origin = replace(PLAIN, origin="other.local")
-    assert b'"origin":"other.local"' in published_signature.signing_form(with_origin, "kitchen.local")
+    assert b'"origin":"other.local"' in published.signing_form(with_origin, "kitchen.local")
     checking = '{"content":{"z":[1.0,0.25,18446744073709551615],"ä":"ü\\n\u2028\x7f"},"event_id":"$1",'
     checking += '"event_type":"io.cis.agent.message",'
-    assert published_signature.checking_form(PLAIN).decode().startswith(checking)
+    assert published.checking_form(PLAIN).decode().startswith(checking)
 
 
 @pytest.mark.parametrize(
@@ -52,40 +52,40 @@ def test_what_is_signed() -> None:
 )
 def test_floats(number: float, written: str) -> None:
     """As the published node's library writes them, which is not as Python does."""
-    form = published_signature.checking_form(replace(PLAIN, content={"n": number}))
+    form = published.checking_form(replace(PLAIN, content={"n": number}))
     assert f'{{"n":{written}}}'.encode() in form
 
 
 def test_our_own_signature() -> None:
-    """With the signing form, which the published signing side makes, and the hash."""
-    made = published_signature.signed(PLAIN, "kitchen.local", KEY)
+    """With the signing form, which the published signing backend makes, and the hash."""
+    made = published.sign(PLAIN, "kitchen.local", KEY)
     assert made.signatures is not None
     assert list(made.signatures["kitchen.local"]) == ["ed25519:0"]
-    assert made.hashes == {"sha256": published_signature.digest(PLAIN)}
-    assert published_signature.check(made, PEER) is Signed.HOLDS
-    assert published_signature.refusal(made, replace(PEER, require_signature=True)) is None
+    assert made.hashes == {"sha256": published.digest(PLAIN)}
+    assert published.check_signature(made, PEER) is SignatureCheck.VALID
+    assert published.signature_refusal(made, replace(PEER, require_signature=True)) is None
 
 
 def test_either_form_is_believed() -> None:
     """Published nodes sign one form and check another; whoever mends it may choose."""
-    made = KEY.sign(published_signature.checking_form(PLAIN)).signature.hex()
+    made = KEY.sign(published.checking_form(PLAIN)).signature.hex()
     for server in ("kitchen.local", "kitchen.local:7676"):
         event = replace(PLAIN, signatures={server: {"ed25519:9": made}})
-        assert published_signature.check(event, PEER) is Signed.HOLDS
+        assert published.check_signature(event, PEER) is SignatureCheck.VALID
 
 
-def test_a_changed_event_is_refused() -> None:
+def test_a_changed_event_is_undeliverable() -> None:
     """Whatever has been changed."""
-    made = published_signature.signed(PLAIN, "kitchen.local", KEY)
+    made = published.sign(PLAIN, "kitchen.local", KEY)
     changes: list[dict[str, Any]] = [
         {"event_id": "$2"}, {"room_id": "!x:y"}, {"sender": "@a:kitchen.local"}, {"type": "io.cis.agent.x"},
         {"content": {}}, {"origin_server_ts": 2}, {"origin": "other.local"},
     ]  # fmt: skip
     for change in changes:
         changed = replace(made, **change)
-        assert published_signature.refusal(changed, PEER) == BADLY_SIGNED
+        assert published.signature_refusal(changed, PEER) == BADLY_SIGNED
         if change != {"origin": "other.local"}:
-            assert published_signature.digest(changed) != published_signature.digest(made)
+            assert published.digest(changed) != published.digest(made)
 
 
 @pytest.mark.parametrize(
@@ -102,13 +102,13 @@ def test_what_is_no_signature_of_the_peer(signatures: dict[str, dict[str, str]])
     """A signature that does not hold is worse than none, also where none is required; and not every one of a
     thousand is tried."""
     event = replace(PLAIN, signatures=signatures)
-    assert published_signature.check(event, PEER) is Signed.BAD
-    assert published_signature.refusal(event, PEER) == BADLY_SIGNED
+    assert published.check_signature(event, PEER) is SignatureCheck.INVALID
+    assert published.signature_refusal(event, PEER) == BADLY_SIGNED
 
 
 def test_what_is_not_signed_by_the_peer() -> None:
     """Signatures of others count for nothing. The peer's settings say whether one is required."""
-    held = published_signature.signed(PLAIN, "kitchen.local", KEY).signatures or {}
+    held = published.sign(PLAIN, "kitchen.local", KEY).signatures or {}
     others = replace(PLAIN, signatures={"third.local": held["kitchen.local"]})
     for event in (
         PLAIN,
@@ -116,15 +116,15 @@ def test_what_is_not_signed_by_the_peer() -> None:
         replace(PLAIN, signatures={}),
         replace(PLAIN, signatures={"kitchen.local": {}}),
     ):
-        assert published_signature.check(event, PEER) is Signed.ABSENT
-        assert published_signature.refusal(event, PEER) is None
-        assert published_signature.refusal(event, replace(PEER, require_signature=True)) == NOT_SIGNED
+        assert published.check_signature(event, PEER) is SignatureCheck.ABSENT
+        assert published.signature_refusal(event, PEER) is None
+        assert published.signature_refusal(event, replace(PEER, require_signature=True)) == NOT_SIGNED
 
 
 def test_without_a_key_nothing_can_be_checked() -> None:
     """Nor believed: where a signature is required, none will do."""
-    made = published_signature.signed(PLAIN, "kitchen.local", KEY)
+    made = published.sign(PLAIN, "kitchen.local", KEY)
     keyless = replace(PEER, public_key=None)
-    assert published_signature.check(made, keyless) is Signed.ABSENT
-    assert published_signature.refusal(made, keyless) is None
-    assert published_signature.refusal(made, replace(keyless, require_signature=True)) == NOT_SIGNED
+    assert published.check_signature(made, keyless) is SignatureCheck.ABSENT
+    assert published.signature_refusal(made, keyless) is None
+    assert published.signature_refusal(made, replace(keyless, require_signature=True)) == NOT_SIGNED

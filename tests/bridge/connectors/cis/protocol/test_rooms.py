@@ -29,10 +29,8 @@ def test_exactly_so_named(text: str, room: rooms.AgentRoom) -> None:
     """The specification's examples, both ways; and the alias is called as the room."""
     assert rooms.parse_room_id(text) == room
     assert rooms.room_id(room) == text
-    assert rooms.alias(room) == f"#{text[1:]}"
-    assert rooms.parse_alias(rooms.alias(room)) == room
     assert is_room_id(text)
-    assert is_room_alias(rooms.alias(room))
+    assert is_room_alias(f"#{room.name}")
 
 
 @pytest.mark.parametrize(
@@ -81,14 +79,16 @@ def test_a_namespace_has_letters_that_need_no_thought() -> None:
 @pytest.mark.parametrize("event", [heartbeat(), registered(), unregistered(), message(None, None)])
 def test_broadcasts_go_into_our_own_room(event: AnyEvent) -> None:
     """Which every known node has joined."""
-    assert rooms.room_for(event, "living.local", "default") == BroadcastRoom("living.local")
+    assert rooms.target_room(event, "living.local", "default") == BroadcastRoom("living.local")
 
 
 def test_what_is_for_one_agent_goes_to_its_node() -> None:
     """Into the federation room of the namespace."""
-    assert rooms.room_for(request(), "living.local", "default") == FederationRoom("default", "kitchen.local")
-    assert rooms.room_for(response(), "kitchen.local", "a") == FederationRoom("a", "living.local")
-    assert rooms.room_for(message(), "kitchen.local", "a") == FederationRoom("a", "living.local")
+    assert rooms.target_room(request(), "living.local", "default") == FederationRoom(
+        "default", "kitchen.local"
+    )
+    assert rooms.target_room(response(), "kitchen.local", "a") == FederationRoom("a", "living.local")
+    assert rooms.target_room(message(), "kitchen.local", "a") == FederationRoom("a", "living.local")
 
 
 @pytest.mark.parametrize(
@@ -99,15 +99,15 @@ def test_what_is_for_one_agent_goes_to_its_node() -> None:
         ("!agent-federation-default:living.local", None),
         ("!agent-federation-default:living.local:7676", None),
         ("!agent-broadcast:living.local", None),
-        ("!agent-broadcast:kitchen.local", "A node broadcasts in its own room."),
-        ("!agent-broadcast:third.local", "A node broadcasts in its own room."),
-        ("!agent-federation-default:third.local", "This room belongs to another node."),
-        ("!agent-federation-secret:kitchen.local", "This namespace is not open to the peer."),
-        ("!agent-federation-secret:living.local", "This namespace is not open to the peer."),
-        ("!other:living.local", "This is no room of agents."),
+        ("!agent-broadcast:kitchen.local", "A node may only broadcast in its own room."),
+        ("!agent-broadcast:third.local", "A node may only broadcast in its own room."),
+        ("!agent-federation-default:third.local", "The room belongs to another node."),
+        ("!agent-federation-secret:kitchen.local", "The peer may not use this namespace."),
+        ("!agent-federation-secret:living.local", "The peer may not use this namespace."),
+        ("!other:living.local", "The room is not a room of agents."),
     ],
 )
 def test_which_rooms_a_peer_may_use(text: str, reason: str | None) -> None:
     """Its own and ours, and of those the namespaces that are open to it."""
-    room = rooms.room_of(text, PEER, "kitchen.local")
+    room = rooms.check_room(text, PEER, "kitchen.local")
     assert room == Forbidden(reason) if reason else room == rooms.parse_room_id(text)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from bridge.agents.address import AgentAddress
-from bridge.connectors.cis.service.sender import Channels, Letter, NotSaid, Said, Speech
+from bridge.connectors.cis.service.sender import NotSent, OutgoingEvent, PeerMessenger, RoomSender, Sent
 from bridge.peers.peer import Peer, PeerAccess, PeerProfile
 from tests.bridge.connectors.cis.cis_nodes import QUICK, CisNodes, Eyes
 from tests.bridge.connectors.cis.made import message
@@ -14,11 +14,11 @@ BOTH = ("default", "alpha")
 
 class Posts:
     def __init__(self) -> None:
-        self.letters: list[Letter] = []
+        self.letters: list[OutgoingEvent] = []
 
-    async def post(self, access: PeerAccess, letter: Letter) -> Said | NotSaid:
+    async def send(self, access: PeerAccess, letter: OutgoingEvent) -> Sent | NotSent:
         self.letters.append(letter)
-        return Said("$1")
+        return Sent("$1")
 
 
 async def test_the_namespace_is_the_one_in_which_the_agent_is(nodes: CisNodes) -> None:
@@ -37,8 +37,8 @@ async def test_the_namespace_is_the_one_in_which_the_agent_is(nodes: CisNodes) -
     await living.hands.come("secret", namespaces=("alpha",))
     for name in ("open", "secret"):
         await kitchen.sees(f"{name}@a.test")
-    speech = Speech(kitchen.node.rooms, kitchen.settings, Eyes(), ghosts_of(kitchen.node))
-    channels = Channels(kitchen.node.rooms, kitchen.settings, speech, Posts())
+    speech = RoomSender(kitchen.node.rooms, kitchen.settings, Eyes(), ghosts_of(kitchen.node))
+    channels = PeerMessenger(kitchen.node.rooms, kitchen.settings, speech, Posts())
     for node_id, agent_id, expected in [
         ("a.test", "open", "default"),
         ("a.test", "secret", "alpha"),
@@ -57,8 +57,8 @@ async def test_who_is_in_no_rooms_gets_single_events(nodes: CisNodes) -> None:
     old = PeerAccess(Peer("old", PeerProfile.CIS_1_1))
     settings = replace(QUICK, node_id="b.test", peers={"old": old})
     posts = Posts()
-    speech = Speech(node.rooms, settings, Eyes(), ghosts_of(node))
-    channels = Channels(node.rooms, settings, speech, posts)
-    letter = Letter(message("x"), "default", AgentAddress("w", "b.test"), "name", 5)
-    assert await channels.send(old, letter) == Said("$1")
+    speech = RoomSender(node.rooms, settings, Eyes(), ghosts_of(node))
+    channels = PeerMessenger(node.rooms, settings, speech, posts)
+    letter = OutgoingEvent(message("x"), "default", AgentAddress("w", "b.test"), "name", 5)
+    assert await channels.send(old, letter) == Sent("$1")
     assert posts.letters == [letter]

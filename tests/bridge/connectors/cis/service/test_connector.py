@@ -8,9 +8,9 @@ import pytest
 
 from bridge.agents.agent import AgentStatus
 from bridge.agents.routing import AgentRoutingTable
-from bridge.connectors.cis.acts import Verdict
+from bridge.connectors.cis.event_record import Verdict
 from bridge.connectors.cis.protocol.events import Message
-from bridge.connectors.cis.service.sender import Said
+from bridge.connectors.cis.service.sender import Sent
 from bridge.peers.peer import Peer, PeerAccess
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode
@@ -131,9 +131,9 @@ async def test_broadcasts_and_messages_are_heard(nodes: CisNodes) -> None:
         await one.until_in_touch("a.test")
     boss = address("coordinator@a.test")
     said = await a.connector.send_message(boss, None, "announcement", {"message": "New task", "cost": 0.5})
-    assert isinstance(said, Said)
+    assert isinstance(said, Sent)
     said = await a.connector.send_message(boss, address("worker@b.test"), "note", "for you")
-    assert isinstance(said, Said)
+    assert isinstance(said, Sent)
     for name, types in (("b.test", {"announcement", "note"}), ("c.test", {"announcement"})):
         got = {}
         async with asyncio.timeout(TIMEOUT):
@@ -235,7 +235,7 @@ async def test_clocks_may_differ_by_a_minute(nodes: CisNodes, ahead: int) -> Non
 
 
 async def test_a_restart_loses_nothing_and_repeats_nothing(nodes: CisNodes) -> None:
-    """Of the agents, which are announced once; of a task that was under way, on either side."""
+    """Of the agents, which are announced once; of a task that was under way, on either backend."""
     living, kitchen = await nodes.begin("a.test", "b.test")
     await kitchen.hands.come("worker")
     await living.sees("worker@b.test")
@@ -271,7 +271,9 @@ async def test_what_comes_twice_is_one_task(nodes: CisNodes) -> None:
     [asked] = [event for event in page.events if event.type == "io.cis.agent.task.request"]
     await living.node.rooms.send(room_id, user, asked.type, asked.content)
     await kitchen.eyes.until(
-        lambda eyes: [a.verdict for a in eyes.acts if a.type == asked.type] == [Verdict.TAKEN, Verdict.TAKEN]
+        lambda eyes: (
+            [a.verdict for a in eyes.records if a.type == asked.type] == [Verdict.TAKEN, Verdict.TAKEN]
+        )
     )
     changed = {**asked.content, "task": {**asked.content["task"], "prompt": "something else"}}
     await living.node.rooms.send(room_id, user, asked.type, changed)

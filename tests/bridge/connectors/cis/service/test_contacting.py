@@ -56,7 +56,7 @@ async def test_a_peer_that_does_not_answer_is_asked_again(nodes: CisNodes) -> No
         await first.node.rooms.leave(room, "@palaver:a.test")
     lead = await first.leads()
     async with asyncio.timeout(TIMEOUT):
-        while lead.contacting.is_in_touch("b.test"):
+        while lead.joiner.has_joined_all("b.test"):
             await asyncio.sleep(0.02)
     await second.hands.come("worker")
     second.node.is_down = False

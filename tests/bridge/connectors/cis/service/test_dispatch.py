@@ -6,22 +6,21 @@ from typing import Any
 
 import pytest
 
-from bridge.agents.updates import Registration
 from bridge.connectors.cis.effects import (
-    Answered,
-    Asked,
-    Cancelled,
-    Heard,
-    Missed,
-    News,
-    NotAsked,
-    Progressed,
+    CancelTask,
+    DeliverMessage,
+    FinishTask,
+    ReannounceAgent,
+    RejectTask,
+    ReportProgress,
+    SubmitTask,
+    UpdateAgent,
     effect_of,
 )
-from bridge.connectors.cis.examination import From, Taken
+from bridge.connectors.cis.examination import AgentSender, ValidEvent
 from bridge.connectors.cis.protocol.events import Message
 from bridge.connectors.cis.protocol.rooms import FederationRoom
-from bridge.connectors.cis.service.dispatch import Taking
+from bridge.connectors.cis.service.dispatch import EffectDispatcher
 from bridge.connectors.cis.settings import CisSettings
 from bridge.peers.peer import Peer, PeerAccess
 from bridge.tasks.answer import Answer
@@ -45,16 +44,16 @@ SETTINGS = CisSettings("here", PEERS, namespaces=("default", "alpha"))
 
 class Refusals:
     def __init__(self) -> None:
-        self.told: list[NotAsked] = []
+        self.told: list[RejectTask] = []
 
-    def refuse(self, refused: NotAsked) -> None:
+    def refuse(self, refused: RejectTask) -> None:
         self.told.append(refused)
 
 
 @dataclass
 class Table:
-    taking: Taking
-    tasks: Process
+    taking: EffectDispatcher
+    desk: Process
     refusals: Refusals
     eyes: Eyes
     committed: int = 0
@@ -64,39 +63,39 @@ class Table:
         async def commit(connection: Connection) -> None:
             self.committed += 1
 
-        await self.taking.take(effects, commit)
+        await self.taking.dispatch(effects, commit)
 
 
 def table_of(tasks: Process) -> Table:
     refusals, eyes = Refusals(), Eyes()
-    taking = Taking(
-        tasks.database,
-        tasks.routes,
+    taking = EffectDispatcher(
+        desk.database,
+        desk.routes,
         SETTINGS,
         refusals,  # type: ignore[arg-type]
         eyes,
         namespaces_of=lambda agent: ("alpha",) if agent.agent_id == "secret" else ("default",),
     )
-    taking.use_task_service(tasks.tasks)
-    return Table(taking, tasks, refusals, eyes)
+    taking.set_task_service(desk.desk)
+    return Table(taking, desk, refusals, eyes)
 
 
 @pytest.fixture
 async def table(database: Database) -> AsyncIterator[Table]:
-    async with process(database) as tasks:
-        one = table_of(tasks)
-        one.taking.missed = one.events.append
-        one.taking.unknown = lambda *said: one.events.append(said)
-        one.taking.registered = one.events.append
-        await tasks.routes.update([registered("worker@here"), registered("secret@here")])
+    async with process(database) as desk:
+        one = table_of(desk)
+        one.taking.on_missed = one.events.append
+        one.taking.on_unknown = lambda *said: one.events.append(said)
+        one.taking.on_registered = one.events.append
+        await desk.routes.take([registered("worker@here"), registered("secret@here")])
         yield one
 
 
-def asked(to: str = "worker@here", namespace: str = "default", request_id: str = "req-1") -> Asked:
+def asked(to: str = "worker@here", namespace: str = "default", request_id: str = "req-1") -> SubmitTask:
     event = request(to_agent=address(to)).model_copy(update={"request_id": request_id})
     room = FederationRoom(namespace, "here")
-    effect = effect_of(Taken(event, From(COORDINATOR), room), Peer(COORDINATOR.node_id), SETTINGS)
-    assert isinstance(effect, Asked)
+    effect = effect_of(ValidEvent(event, AgentSender(COORDINATOR), room), Peer(COORDINATOR.node_id), SETTINGS)
+    assert isinstance(effect, SubmitTask)
     return effect
 
 
@@ -113,11 +112,11 @@ async def test_nothing_is_kept_without_it(table: Table) -> None:
     async def fail(connection: Connection) -> None:
         raise KeyError
 
-    news = News(Registration(address("new@kitchen"), "cis", "claude", (), 5))
+    news = UpdateAgent(Registered(address("new@kitchen"), "cis", "claude", (), 5))
     with pytest.raises(KeyError):
-        await table.taking.take([asked(), news], fail)
-    assert await table.tasks.tasks.task(TaskKey("living.local", "req-1")) is None
-    assert table.tasks.routes.agent(address("new@kitchen")) is None
+        await table.taking.dispatch([asked(), news], fail)
+    assert await table.desk.desk.task(TaskKey("living.local", "req-1")) is None
+    assert table.desk.routes.agent(address("new@kitchen")) is None
     assert table.events == []
     await table.update(asked(), news)
     assert table.events == ["kitchen"]
@@ -139,21 +138,21 @@ async def test_what_was_read_is_kept_with_the_readers_place(
     nothing at all: each is done with, and only once."""
     await table.tasks.routes.update([registered("worker@kitchen")])
     key, by = TaskKey("here", "a"), address("worker@kitchen")
-    await table.tasks.tasks.submit(task("a", "worker@kitchen", key=key, from_address=address("boss@here")))
-    assert (await table.tasks.courier.delivered.get()).key == key
-    await table.taking.take_read([asked()], reader, 1)
-    assert (await table.tasks.courier.delivered.get()).key == TaskKey("living.local", "req-1")
-    await table.taking.take_read([asked()], reader, 2)
-    await table.taking.take_read([asked(request_id="req-2")], reader, 3)
-    busy = await table.tasks.tasks.task(TaskKey("living.local", "req-2"))
+    await table.desk.desk.submit(task("a", "worker@kitchen", key=key, from_address=address("boss@here")))
+    assert (await table.desk.courier.delivered.get()).key == key
+    await table.taking.dispatch_read([asked()], reader, 1)
+    assert (await table.desk.courier.delivered.get()).key == TaskKey("living.local", "req-1")
+    await table.taking.dispatch_read([asked()], reader, 2)
+    await table.taking.dispatch_read([asked(request_id="req-2")], reader, 3)
+    busy = await table.desk.desk.task(TaskKey("living.local", "req-2"))
     assert busy is not None
     assert busy.state is State.FAILED
-    await table.taking.take_read([Answered(key, Answer(True, "ok", 0), by)], reader, 4)
-    answered = await table.tasks.tasks.task(key)
+    await table.taking.dispatch_read([FinishTask(key, Answer(True, "ok", 0), by)], reader, 4)
+    answered = await table.desk.desk.task(key)
     assert answered is not None
     assert answered.state is State.DONE
-    await table.taking.take_read([Answered(key, Answer(True, "late", 0), by)], reader, 5)
-    await table.taking.take_read([], reader, 6)
+    await table.taking.dispatch_read([FinishTask(key, Answer(True, "late", 0), by)], reader, 5)
+    await table.taking.dispatch_read([], reader, 6)
     async with database.transaction() as connection:
         assert await consumers.list_cursors(connection) == {"reader": 6}
     again = await table.tasks.tasks.task(TaskKey("living.local", "req-1"))
@@ -169,8 +168,8 @@ async def test_what_was_read_by_who_is_no_longer_the_reader_is_not_taken_in(
     async with database.transaction() as connection:
         await consumers.begin_term(connection, "reader", 0)
     with pytest.raises(consumers.ReaderReplaced):
-        await table.taking.take_read([asked()], reader, 1)
-    assert await table.tasks.tasks.task(TaskKey("living.local", "req-1")) is None
+        await table.taking.dispatch_read([asked()], reader, 1)
+    assert await table.desk.desk.task(TaskKey("living.local", "req-1")) is None
 
 
 async def test_what_is_beyond_the_limits_is_refused_and_done_with(
@@ -182,7 +181,7 @@ async def test_what_is_beyond_the_limits_is_refused_and_done_with(
         table = table_of(tasks)
         await tasks.routes.update([registered("worker@here")])
         for number in range(1, 3):
-            await table.taking.take_read([asked(request_id=f"req-{number}")], reader, number)
+            await table.taking.dispatch_read([asked(request_id=f"req-{number}")], reader, number)
         [refused] = table.refusals.told
         assert (refused.event.request_id, refused.error.code) == ("req-2", ErrorCode.AGENT_BUSY)
         async with database.transaction() as connection:
@@ -199,9 +198,9 @@ async def test_who_is_not_trusted_any_more_is_not_heard(table: Table) -> None:
     by = address("worker@bad")
     await table.update(
         replace(asked(), request=request),
-        News(Registration(address("new@bad"), "cis", "claude", (), 5)),
-        Answered(key, Answer(True, "ok", 0), by),
-        Progressed("a", {"n": 1}, by, address("boss@here")),
+        UpdateAgent(Registered(address("new@bad"), "cis", "claude", (), 5)),
+        FinishTask(key, Answer(True, "ok", 0), by),
+        ReportProgress("a", {"n": 1}, by, address("boss@here")),
     )
     assert table.committed == 1
     assert await table.tasks.tasks.task(request.key) is None
@@ -234,13 +233,13 @@ async def test_answers_progress_and_cancellations_are_steps_of_tasks(table: Tabl
         made = task(key.request_id, "worker@kitchen", key=key, from_address=address("boss@here"))
         await table.tasks.tasks.submit(made)
     by, boss = address("worker@kitchen"), address("boss@here")
-    await table.update(
-        Progressed("a", {"n": 1}, by, boss),
-        Progressed("a", {"n": 2}, by, boss),
-        Answered(keys[0], Answer(True, "ok", 0), by),
-        Answered(keys[1], Answer(True, "ok", 0), address("other@kitchen")),
-        Cancelled(keys[2], "boss@here", None),
-        Answered(TaskKey("here", "unheard of"), Answer(True, "ok", 0), by),
+    await table.take(
+        ReportProgress("a", {"n": 1}, by, boss),
+        ReportProgress("a", {"n": 2}, by, boss),
+        FinishTask(keys[0], Answer(True, "ok", 0), by),
+        FinishTask(keys[1], Answer(True, "ok", 0), address("other@kitchen")),
+        CancelTask(keys[2], "boss@here", None),
+        FinishTask(TaskKey("here", "unheard of"), Answer(True, "ok", 0), by),
     )
     states = [(await table.tasks.tasks.task(key)) for key in keys]
     assert [one.state for one in states if one] == [State.DONE, State.ACCEPTED, State.CANCELLED]
@@ -254,10 +253,12 @@ async def test_progress_that_names_no_task_is_of_the_only_one_that_there_is(tabl
     by, boss = address("worker@kitchen"), address("boss@here")
     for number in range(2):
         key = TaskKey("here", str(number))
-        await table.tasks.tasks.submit(task(str(number), "worker@kitchen", key=key, from_address=boss))
-        await table.update(Progressed(None, {"n": number}, by, boss), Progressed(None, {"x": 1}, by, by))
-    assert (await table.tasks.requester.heard.get())[1] == {"n": 0}
-    assert table.tasks.requester.heard.empty()
+        await table.desk.desk.submit(task(str(number), "worker@kitchen", key=key, from_address=boss))
+        await table.take(
+            ReportProgress(None, {"n": number}, by, boss), ReportProgress(None, {"x": 1}, by, by)
+        )
+    assert (await table.desk.requester.heard.get())[1] == {"n": 0}
+    assert table.desk.requester.heard.empty()
 
 
 async def test_the_rest_is_told_to_whoever_minds(table: Table) -> None:
@@ -270,14 +271,14 @@ async def test_the_rest_is_told_to_whoever_minds(table: Table) -> None:
 
     table.taking.subscribe(fall_over)
     end = table.taking.subscribe(heard.append)
-    said, missed = message("hello"), Missed(address("worker@here"))
-    unknown = News(registered("x@kitchen")).said
-    from bridge.agents.updates import Unregistration
+    said, missed = message("hello"), ReannounceAgent(address("worker@here"))
+    unknown = UpdateAgent(registered("x@kitchen")).update
+    from bridge.agents.news import Unregistered
 
-    await table.update(Heard(said), missed, News(Unregistration(unknown.address, "x", 5)))
+    await table.take(DeliverMessage(said), missed, UpdateAgent(Unregistered(unknown.address, "x", 5)))
     assert heard == [said]
     assert table.events == [("kitchen", ("x",)), missed]
     assert len(table.eyes.problems) == 1
     end()
-    await table.update(Heard(said))
+    await table.take(DeliverMessage(said))
     assert len(heard) == 1

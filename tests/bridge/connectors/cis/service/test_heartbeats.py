@@ -9,14 +9,12 @@ import pytest
 
 from bridge.agents.agent import Agent, AgentStatus
 from bridge.agents.routing_table import RoutingTable
-from bridge.agents.updates import NodeHeartbeat, Registration
-from bridge.connectors.cis.acts import Verdict
-from bridge.connectors.cis.protocol import event_fields as timestamps
-from bridge.connectors.cis.service.heartbeats import HeardBeats
+from bridge.connectors.cis.event_record import Verdict
+from bridge.connectors.cis.protocol import event_fields
+from bridge.connectors.cis.service.heartbeats import HeartbeatReceiver
 from bridge.connectors.cis.settings import CisSettings
 from bridge.peers.peer import Peer, PeerAccess, PeerProfile
 from federation.transactions.edu_dispatcher import ReceivedCustomEdu
-from federation.transactions.edus import CustomEdu
 from storage.database import Database
 from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, CisNodes, Eyes, peers_of
 from tests.support.agents import NOW, Clock, address, routing_table
@@ -33,7 +31,7 @@ SETTINGS = CisSettings(
 
 
 class Side:
-    """As much of a Matrix side as hears."""
+    """As much of a Matrix backend as hears."""
 
     def listen(self, edu_type: str, listener: Any) -> Any:
         assert edu_type == TYPE
@@ -43,14 +41,14 @@ class Side:
 
 @dataclass
 class Ears:
-    side: Side
+    backend: Side
     routes: RoutingTable
     eyes: Eyes
     unknown: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     met: list[NodeHeartbeat] = field(default_factory=list)
 
     def say(self, origin: str, content: Mapping[str, Any]) -> None:
-        self.side.hear(ReceivedCustomEdu(origin, CustomEdu(TYPE, content)))
+        self.backend.hear(OtherFrom(origin, Other(TYPE, content)))
 
     async def until(self, agent: str, status: AgentStatus) -> Agent:
         async with asyncio.timeout(TIMEOUT):
@@ -63,15 +61,15 @@ class Ears:
 async def ears(database: Database) -> AsyncIterator[Ears]:
     clock = Clock()
     async with routing_table(database, "here", now_ms=clock) as routes:
-        side, eyes = Side(), Eyes()
-        one = Ears(side, routes, eyes)
-        heard = HeardBeats(
-            side,  # type: ignore[arg-type]
+        backend, eyes = Side(), Eyes()
+        one = Ears(backend, routes, eyes)
+        heard = HeartbeatReceiver(
+            backend,  # type: ignore[arg-type]
             routes,
             SETTINGS,
             eyes,
-            unknown=lambda node_id, agent_ids: one.unknown.append((node_id, agent_ids)),
-            met=one.met.append,
+            on_unknown=lambda node_id, agent_ids: one.unknown.append((node_id, agent_ids)),
+            on_returned=one.met.append,
         )
         heard.start()
         yield one
@@ -79,7 +77,11 @@ async def ears(database: Database) -> AsyncIterator[Ears]:
 
 
 def beat(agents: Mapping[str, list[str]] | None, sent_at: int, node_id: str = "kitchen") -> dict[str, Any]:
-    said = {"event_type": TYPE, "node_id": node_id, "timestamp": timestamps.write(timestamps.of(sent_at))}
+    said = {
+        "event_type": TYPE,
+        "node_id": node_id,
+        "timestamp": event_fields.format_timestamp(event_fields.from_milliseconds(sent_at)),
+    }
     return said if agents is None else {**said, "agents": agents}
 
 
@@ -122,7 +124,7 @@ async def test_the_heartbeat_of_a_single_agent(ears: Ears) -> None:
         "agent_id": "w1",
         "node_id": "kitchen",
         "status": "busy",
-        "timestamp": timestamps.write(timestamps.of(NOW)),
+        "timestamp": event_fields.format_timestamp(event_fields.from_milliseconds(NOW)),
     }
     ears.say("kitchen", {"event_type": TYPE, "payload": said})
     await ears.until("w1@kitchen", AgentStatus.BUSY)
@@ -144,7 +146,7 @@ async def test_the_heartbeat_of_a_single_agent(ears: Ears) -> None:
 async def test_what_is_not_taken(ears: Ears, origin: str, content: dict[str, Any], verdict: Verdict) -> None:
     """Of strangers, for others, or malformed; nothing is written."""
     ears.say(origin, content)
-    [act] = ears.eyes.acts
+    [act] = ears.eyes.records
     assert (act.peer, act.verdict) == (origin, verdict)
     assert ears.routes.table.node("elsewhere") is None
     assert ears.routes.table.node(origin) is None
@@ -176,7 +178,7 @@ async def test_one_edu_for_each_interval_however_many_agents(nodes: CisNodes) ->
     await living.hands.come(*(f"w{number}" for number in range(20)))
     await kitchen.sees("w19@a.test")
     lead = await living.leads()
-    lead.beats.soon()
+    lead.heartbeats.send_soon()
     async with asyncio.timeout(TIMEOUT):
         while not heard or len(heard[-1]["agents"].get("idle", [])) < 20:
             await asyncio.sleep(0.02)

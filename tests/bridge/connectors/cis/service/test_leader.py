@@ -19,7 +19,7 @@ async def test_another_process_takes_over(nodes: CisNodes) -> None:
         await living.ask("worker@b.test", str(number))
     for _ in range(4):
         assert (await living.answered()).answer == GOOD
-    assert second.connector._lead is None
+    assert second.connector._leader is None
     await first.close()
     await second.leads()
     await second.hands.come("late")

@@ -1,10 +1,9 @@
-"""Learning agents from rooms."""
+"""AgentDiscovery agents from rooms."""
 
 from dataclasses import replace
 
-from bridge.agents.updates import Unregistration
-from bridge.connectors.cis.acts import Verdict
-from bridge.connectors.cis.service.discovery import Learning
+from bridge.connectors.cis.event_record import Verdict
+from bridge.connectors.cis.service.discovery import AgentDiscovery
 from bridge.peers.peer import Peer
 from tests.bridge.connectors.cis.cis_nodes import QUICK, CisNodes, Eyes, peers_of
 from tests.federation.nodes import now_ms
@@ -33,11 +32,11 @@ async def test_what_the_rooms_say_is_learned_again(nodes: CisNodes) -> None:
         await connection.execute("DELETE FROM agents")
     async with routing_table(database, "b.test", now_ms=now_ms) as routes:
         settings = replace(QUICK, node_id="b.test", peers=peers_of("a.test"))
-        learning = Learning(kitchen.node.rooms, routes, settings, Eyes())
-        await learning.learn(PEER, ["w1", "unheard-of"])
+        learning = AgentDiscovery(kitchen.node.rooms, routes, settings, Eyes())
+        await learning.discover(PEER, ["w1", "unheard-of"])
         assert [agent.agent_id for agent in routes.table.agents()] == ["w1"]
-        await learning.learn(PEER)
-        assert sorted(agent.agent_id for agent in routes.table.agents() if agent.is_online) == ["w1", "w3"]
+        await learning.discover(PEER)
+        assert sorted(agent.agent_id for agent in routes.table.agents() if agent.is_here) == ["w1", "w3"]
 
 
 async def test_a_sign_of_life_brings_back_who_was_lost(nodes: CisNodes) -> None:
@@ -56,11 +55,11 @@ async def test_a_sign_of_life_brings_back_who_was_lost(nodes: CisNodes) -> None:
         )
     async with routing_table(kitchen.node.database, "b.test", now_ms=now_ms) as routes:
         settings = replace(QUICK, node_id="b.test", peers=peers_of("a.test"))
-        learning = Learning(kitchen.node.rooms, routes, settings, Eyes())
-        await learning.learn(PEER)
+        learning = AgentDiscovery(kitchen.node.rooms, routes, settings, Eyes())
+        await learning.discover(PEER)
         lost = routes.agent(address("w1@a.test"))
-        assert lost is None or not lost.is_online
-        await learning.learn(PEER, as_of=now_ms())
+        assert lost is None or not lost.is_here
+        await learning.discover(PEER, as_of=now_ms())
         back, gone = routes.agent(address("w1@a.test")), routes.agent(address("w2@a.test"))
         assert back is not None
         assert back.is_online
@@ -72,7 +71,7 @@ async def test_rooms_that_this_node_is_not_in_teach_nothing(nodes: CisNodes) -> 
     [node] = await nodes.start("b.test")
     async with routing_table(node.database, "b.test", now_ms=now_ms) as routes:
         settings = replace(QUICK, node_id="b.test", peers=peers_of("a.test"))
-        await Learning(node.rooms, routes, settings, Eyes()).learn(PEER)
+        await AgentDiscovery(node.rooms, routes, settings, Eyes()).discover(PEER)
         assert list(routes.table.agents()) == []
 
 
@@ -86,8 +85,8 @@ async def test_who_has_gone_before_the_sign_of_life_stays_gone(nodes: CisNodes) 
         await connection.execute("UPDATE agents SET gone_at = 1, gone_reason = 'timeout'")
     async with routing_table(kitchen.node.database, "b.test", now_ms=now_ms) as routes:
         settings = replace(QUICK, node_id="b.test", peers=peers_of("a.test"))
-        learning = Learning(kitchen.node.rooms, routes, settings, Eyes())
-        await learning.learn(PEER, as_of=was_here.sent_at + 60_000)
+        learning = AgentDiscovery(kitchen.node.rooms, routes, settings, Eyes())
+        await learning.discover(PEER, as_of=was_here.sent_at + 60_000)
         back = routes.agent(address("w1@a.test"))
         assert back is not None
         assert back.is_online

@@ -7,7 +7,7 @@ import pytest
 
 from bridge.connectors.cis.protocol.events import TaskRequest
 from bridge.connectors.cis.protocol.refusals import TooLarge
-from bridge.connectors.cis.service.long_texts import WholeTexts, fitting, whole
+from bridge.connectors.cis.service.long_texts import TextRestoringDelivery, fit_event, restore_texts
 from bridge.peers.peer import PeerProfile
 from bridge.tasks.errors import ErrorCode, TaskError
 from bridge.tasks.ports import Delivered, DeliveryOutcome, Rejected, RetryLater
@@ -24,10 +24,10 @@ LONG = "ä" * 100_000
 async def test_a_text_that_is_too_long_becomes_media(nodes: CisNodes) -> None:
     """And the other node gets it back whole."""
     here, there = await nodes.start("a.test", "b.test")
-    event = await fitting(here.rooms, request(prompt=LONG), "@w:a.test", PeerProfile.MATRIX)
+    event = await fit_event(here.rooms, request(prompt=LONG), "@w:a.test", PeerProfile.MATRIX)
     assert isinstance(event, TaskRequest)
     assert len(event.task.prompt) < 10_000
-    task = await whole(there.rooms, asked(event.task.metadata, event.task.prompt))
+    task = await restore_texts(there.rooms, asked(event.task.metadata, event.task.prompt))
     assert isinstance(task, Task)
     assert task.request.prompt == LONG
     assert task.request.metadata == {}
@@ -37,11 +37,11 @@ async def test_what_fits_stays_as_it_is(nodes: CisNodes) -> None:
     """Both ways; and what cannot be shortened is too large."""
     [here] = await nodes.start("a.test")
     event = request()
-    assert await fitting(here.rooms, event, "@w:a.test", PeerProfile.MATRIX) is event
-    large = await fitting(here.rooms, message("x" * 100_000), "@w:a.test", PeerProfile.MATRIX)
+    assert await fit_event(here.rooms, event, "@w:a.test", PeerProfile.MATRIX) is event
+    large = await fit_event(here.rooms, message("x" * 100_000), "@w:a.test", PeerProfile.MATRIX)
     assert isinstance(large, TooLarge)
     task = asked({"a": 1}, "do it")
-    assert await whole(here.rooms, task) is task
+    assert await restore_texts(here.rooms, task) is task
 
 
 def asked(metadata: dict[str, object], prompt: str, protocol: str = "cis", node_id: str = "a.test") -> Task:
@@ -73,7 +73,7 @@ async def test_what_is_not_as_it_was_said_is_not_taken(
     """Another size, another hash, no text, and more than anybody reads: INVALID_PAYLOAD."""
     [here] = await nodes.start("a.test")
     reference = {**await stored(here, data), **changed}
-    task = await whole(here.rooms, asked({"io.palaver.media": {"prompt": reference}}, "short"))
+    task = await restore_texts(here.rooms, asked({"io.palaver.media": {"prompt": reference}}, "short"))
     assert isinstance(task, TaskError)
     assert task.code is ErrorCode.INVALID_PAYLOAD
 
@@ -83,7 +83,7 @@ async def test_nobody_sends_us_to_another_server(nodes: CisNodes) -> None:
     [here] = await nodes.start("a.test")
     reference = await stored(here, b"text")
     task = asked({"io.palaver.media": {"prompt": reference}}, "short", node_id="b.test")
-    assert await whole(here.rooms, task) is task
+    assert await restore_texts(here.rooms, task) is task
 
 
 class Hands:
@@ -103,7 +103,7 @@ async def test_an_agent_gets_the_whole_text(nodes: CisNodes) -> None:
     """Of what came as an event; what cannot be fetched is tried again, what is wrong is not."""
     [here] = await nodes.start("a.test")
     hands = Hands()
-    delivery = WholeTexts(here.rooms, hands)
+    delivery = TextRestoringDelivery(here.rooms, hands)
     good = {"io.palaver.media": {"prompt": await stored(here, b"whole")}}
     gone = {"io.palaver.media": {"prompt": {"url": "mxc://a.test/none", "size": 1, "sha256": "0" * 64}}}
     assert await delivery.deliver(asked(good, "short")) == Delivered()

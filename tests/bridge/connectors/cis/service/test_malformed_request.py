@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.connectors.cis.protocol.refusals import InvalidPayload
-from bridge.connectors.cis.service.inbound import malformed_request
+from bridge.connectors.cis.service.room_reader import reject_malformed_request
 from bridge.connectors.cis.settings import CisSettings
 from bridge.tasks.errors import ErrorCode
 from tests.bridge.connectors.cis.samples import HOSTILE
@@ -20,7 +20,7 @@ FIELDS = {"request_id": "req-1", "from_agent": "coordinator@living.local", "to_a
 @pytest.mark.parametrize("content", [FIELDS, {"event_type": "x", "payload": FIELDS}])
 def test_it_is_answered_with_the_field_named(content: dict[str, Any]) -> None:
     """In either shape."""
-    answered = malformed_request(content, "living.local", WRONG, SETTINGS)
+    answered = reject_malformed_request(content, "living.local", WRONG, SETTINGS)
     assert answered is not None
     assert answered.error.code is ErrorCode.INVALID_PAYLOAD
     assert answered.error.metadata == {"field": "task.prompt"}
@@ -34,7 +34,7 @@ def test_it_is_answered_with_the_field_named(content: dict[str, Any]) -> None:
 def test_if_nobody_is_named_the_node_answers(to_agent: object) -> None:
     """For itself."""
     content = {**FIELDS, "to_agent": to_agent}
-    answered = malformed_request(content, "living.local", WRONG, SETTINGS)
+    answered = reject_malformed_request(content, "living.local", WRONG, SETTINGS)
     assert answered is not None
     assert str(answered.event.to_agent) == "palaver@kitchen.local"
 
@@ -54,10 +54,10 @@ def test_if_nobody_is_named_the_node_answers(to_agent: object) -> None:
 )
 def test_nobody_is_answered_in_the_name_of_another(changed: dict[str, Any]) -> None:
     """Nor without knowing what is answered."""
-    assert malformed_request({**FIELDS, **changed}, "living.local", WRONG, SETTINGS) is None
+    assert reject_malformed_request({**FIELDS, **changed}, "living.local", WRONG, SETTINGS) is None
 
 
 @given(st.dictionaries(st.sampled_from([*FIELDS, "payload"]), HOSTILE))
 def test_whatever_it_holds(content: dict[str, Any]) -> None:
     """It is answered or it is not."""
-    malformed_request(content, "living.local", WRONG, SETTINGS)
+    reject_malformed_request(content, "living.local", WRONG, SETTINGS)

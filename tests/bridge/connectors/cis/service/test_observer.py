@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from prometheus_client import CollectorRegistry
 
-from bridge.connectors.cis.acts import Act, Verdict
+from bridge.connectors.cis.event_record import EventRecord, Verdict
 from bridge.connectors.cis.metrics import CisMetrics
 from bridge.connectors.cis.protocol.events import Heartbeat
 from bridge.connectors.cis.service.observer import SILENCE_MS, CisObserver
@@ -48,9 +48,11 @@ async def _rows(trail: AuditTrail) -> list[AuditRow]:
 async def test_an_act_is_a_row(trail: AuditTrail, clock: Clock) -> None:
     """When, who, what, verdict; without anybody having waited for it."""
     observer = observing(trail, clock)
-    observer.acted(Act("living", REQUEST, Verdict.TAKEN, "@boss:living", "!r:here", "req-1"))
-    observer.acted(Act(None, "io.cis.agent.registered", Verdict.SENT, "@a:here", "!r:here", "a@here"))
-    observer.acted(Act("living", "x\0y", Verdict.INVALID, detail="INVALID_PAYLOAD: it is wrong."))
+    observer.record(EventRecord("living", REQUEST, Verdict.TAKEN, "@boss:living", "!r:here", "req-1"))
+    observer.record(
+        EventRecord(None, "io.cis.agent.registered", Verdict.SENT, "@a:here", "!r:here", "a@here")
+    )
+    observer.record(EventRecord("living", "x\0y", Verdict.INVALID, detail="INVALID_PAYLOAD: it is wrong."))
     rows = await _rows(trail)
     assert [(row.peer, row.direction, row.act, row.outcome) for row in rows] == [
         ("living", "in", REQUEST, "done"),
@@ -66,10 +68,10 @@ async def test_of_heartbeats_only_the_first_after_a_silence(trail: AuditTrail, c
     observer = observing(trail, clock)
     for _ in range(5):
         for peer, verdict in (("living", Verdict.TAKEN), ("attic", Verdict.FORBIDDEN)):
-            observer.acted(Act(peer, Heartbeat.TYPE, verdict, detail="so"))
+            observer.record(EventRecord(peer, Heartbeat.TYPE, verdict, detail="so"))
         clock.advance(SILENCE_MS)
     clock.advance(1)
-    observer.acted(Act("living", Heartbeat.TYPE, Verdict.TAKEN))
+    observer.record(EventRecord("living", Heartbeat.TYPE, Verdict.TAKEN))
     rows = await _rows(trail)
     assert [(row.peer, row.outcome) for row in rows] == [
         ("living", "done"),
@@ -82,10 +84,12 @@ async def test_the_same_refusal_over_and_over_is_one_row(trail: AuditTrail, cloc
     """A peer that asks too fast does not fill the disk by it."""
     observer = observing(trail, clock)
     for number in range(1_000):
-        observer.acted(Act("living", REQUEST, Verdict.TOO_FAST, subject=str(number), detail=str(number)))
+        observer.record(
+            EventRecord("living", REQUEST, Verdict.TOO_FAST, subject=str(number), detail=str(number))
+        )
     rows = await _rows(trail)
     assert len(rows) == 1
-    assert rows[0].detail == "too much at once (1000 times)"
+    assert rows[0].detail == "rate limit exceeded (1000 times)"
 
 
 def test_no_label_is_taken_from_a_peer(trail: AuditTrail, clock: Clock) -> None:
@@ -94,11 +98,11 @@ def test_no_label_is_taken_from_a_peer(trail: AuditTrail, clock: Clock) -> None:
     feed = LiveFeed(now_ms=clock)
     observer = CisObserver(CisMetrics(registry), trail, feed, lambda sentence, error: None, now_ms=clock)
     for act in (
-        Act("a.local", Heartbeat.TYPE, Verdict.TAKEN),
-        Act("a.local", "io.cis.agent.flood-1", Verdict.KEPT),
-        Act(None, "x" * 1_000, Verdict.FORBIDDEN, detail="The sender is not known."),
+        EventRecord("a.local", Heartbeat.TYPE, Verdict.TAKEN),
+        EventRecord("a.local", "io.cis.agent.flood-1", Verdict.KEPT),
+        EventRecord(None, "x" * 1_000, Verdict.FORBIDDEN, detail="The sender is not known."),
     ):
-        observer.acted(act)
+        observer.record(act)
     for type_, verdict in (("heartbeat", "taken"), ("other", "kept"), ("other", "forbidden")):
         labels = {"type": type_, "verdict": verdict}
         assert registry.get_sample_value("palaver_cis_events_total", labels) == 1
@@ -110,5 +114,5 @@ async def test_who_watches_is_shown_it(trail: AuditTrail, clock: Clock) -> None:
     metrics = CisMetrics(CollectorRegistry())
     observer = CisObserver(metrics, trail, feed, lambda sentence, error: None, now_ms=clock)
     with feed.listening(LiveFilter(types=frozenset({"cis"}))) as listener:
-        observer.acted(Act("living", REQUEST, Verdict.TAKEN))
+        observer.record(EventRecord("living", REQUEST, Verdict.TAKEN))
         assert (await listener.next())["event_type"] == REQUEST

@@ -15,7 +15,7 @@ ROOMS = ("agent-broadcast", "agent-federation-default", "agent-federation-alpha"
 
 async def make(rooms: LocalUsers, settings: CisSettings = SETTINGS) -> Eyes:
     eyes = Eyes()
-    await OwnRooms(rooms, settings, eyes).make()
+    await OwnRooms(rooms, settings, eyes).create_all()
     return eyes
 
 
@@ -99,12 +99,12 @@ async def test_they_follow_a_peer_that_changes(nodes: CisNodes) -> None:
     peer = Peer("b.test", namespaces=frozenset(SETTINGS.namespaces))
     peers = {"b.test": PeerAccess(peer)}
     rooms = OwnRooms(node.rooms, replace(SETTINGS, peers=peers), Eyes())
-    await rooms.make()
-    await rooms.follow("b.test")
+    await rooms.create_all()
+    await rooms.peer_changed("b.test")
     assert await node.rooms.server_acl("!agent-broadcast:a.test") is None
     for trusted, deny in ((False, ["b.test"]), (True, [])):
         peers["b.test"] = PeerAccess(replace(peer, trusted=trusted))
-        await rooms.follow("b.test")
+        await rooms.peer_changed("b.test")
         for name in ROOMS:
             acl = await node.rooms.server_acl(f"!{name}:a.test")
             assert acl is not None
@@ -120,7 +120,7 @@ async def test_who_is_no_peer_is_shown_out_where_nobody_enters_uninvited(nodes: 
     invited = {"@alice:b.test", "@alice:c.test", "@alice:a.test"}
     for user in invited:
         await node.rooms.invite(room, "@palaver:a.test", user)
-    for is_spoken_with, left in ((False, invited), (True, invited - {"@alice:b.test"})):
-        rooms = OwnRooms(node.rooms, settings, Eyes(), is_spoken_with=lambda _, is_=is_spoken_with: is_)
-        await rooms.follow("b.test")
+    for admits, left in ((False, invited), (True, invited - {"@alice:b.test"})):
+        rooms = OwnRooms(node.rooms, settings, Eyes(), admits=lambda _, is_=admits: is_)
+        await rooms.peer_changed("b.test")
         assert {one.user_id for one in await node.rooms.members(room, ("invite",))} == left

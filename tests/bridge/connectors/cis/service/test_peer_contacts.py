@@ -1,10 +1,10 @@
 """When rooms of peers are joined."""
 
-from bridge.connectors.cis.service.discovery import Contacts
+from bridge.connectors.cis.service.discovery import RetrySchedule
 
 
-def contacts(**wanted: list[str]) -> Contacts[str]:
-    return Contacts(wanted, 0, retry=10, longest=100)
+def contacts(**wanted: list[str]) -> RetrySchedule[str]:
+    return RetrySchedule(wanted, 0, retry=10, longest=100)
 
 
 def test_all_are_tried_at_once_one_room_of_a_peer_after_the_other() -> None:
@@ -19,7 +19,7 @@ def test_all_are_tried_at_once_one_room_of_a_peer_after_the_other() -> None:
     one.done("a", "2")
     one.done("b", "3")
     assert one.deadline() is None
-    assert not one.has("a", "1")
+    assert not one.is_pending("a", "1")
 
 
 def test_who_does_not_answer_is_asked_after_ever_longer_pauses() -> None:
@@ -35,7 +35,7 @@ def test_who_does_not_answer_is_asked_after_ever_longer_pauses() -> None:
         pauses.append(deadline - now)
         now = deadline
     assert pauses == [10, 20, 40, 80, 100, 100]
-    assert one.has("a", "1")
+    assert one.is_pending("a", "1")
 
 
 def test_a_sign_of_life_makes_it_at_once() -> None:
@@ -45,18 +45,18 @@ def test_a_sign_of_life_makes_it_at_once() -> None:
         one.due(now)
         one.failed("a", "1", now)
         one.failed("b", "2", now)
-    one.met("a", 35)
+    one.peer_active("a", 35)
     assert one.due(39) == []
     assert one.due(40) == [("a", "1")]
     one.failed("a", "1", 40)
     assert one.deadline() == 70
-    one.met("a", 60)
+    one.peer_active("a", 60)
     assert one.due(60) == [("a", "1")]
-    one.met("unheard of", 60)
-    slow: Contacts[str] = Contacts({"a": ["1"]}, 0, retry=60_000, longest=60_000)
+    one.peer_active("unheard of", 60)
+    slow: RetrySchedule[str] = RetrySchedule({"a": ["1"]}, 0, retry=60_000, longest=60_000)
     slow.due(0)
     slow.failed("a", "1", 5)
-    slow.met("a", 10)
+    slow.peer_active("a", 10)
     assert slow.deadline() == 200
 
 
@@ -65,32 +65,32 @@ def test_a_room_that_was_lost_is_wanted_again() -> None:
     one = contacts(a=["1"])
     one.due(0)
     one.done("a", "1")
-    one.lost("a", "1", 5)
+    one.add("a", "1", 5)
     assert one.due(14) == []
     assert one.due(15) == [("a", "1")]
-    one.lost("a", "1", 15)
+    one.add("a", "1", 15)
     assert one.due(99) == []
     one.done("a", "1")
     one.failed("a", "1", 15)
     assert one.deadline() is None
-    one.lost("unheard of", "1", 5)
+    one.add("unheard of", "1", 5)
 
 
 def test_peers_come_and_go() -> None:
     """What is wanted of a new one is due at once. Of one that has gone nothing is, however that ends which
     was under way."""
     one = contacts(a=["1"])
-    one.want("b", ["2", "3"], 5)
+    one.replace("b", ["2", "3"], 5)
     assert one.due(5) == [("a", "1"), ("b", "2")]
-    one.forget("b")
-    one.forget("unheard of")
+    one.remove("b")
+    one.remove("unheard of")
     one.failed("b", "2", 6)
     one.done("b", "3")
-    one.met("b", 7)
-    one.lost("b", "2", 8)
+    one.peer_active("b", 7)
+    one.add("b", "2", 8)
     assert one.deadline() is None
-    assert not one.has("b", "3")
-    one.want("b", ["4"], 9)
+    assert not one.is_pending("b", "3")
+    one.replace("b", ["4"], 9)
     assert one.due(9) == [("b", "4")]
 
 
@@ -99,8 +99,8 @@ def test_what_is_wanted_of_a_peer_changes() -> None:
     one = contacts(a=["1", "2"])
     one.due(0)
     one.failed("a", "1", 0)
-    one.want("a", ["2", "3"], 1)
+    one.replace("a", ["2", "3"], 1)
     assert one.due(1) == [("a", "2")]
     one.done("a", "2")
     assert one.due(1) == [("a", "3")]
-    assert not one.has("a", "1")
+    assert not one.is_pending("a", "1")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bridge.agents.routing import Remote, Unknown
-from bridge.connectors.cis.acts import Verdict
+from bridge.connectors.cis.event_record import Verdict
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode
 from bridge.tasks.task import State
@@ -39,7 +39,7 @@ async def open_(postgres_server: Server, migrated_template: str) -> AsyncIterato
 
 
 async def does_a_task(asking: CisNode, working: CisNode, request_id: str) -> None:
-    """From the one node to the worker of the other, and back."""
+    """AgentSender the one node to the worker of the other, and back."""
     key = await asking.ask(f"worker@{working.name}", request_id)
     given = await working.given()
     assert given.request.task_id == f"task-{request_id}"
@@ -152,8 +152,8 @@ async def test_who_speaks_with_everybody_refuses_agents_alone(open_: PeeredNodes
     assert await open_.peers["a.test"].trust("b.test", trusted=False)
     await one.misses("worker@b.test")
     await other.hands.come("late")
-    await one.eyes.until(lambda eyes: any(act.verdict is Verdict.FORBIDDEN for act in eyes.acts))
-    assert {act.peer for act in one.eyes.acts if act.verdict is Verdict.FORBIDDEN} == {"b.test"}
+    await one.eyes.until(lambda eyes: any(act.verdict is Verdict.FORBIDDEN for act in eyes.records))
+    assert {act.peer for act in one.eyes.records if act.verdict is Verdict.FORBIDDEN} == {"b.test"}
     await until_closed_to(one, ["b.test"])
     await unreachable(one, "r1", "worker@b.test")
     assert await open_.peers["a.test"].trust("b.test", trusted=True)
@@ -250,7 +250,7 @@ async def test_a_published_node_comes_and_goes(open_: PeeredNodes) -> None:
         await unreachable(ours, "r2", "old-1@old.local")
         await peers.remove("old.local")
         status, answer = await theirs.send(url, theirs.registered("old-2"))
-        assert (status, answer["error"]) == (403, "This node does not know the peer.")
+        assert (status, answer["error"]) == (403, "This server is not configured as a peer of this node.")
         await peers.add(open_.known_as("old.local", **old))
         assert (await theirs.send(url, theirs.registered("old-2")))[0] == 200
         await ours.sees("old-2@old.local")

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bridge.agents.address import AgentAddress
-from bridge.connectors.cis.acts import Verdict
+from bridge.connectors.cis.event_record import Verdict
 from bridge.connectors.cis.protocol.events import Message, StatusUpdate
 from bridge.connectors.cis.protocol.rooms import FederationRoom
 from bridge.connectors.cis.service.own_rooms import OwnRooms
-from bridge.connectors.cis.service.sender import NotSaid, Said, Speech
+from bridge.connectors.cis.service.sender import NotSent, RoomSender, Sent
 from bridge.connectors.cis.settings import CisSettings
 from federation.events.room_event import RoomEvent
 from tests.bridge.connectors.cis.cis_nodes import CisNodes, Eyes
@@ -34,11 +34,11 @@ class Place:
     def __init__(self, node: Node, settings: CisSettings) -> None:
         self.node, self.settings, self.eyes = node, settings, Eyes()
         self.ghosts = ghosts_of(node)
-        self.speech = Speech(node.rooms, settings, self.eyes, self.ghosts)
+        self.speech = RoomSender(node.rooms, settings, self.eyes, self.ghosts)
 
     async def make(self) -> None:
         await self.ghosts.appear(self.settings.node_user)
-        await OwnRooms(self.node.rooms, self.settings, self.eyes).make()
+        await OwnRooms(self.node.rooms, self.settings, self.eyes).create_all()
 
     async def said(self) -> list[RoomEvent]:
         page = await self.node.rooms.messages(WHERE)
@@ -56,8 +56,8 @@ async def place(nodes: CisNodes, request: pytest.FixtureRequest) -> AsyncIterato
 
 async def test_an_agent_comes_into_the_room_when_it_first_speaks(place: Place) -> None:
     """With its name; whatever the room's join rule is."""
-    said = await place.speech.say(message("hello"), ROOM, WORKER, "one")
-    assert isinstance(said, Said)
+    said = await place.speech.send(message("hello"), ROOM, WORKER, "one")
+    assert isinstance(said, Sent)
     [event] = await place.said()
     assert (event.event_id, event.sender, event.content["payload"]) == (said.event_id, GHOST, "hello")
     members = {one.user_id: one.displayname for one in await place.node.rooms.members(WHERE)}
@@ -70,7 +70,7 @@ async def test_it_is_seen_on_other_nodes_with_its_face(nodes: CisNodes) -> None:
     here.hands.names["worker-1"] = "The worker"
     await here.hands.come("worker-1")
     await there.until_in_touch("a.test")
-    assert isinstance(await here.connector.send_message(WORKER, None, "x", "hello"), Said)
+    assert isinstance(await here.connector.send_message(WORKER, None, "x", "hello"), Sent)
     await there.eyes.until_act(Verdict.TAKEN, Message.TYPE, "a.test")
     members = {one.user_id: one for one in await there.node.rooms.members("!agent-broadcast:a.test")}
     assert members[GHOST].displayname == "The worker"
@@ -84,60 +84,60 @@ async def test_it_is_seen_on_other_nodes_with_its_face(nodes: CisNodes) -> None:
 
 async def test_the_same_thing_is_said_once(place: Place) -> None:
     """Under its name it is the same event, also for a process that comes later."""
-    first = await place.speech.say(message("hello"), ROOM, WORKER, "one" * 200)
-    other = Speech(place.node.rooms, place.settings, place.eyes, place.ghosts)
-    assert await other.say(message("hello again"), ROOM, WORKER, "one" * 200) == first
+    first = await place.speech.send(message("hello"), ROOM, WORKER, "one" * 200)
+    other = RoomSender(place.node.rooms, place.settings, place.eyes, place.ghosts)
+    assert await other.send(message("hello again"), ROOM, WORKER, "one" * 200) == first
     assert len(await place.said()) == 1
     await other.close()
 
 
 async def test_who_was_made_to_leave_comes_back(place: Place) -> None:
     """Without having been told."""
-    await place.speech.say(message("hello"), ROOM, WORKER, "one")
+    await place.speech.send(message("hello"), ROOM, WORKER, "one")
     await place.node.rooms.kick(WHERE, "@palaver:a.test", GHOST)
-    assert isinstance(await place.speech.say(message("again"), ROOM, WORKER, "two"), Said)
+    assert isinstance(await place.speech.send(message("again"), ROOM, WORKER, "two"), Sent)
     assert len(await place.said()) == 2
 
 
 async def test_who_is_banned_is_not_heard(place: Place) -> None:
     """It is told as a reason, and counted."""
-    await place.speech.say(message("hello"), ROOM, WORKER, "one")
+    await place.speech.send(message("hello"), ROOM, WORKER, "one")
     await place.node.rooms.ban(WHERE, "@palaver:a.test", GHOST)
-    outcome = await place.speech.say(message("again"), ROOM, WORKER, "two")
-    assert isinstance(outcome, NotSaid)
+    outcome = await place.speech.send(message("again"), ROOM, WORKER, "two")
+    assert isinstance(outcome, NotSent)
     assert not outcome.is_final
-    assert [act.verdict for act in place.eyes.acts] == [Verdict.SENT, Verdict.FAILED]
-    assert place.eyes.acts[1].detail == outcome.reason
+    assert [act.verdict for act in place.eyes.records] == [Verdict.SENT, Verdict.FAILED]
+    assert place.eyes.records[1].detail == outcome.reason
 
 
 async def test_nobody_speaks_for_agents_of_others(place: Place) -> None:
     """Our signature would be on it."""
     stranger = AgentAddress("worker-1", "b.test")
-    outcome = await place.speech.say(message("hello"), ROOM, stranger, "one")
-    assert isinstance(outcome, NotSaid)
+    outcome = await place.speech.send(message("hello"), ROOM, stranger, "one")
+    assert isinstance(outcome, NotSent)
     assert outcome.is_final
 
 
 async def test_an_agent_that_no_user_can_be_says_nothing_itself(place: Place) -> None:
     """And it would be the same the next time."""
     long = AgentAddress("ä" * 100, "a.test")
-    outcome = await place.speech.say(message("hello"), ROOM, long, "one")
-    assert isinstance(outcome, NotSaid)
+    outcome = await place.speech.send(message("hello"), ROOM, long, "one")
+    assert isinstance(outcome, NotSent)
     assert outcome.is_final
 
 
 async def test_what_is_too_large_for_an_event_is_not_said(place: Place) -> None:
     """If it cannot be shortened."""
-    outcome = await place.speech.say(message("x" * 100_000), ROOM, WORKER, "one")
-    assert isinstance(outcome, NotSaid)
+    outcome = await place.speech.send(message("x" * 100_000), ROOM, WORKER, "one")
+    assert isinstance(outcome, NotSent)
     assert outcome.is_final
     assert await place.said() == []
 
 
 async def test_a_room_that_cannot_be_reached(place: Place) -> None:
     """It may be there the next time."""
-    outcome = await place.speech.say(message("hello"), FederationRoom("default", "b.test"), WORKER, "one")
-    assert isinstance(outcome, NotSaid)
+    outcome = await place.speech.send(message("hello"), FederationRoom("default", "b.test"), WORKER, "one")
+    assert isinstance(outcome, NotSent)
     assert not outcome.is_final
 
 
@@ -147,8 +147,8 @@ async def test_many_who_speak_at_once_come_once(place: Place) -> None:
         {"agent_id": "worker-1", "node_id": "a.test", "status": "idle", "timestamp": NOON}
     )
     names = [str(number) for number in range(20)]
-    outcomes = await asyncio.gather(*(place.speech.say(event, ROOM, WORKER, name) for name in names))
-    assert all(isinstance(outcome, Said) for outcome in outcomes)
+    outcomes = await asyncio.gather(*(place.speech.send(event, ROOM, WORKER, name) for name in names))
+    assert all(isinstance(outcome, Sent) for outcome in outcomes)
     page = await place.node.rooms.messages(WHERE, limit=100)
     joins = [one for one in page.events if one.type == "m.room.member" and one.state_key == GHOST]
     assert len([one for one in joins if one.content["membership"] == "join"]) == 1

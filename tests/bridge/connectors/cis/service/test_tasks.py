@@ -7,13 +7,13 @@ import pytest
 
 from bridge.agents.address import AgentAddress
 from bridge.connectors.cis.protocol.events import Message, TaskRequest, TaskResponse
-from bridge.connectors.cis.service.sender import Letter, NotSaid, Said
+from bridge.connectors.cis.service.sender import NotSent, OutgoingEvent, Sent
 from bridge.connectors.cis.service.tasks import TaskDelivery, TaskReply
 from bridge.connectors.cis.settings import CisSettings
 from bridge.peers.peer import Peer, PeerAccess
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode
-from bridge.tasks.ports import Delivered, Rejected, RetryLater
+from bridge.tasks.ports import Delivered, Rejected
 from bridge.tasks.request import Origin, TaskKey
 from bridge.tasks.request import TaskRequest as Request
 from bridge.tasks.task import Task
@@ -43,11 +43,11 @@ THEIRS = Task(
 
 @dataclass
 class Letters:
-    outcome: Said | NotSaid = field(default_factory=lambda: Said("$1"))
+    outcome: Sent | NotSent = field(default_factory=lambda: Sent("$1"))
     namespace: str | None = "default"
-    sent: list[Letter] = field(default_factory=list)
+    sent: list[OutgoingEvent] = field(default_factory=list)
 
-    async def send(self, access: PeerAccess, letter: Letter) -> Said | NotSaid:
+    async def send(self, access: PeerAccess, letter: OutgoingEvent) -> Sent | NotSent:
         self.sent.append(letter)
         return self.outcome
 
@@ -71,7 +71,7 @@ async def test_a_task_lies_in_a_durable_queue_once_it_is_delivered() -> None:
     first, second = letters.sent
     assert first == second
     assert isinstance(first.event, TaskRequest)
-    assert (first.speaker, first.namespace, first.deadline, first.task) == (
+    assert (first.sender, first.namespace, first.deadline, first.task) == (
         COORDINATOR,
         "default",
         OURS.deadline,
@@ -88,10 +88,10 @@ async def test_why_a_task_is_not_delivered() -> None:
     rejected = await delivery(Letters(namespace=None)).deliver(OURS)
     assert isinstance(rejected, Rejected)
     assert rejected.error.code is ErrorCode.AGENT_NOT_FOUND
-    rejected = await delivery(Letters(NotSaid("too large", is_final=True))).deliver(OURS)
+    rejected = await delivery(Letters(NotSent("too large", is_final=True))).deliver(OURS)
     assert isinstance(rejected, Rejected)
     assert rejected.error.code is ErrorCode.INVALID_PAYLOAD
-    assert await delivery(Letters(NotSaid("away"))).deliver(OURS) == RetryLater("away")
+    assert await delivery(Letters(NotSent("away"))).deliver(OURS) == NotNow("away")
 
 
 async def test_a_cancellation_goes_the_same_way() -> None:
@@ -104,8 +104,8 @@ async def test_a_cancellation_goes_the_same_way() -> None:
     assert letter.deadline > OURS.deadline
     assert letter.task is None
     with pytest.raises(PeerError):
-        await delivery(Letters(NotSaid("away"))).cancel(OURS)
-    assert await delivery(Letters(NotSaid("no", is_final=True))).cancel(OURS)
+        await delivery(Letters(NotSent("away"))).cancel(OURS)
+    assert await delivery(Letters(NotSent("no", is_final=True))).cancel(OURS)
     assert await delivery(Letters(), CisSettings("living.local")).cancel(OURS)
 
 
@@ -117,19 +117,19 @@ async def test_an_answer_goes_to_whoever_asked() -> None:
     await reply(letters, eyes).answer(replace(THEIRS, asked=2))
     first, second, third = letters.sent
     assert isinstance(first.event, TaskResponse)
-    assert (first.namespace, first.speaker) == ("alpha", COORDINATOR)
-    assert first.name == second.name != third.name
+    assert (first.namespace, first.sender) == ("alpha", COORDINATOR)
+    assert first.key == second.key != third.key
     await reply(letters, eyes).progress(THEIRS, {"n": 1})
     await reply(letters, eyes).progress(THEIRS, {"n": 1})
-    assert letters.sent[3].name != letters.sent[4].name
+    assert letters.sent[3].key != letters.sent[4].key
 
 
 async def test_an_answer_that_cannot_be_said() -> None:
     """It is tried again, unless it would be the same; and not at all when the node is no peer any more."""
     eyes = Eyes()
     with pytest.raises(PeerError):
-        await reply(Letters(NotSaid("away")), eyes).answer(THEIRS)
-    await reply(Letters(NotSaid("no", is_final=True)), eyes).answer(THEIRS)
+        await reply(Letters(NotSent("away")), eyes).answer(THEIRS)
+    await reply(Letters(NotSent("no", is_final=True)), eyes).answer(THEIRS)
     assert len(eyes.problems) == 1
     letters = Letters()
     elsewhere = replace(
@@ -146,7 +146,7 @@ async def test_as_whom_an_address_of_somebody_else_is_answered() -> None:
         THEIRS, request=replace(THEIRS.request, origin=Origin("cis", {**BACK, "to": "x@third.local"}))
     )
     await reply(letters, Eyes()).answer(strange)
-    assert letters.sent[0].speaker == SETTINGS.node_address
+    assert letters.sent[0].sender == SETTINGS.node_address
 
 
 async def test_a_task_that_is_not_stored_is_told_to_nobody(nodes: CisNodes) -> None:

@@ -1,19 +1,22 @@
-"""What one node did to another in the federation of agents, for whoever counts, logs and audits it."""
+"""The record of one agent event that this node sent or received, for metrics, the log, the audit and the live
+view."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 from bridge.connectors.cis.protocol.events import AgentEvent, AnyEvent, Message
-from bridge.connectors.cis.protocol.refusals import Forbidden, InvalidPayload, Refusal, TooFast, TooLarge
+from bridge.connectors.cis.protocol.refusals import Forbidden, InvalidPayload, RateLimited, Refusal, TooLarge
 
 
 class Verdict(StrEnum):
-    """Few: they are metric labels."""
+    """The outcome of an event. The values are metric labels, so the set is small and fixed."""
 
     TAKEN = "taken"
+    """Received and acted on."""
     KEPT = "kept"
-    """Of a type that nobody knows: stored, and not acted on."""
+    """Received with an unknown type: stored, and not acted on."""
     REPEATED = "repeated"
+    """Received before under the same id, with the same content."""
     INVALID = "invalid"
     FORBIDDEN = "forbidden"
     TOO_LARGE = "too_large"
@@ -21,13 +24,13 @@ class Verdict(StrEnum):
     UNAVAILABLE = "unavailable"
     SENT = "sent"
     FAILED = "failed"
-    """Ours was not taken."""
+    """An event of this node could not be sent."""
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
-    """`peer` is None for who is nobody that we know, and for what is said to all. `type` may be anything that
-    a peer has written. `user`, `room_id` and `subject` are for finding it again."""
+class EventRecord:
+    """`peer` is None for an unknown peer and for a broadcast. `type` is unchecked text from the peer. `user`,
+    `room_id` and `subject` identify the event for later searches."""
 
     peer: str | None
     type: str
@@ -38,7 +41,7 @@ class Act:
     detail: str | None = None
 
     @property
-    def is_ours(self) -> bool:
+    def is_outgoing(self) -> bool:
         return self.verdict in {Verdict.SENT, Verdict.FAILED}
 
 
@@ -50,15 +53,14 @@ def verdict_of(refusal: Refusal) -> Verdict:
             return Verdict.FORBIDDEN
         case TooLarge():
             return Verdict.TOO_LARGE
-        case TooFast():
+        case RateLimited():
             return Verdict.TOO_FAST
         case _:
             return Verdict.UNAVAILABLE
 
 
 def subject_of(event: AnyEvent) -> str:
-    """By which it is found again: the agent of which something is said, or what a request or a message is
-    called."""
+    """Return the address of the agent that the event reports on, or the id of the request or message."""
     if isinstance(event, AgentEvent):
         return str(event.agent)
     return event.message_id if isinstance(event, Message) else event.request_id

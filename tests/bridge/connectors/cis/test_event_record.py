@@ -2,13 +2,13 @@
 
 import pytest
 
-from bridge.connectors.cis.acts import Act, Verdict, subject_of, verdict_of
+from bridge.connectors.cis.event_record import EventRecord, Verdict, subject_of, verdict_of
 from bridge.connectors.cis.protocol.events import AnyEvent
 from bridge.connectors.cis.protocol.refusals import (
     Forbidden,
     InvalidPayload,
+    RateLimited,
     Refusal,
-    TooFast,
     TooLarge,
     Unavailable,
 )
@@ -21,7 +21,7 @@ from tests.bridge.connectors.cis.made import heartbeat, message, registered, req
         (InvalidPayload("a", "is wrong"), Verdict.INVALID),
         (Forbidden("No."), Verdict.FORBIDDEN),
         (TooLarge("No."), Verdict.TOO_LARGE),
-        (TooFast(5), Verdict.TOO_FAST),
+        (RateLimited(5), Verdict.TOO_FAST),
         (Unavailable(), Verdict.UNAVAILABLE),
     ],
 )
@@ -32,7 +32,7 @@ def test_each_refusal_has_a_word(refusal: Refusal, verdict: Verdict) -> None:
 
 def test_whose_act_it_was() -> None:
     """What was sent, or could not be, is ours."""
-    ours = {verdict for verdict in Verdict if Act("a", "t", verdict).is_ours}
+    ours = {verdict for verdict in Verdict if EventRecord("a", "t", verdict).is_outgoing}
     assert ours == {Verdict.SENT, Verdict.FAILED}
 
 

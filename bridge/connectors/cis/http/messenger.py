@@ -1,4 +1,4 @@
-"""What published nodes are told, which are in no rooms: each of them gets every event by itself."""
+"""Sends events to published nodes. They are in no rooms, so each of them is sent every event separately."""
 
 import asyncio
 import time
@@ -10,19 +10,19 @@ from nacl.signing import SigningKey
 
 from bridge.agents.agent import Agent
 from bridge.agents.routing_table import Change, RoutingTable
-from bridge.connectors.cis.acts import Act, Verdict, subject_of
+from bridge.connectors.cis.event_record import EventRecord, Verdict, subject_of
 from bridge.connectors.cis.http.client import EventClient
 from bridge.connectors.cis.http.outbox import PublishedOutbox
-from bridge.connectors.cis.protocol import event_fields as timestamps
+from bridge.connectors.cis.protocol import event_fields
 from bridge.connectors.cis.protocol.error_codes import Delivered
 from bridge.connectors.cis.protocol.events import AnyAgentEvent, AnyEvent, Heartbeat
-from bridge.connectors.cis.protocol.published import written
+from bridge.connectors.cis.protocol.published import signed_body
 from bridge.connectors.cis.protocol.refusals import TooLarge
 from bridge.connectors.cis.protocol.rooms import AgentRoom
 from bridge.connectors.cis.registrations import Introductions, registered
-from bridge.connectors.cis.service.long_texts import fitting
+from bridge.connectors.cis.service.long_texts import fit_event
 from bridge.connectors.cis.service.observer import CisObserver
-from bridge.connectors.cis.service.sender import Letter, NotSaid, Said
+from bridge.connectors.cis.service.sender import NotSent, OutgoingEvent, Sent
 from bridge.connectors.cis.settings import CisSettings
 from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import GhostNames
@@ -31,21 +31,23 @@ from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
 from storage.database import Database
 
-WORTH_MS: Final = 120_000
-"""For so long it is worth something what was said of an agent. Who was away longer is introduced anew."""
-AT_ONCE: Final = 8
-"""Heartbeats to one node that are on their way at the same time."""
-ENQUEUED_AT_ONCE: Final = 500
+VALIDITY_MS: Final = 120_000
+"""How long an agent event is kept for a node that cannot be reached. A node that was unreachable for longer
+gets the whole list of agents again."""
+CONCURRENT_HEARTBEATS: Final = 8
+"""The number of heartbeats that are sent to one node at the same time."""
+PAGE_SIZE: Final = 500
 
 RoomsOf = Callable[[Agent], Collection[AgentRoom]]
 
 
-class Publishing:
-    """`rooms_of` says of an agent of this node where it is told of. It runs between `start` and `close`."""
+class PublishedMessenger:
+    """`rooms_of` returns the rooms in which a local agent is announced. It runs between `start` and
+    `close`."""
 
     def __init__(
         self,
-        side: MatrixBackend,
+        backend: MatrixBackend,
         database: Database,
         routes: RoutingTable,
         settings: CisSettings,
@@ -59,7 +61,7 @@ class Publishing:
         now_ms: Callable[[], int],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._side = side
+        self._backend = backend
         self._database = database
         self._routes = routes
         self._settings = settings
@@ -75,50 +77,52 @@ class Publishing:
         self._due: dict[str, None] = {}
         self._woken = asyncio.Event()
         self._background = BackgroundTasks()
-        self._end: Callable[[], None] = lambda: None
+        self._unsubscribe: Callable[[], None] = lambda: None
 
     def start(self) -> None:
-        self._end = self._routes.subscribe(self._changed)
+        self._unsubscribe = self._routes.subscribe(self._changed)
         self._background.supervise("introductions to published nodes", self._introduce_for_ever)
 
     async def close(self) -> None:
-        self._end()
+        self._unsubscribe()
         await self._background.close()
 
-    # -- to one of them --
+    # -- to one node --
 
-    async def post(self, access: PeerAccess, letter: Letter) -> Said | NotSaid:
-        """On return it waits in the database, or was sent before under its name."""
-        event = await fitting(self._side, letter.event, self._names.node_user, PeerProfile.CIS_1_1)
+    async def send(self, access: PeerAccess, outgoing: OutgoingEvent) -> Sent | NotSent:
+        """Enqueue an event in the database, unless one with the same key was enqueued before."""
+        event = await fit_event(self._backend, outgoing.event, self._names.node_user, PeerProfile.CIS_1_1)
         if isinstance(event, TooLarge):
-            return NotSaid(event.reason, is_final=True)
+            return NotSent(event.reason, is_final=True)
         event_id, peer = new_event_id(), access.peer.node_id
-        body = written(event, event_id, letter.speaker, letter.namespace, self._settings, self._key())
+        body = signed_body(event, event_id, outgoing.sender, outgoing.namespace, self._settings, self._key())
         async with self._database.transaction() as connection:
-            taken = await self._outbox.enqueue(
-                connection, peer, letter.name, body, letter.deadline, letter.task
+            is_enqueued = await self._outbox.enqueue(
+                connection, peer, outgoing.key, body, outgoing.deadline, outgoing.task
             )
-        if not taken:
-            return NotSaid(f"Too much waits for {peer} already.")
+        if not is_enqueued:
+            return NotSent(f"The queue of events for {peer} is full.")
         self._outbox.wake()
-        self._note(peer, event)
-        return Said(event_id)
+        self._record(peer, event)
+        return Sent(event_id)
 
-    # -- to all of them --
+    # -- to all nodes --
 
-    async def tell(self, event: AnyAgentEvent, rooms: Collection[AgentRoom]) -> None:
-        """Those who may know of it: in rooms, it would be said in these."""
-        peers = [one.peer for one in self._settings.published() if self._concerns(one.peer, rooms)]
+    async def broadcast(self, event: AnyAgentEvent, rooms: Collection[AgentRoom]) -> None:
+        """Enqueue an event for the nodes that may receive the events of one of these rooms."""
+        peers = [
+            access.peer for access in self._settings.published() if self._may_receive(access.peer, rooms)
+        ]
         # "All other events of one broadcast share an `event_id`".
         await self._enqueue(peers, [event], [new_event_id()])
 
-    async def beat(self) -> None:
-        """A heartbeat of each agent to each of them. They are not queued, and who does not answer is left
-        alone until the next time."""
-        await asyncio.gather(*(self._beat_at(access) for access in self._settings.published()))
+    async def send_heartbeats(self) -> None:
+        """Send a heartbeat of each agent to each node. They are not queued; a node that does not answer is
+        skipped until the next interval."""
+        await asyncio.gather(*(self._send_heartbeats_to(access) for access in self._settings.published()))
 
-    def registered(self, node_id: str) -> None:
-        """One of them has an agent to tell of: perhaps it does not know ours."""
+    def peer_registered(self, node_id: str) -> None:
+        """A node has registered an agent: it may not know the agents of this node yet."""
         access = self._settings.access(node_id)
         if access is None or access.is_homeserver:
             return
@@ -126,40 +130,42 @@ class Publishing:
             self._due[node_id] = None
         self._woken.set()
 
-    def distrusted(self, node_id: str) -> None:
-        """If it comes back, it is told of our agents anew."""
+    def peer_distrusted(self, node_id: str) -> None:
+        """A node is no longer trusted. If it is trusted again, it gets the list of agents again."""
         self._due.pop(node_id, None)
         self._introductions.lost(node_id)
 
     # -- inside --
 
-    def _concerns(self, peer: Peer, rooms: Collection[AgentRoom]) -> bool:
+    def _may_receive(self, peer: Peer, rooms: Collection[AgentRoom]) -> bool:
         return any(self._settings.may_use(peer, room) for room in rooms)
 
-    def _known_to(self, peer: Peer) -> list[Agent]:
+    def _visible_agents(self, peer: Peer) -> list[Agent]:
         agents = self._routes.table.agents_of(self._settings.node_id).values()
-        return [one for one in agents if one.is_online and self._concerns(peer, self._rooms_of(one))]
+        return [
+            agent for agent in agents if agent.is_online and self._may_receive(peer, self._rooms_of(agent))
+        ]
 
-    async def _beat_at(self, access: PeerAccess) -> None:
-        agents = iter(self._known_to(access.peer))
-        url, is_there = access.url, True
+    async def _send_heartbeats_to(self, access: PeerAccess) -> None:
+        agents = iter(self._visible_agents(access.peer))
+        url, is_reachable = access.url, True
 
         async def send() -> None:
-            nonlocal is_there
+            nonlocal is_reachable
             for agent in agents:
-                if url is None or not is_there:
+                if url is None or not is_reachable:
                     return
-                beat = Heartbeat(
+                heartbeat = Heartbeat(
                     agent_id=agent.agent_id,
                     node_id=agent.node_id,
                     status=agent.status,
-                    timestamp=timestamps.of(self._now_ms()),
+                    timestamp=event_fields.from_milliseconds(self._now_ms()),
                 )
                 # "a heartbeat gets a new one for each peer"
-                body = self._written(beat, new_event_id())
-                is_there = isinstance(await self._client.send(url, body), Delivered) and is_there
+                body = self._signed_body(heartbeat, new_event_id())
+                is_reachable = isinstance(await self._client.send(url, body), Delivered) and is_reachable
 
-        await asyncio.gather(*(send() for _ in range(AT_ONCE)))
+        await asyncio.gather(*(send() for _ in range(CONCURRENT_HEARTBEATS)))
 
     def _changed(self, changes: Sequence[Change]) -> None:
         for change in changes:
@@ -176,7 +182,7 @@ class Publishing:
                 except ConnectionLost:
                     self._introductions.lost(node_id)
                 except Exception as error:
-                    self._observer.problem(f"Our agents could not be introduced to {node_id}.", error)
+                    self._observer.report_problem(f"Failed to send the list of agents to {node_id}.", error)
             deadline = self._introductions.deadline()
             wait = None if deadline is None else max(0, deadline - self._now()) / 1000
             try:
@@ -191,9 +197,9 @@ class Publishing:
         access = self._settings.access(node_id)
         if access is None:
             return
-        events = [registered(agent) for agent in self._known_to(access.peer)]
-        for begin in range(0, len(events), ENQUEUED_AT_ONCE):
-            page = events[begin : begin + ENQUEUED_AT_ONCE]
+        events = [registered(agent) for agent in self._visible_agents(access.peer)]
+        for begin in range(0, len(events), PAGE_SIZE):
+            page = events[begin : begin + PAGE_SIZE]
             await self._enqueue([access.peer], page, [new_event_id() for _ in page])
 
     async def _enqueue(
@@ -201,8 +207,10 @@ class Publishing:
     ) -> None:
         if not peers:
             return
-        deadline = self._now_ms() + WORTH_MS
-        bodies = [self._written(event, one) for event, one in zip(events, event_ids, strict=True)]
+        deadline = self._now_ms() + VALIDITY_MS
+        bodies = [
+            self._signed_body(event, event_id) for event, event_id in zip(events, event_ids, strict=True)
+        ]
         async with self._database.transaction() as connection:
             for peer in peers:
                 for event_id, body in zip(event_ids, bodies, strict=True):
@@ -210,19 +218,19 @@ class Publishing:
         self._outbox.wake()
         for peer in peers:
             for event in events:
-                self._note(peer.node_id, event)
+                self._record(peer.node_id, event)
 
-    def _written(self, event: AnyAgentEvent, event_id: str) -> bytes:
+    def _signed_body(self, event: AnyAgentEvent, event_id: str) -> bytes:
         namespace = self._settings.main_namespace
-        return written(event, event_id, event.agent, namespace, self._settings, self._key())
+        return signed_body(event, event_id, event.agent, namespace, self._settings, self._key())
 
-    def _note(self, peer: str, event: AnyEvent) -> None:
-        self._observer.acted(Act(peer, event.TYPE, Verdict.SENT, subject=subject_of(event)))
+    def _record(self, peer: str, event: AnyEvent) -> None:
+        self._observer.record(EventRecord(peer, event.TYPE, Verdict.SENT, subject=subject_of(event)))
 
     def _now(self) -> int:
         return int(self._monotonic() * 1000)
 
 
 def new_event_id() -> str:
-    """As published nodes make theirs."""
+    """Return an event id in the form that published nodes use."""
     return f"${uuid.uuid4()}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bridge.connectors.cis.acts import Act, Verdict
+from bridge.connectors.cis.event_record import EventRecord, Verdict
 from bridge.connectors.cis.service.own_rooms import OwnRooms
 from bridge.connectors.cis.settings import CisSettings
 from bridge.peers.peer import Peer, PeerAccess
@@ -40,16 +40,18 @@ class Scene:
 
     async def say(
         self, type_: str, content: Mapping[str, Any], localpart: str = "boss", room_id: str = ROOM
-    ) -> Act:
+    ) -> EventRecord:
         """What the node makes of it."""
         user = f"@{localpart}:{self.living.name}"
         await self.living.rooms.ensure_user(user)
         await self.living.rooms.join(room_id, user, via=[HERE])
-        known = len(self.kitchen.eyes.acts)
+        known = len(self.kitchen.eyes.records)
         await self.living.rooms.send(room_id, user, type_, content)
 
-        def found() -> list[Act]:
-            return [act for act in self.kitchen.eyes.acts[known:] if not act.is_ours and act.type == type_]
+        def found() -> list[EventRecord]:
+            return [
+                act for act in self.kitchen.eyes.records[known:] if not act.is_outgoing and act.type == type_
+            ]
 
         await self.kitchen.eyes.until(lambda _: found())
         return found()[0]
@@ -77,7 +79,7 @@ async def scene(nodes: CisNodes) -> Scene:
 
 async def make_own_room(living: Node) -> None:
     """As a node that takes the specification at its word would."""
-    await OwnRooms(living.rooms, CisSettings("living.test"), Eyes()).make()
+    await OwnRooms(living.rooms, CisSettings("living.test"), Eyes()).create_all()
 
 
 @pytest.mark.parametrize("is_nested", [False, True])
@@ -181,17 +183,20 @@ async def test_a_request_is_cancelled_by_whoever_made_it(scene: Scene) -> None:
     await scene.say("io.cis.agent.message", cancel)
     stopped = await scene.kitchen.hands.stopped.get()
     assert stopped.answer is not None
-    assert stopped.answer.output == "Cancelled by boss@living.test: too slow"
+    assert stopped.answer.output == "CancelTask by boss@living.test: too slow"
 
 
-async def test_a_peer_that_is_not_trusted_is_refused(nodes: CisNodes) -> None:
+async def test_a_peer_that_is_not_trusted_is_undeliverable(nodes: CisNodes) -> None:
     """So is one that the configuration does not name."""
     refused = {"bad.test": PeerAccess(Peer("bad.test", trusted=False))}
     [strange, bad], [kitchen] = await nodes.begin_beside(
         ["living.test", "bad.test"], replace(QUICK, node_id=HERE, peers=refused)
     )
     act = await Scene(kitchen, strange).say("io.cis.agent.task.request", REQUEST)
-    assert (act.verdict, act.detail) == (Verdict.FORBIDDEN, "This node does not know the peer.")
+    assert (act.verdict, act.detail) == (
+        Verdict.FORBIDDEN,
+        "This server is not configured as a peer of this node.",
+    )
     # Who is named in order to be refused does not even come in.
     with pytest.raises(MatrixError, match="M_FORBIDDEN"):
         await Scene(kitchen, bad).say("io.cis.agent.task.request", REQUEST)
@@ -212,14 +217,14 @@ async def test_one_event_that_nobody_foresaw_holds_up_nothing(
 ) -> None:
     """It is told of, and what follows it is worked on."""
     lead = await scene.kitchen.leads()
-    look_at = lead.incoming._look_at
+    look_at = lead.reader._effects
 
     async def fall_over(entry: StreamedEvent) -> Any:
         if entry.event.content.get("message_id") == "poison":
             raise ZeroDivisionError
         return await look_at(entry)
 
-    monkeypatch.setattr(lead.incoming, "_look_at", fall_over)
+    monkeypatch.setattr(lead.reader, "_effects", fall_over)
     user = "@boss:living.test"
     await scene.living.rooms.ensure_user(user)
     await scene.living.rooms.join(ROOM, user, via=[HERE])
@@ -231,9 +236,9 @@ async def test_one_event_that_nobody_foresaw_holds_up_nothing(
 
 async def test_a_redacted_request_is_not_examined(scene: Scene) -> None:
     """Nothing is recorded of it."""
-    incoming = (await scene.kitchen.leads()).incoming
+    incoming = (await scene.kitchen.leads()).reader
     type_ = "io.cis.agent.task.request"
     event = RoomEvent("$1", ROOM, "@boss:living.test", type_, {}, 1, is_redacted=True)
-    assert await incoming._look_at(StreamedEvent(1, "timeline", event)) == []
+    assert await incoming._effects(StreamedEvent(1, "timeline", event)) == []
     await scene.say("io.cis.agent.unheard_of", {"event_type": "io.cis.agent.unheard_of", "timestamp": TIME})
-    assert [act for act in scene.kitchen.eyes.acts if act.type == type_] == []
+    assert [act for act in scene.kitchen.eyes.records if act.type == type_] == []

@@ -127,7 +127,7 @@ async def test_who_is_missed_elsewhere_is_told_of_anew(nodes: CisNodes) -> None:
         lost = gone._replace(gone_at=now_ms() + later, gone_reason="timeout", last_seen=1)
         await kitchen.connector.announce_lost([lost])
     await living.eyes.until(
-        lambda eyes: len([act for act in eyes.acts if act.type == "io.cis.agent.unregistered"]) == 2
+        lambda eyes: len([act for act in eyes.records if act.type == "io.cis.agent.unregistered"]) == 2
     )
     async with asyncio.timeout(TIMEOUT):
         while await timeline(living) != ["registered", "registered"]:

@@ -10,7 +10,7 @@ from bridge.agents.agent import AgentStatus
 from bridge.agents.updates import StatusUpdate
 from bridge.connectors.cis.protocol.envelope import Envelope
 from bridge.connectors.cis.protocol.envelope import read as read_envelope
-from bridge.connectors.cis.protocol.published import Signed, check
+from bridge.connectors.cis.protocol.published import SignatureCheck, check_signature
 from bridge.peers.peer import Peer, PeerAccess, PeerProfile
 from bridge.tasks.errors import ErrorCode
 from bridge.tasks.task import State
@@ -34,7 +34,7 @@ async def test_it_is_told_of_our_agents_one_by_one(both: Both) -> None:
     assert isinstance(read, Envelope)
     key = SigningKey(b"new.local".ljust(32, b".")).verify_key
     us = Peer("new.local", PeerProfile.CIS_1_1, public_key=bytes(key))
-    assert check(read, us) is Signed.HOLDS
+    assert check_signature(read, us) is SignatureCheck.VALID
     agent = address("worker@new.local")
     await both.ours.routes.update([StatusUpdate(agent, AgentStatus.BUSY, "t", now_ms())])
     assert (await both.theirs.next("status_update"))["content"]["payload"]["current_task"] == "t"

@@ -8,12 +8,12 @@ import orjson
 import pytest
 from nacl.signing import SigningKey
 
-from bridge.connectors.cis.acts import Verdict
-from bridge.connectors.cis.protocol import event_fields as timestamps
+from bridge.connectors.cis.event_record import Verdict
+from bridge.connectors.cis.protocol import event_fields
 from bridge.connectors.cis.protocol.envelope import Envelope
 from bridge.connectors.cis.protocol.envelope import read as read_envelope
 from bridge.connectors.cis.protocol.envelope import write as write_envelope
-from bridge.connectors.cis.protocol.published import signed
+from bridge.connectors.cis.protocol.published import sign
 from bridge.peers.peer import Peer, PeerAccess, PeerProfile
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode
@@ -116,7 +116,7 @@ async def test_heartbeats_keep_an_agent_alive(both: Both) -> None:
 
 
 def _now() -> str:
-    return timestamps.write(timestamps.of(now_ms()))
+    return event_fields.format_timestamp(event_fields.from_milliseconds(now_ms()))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def _now() -> str:
         ({"sender": "@old-1:elsewhere"}, 403, "sender"),
         ({"origin": "elsewhere"}, 403, "origin"),
         ({"room_id": "!agent-federation-secret:old.local"}, 403, "namespace"),
-        ({"room_id": "!elsewhere:old.local"}, 403, "no room of agents"),
+        ({"room_id": "!elsewhere:old.local"}, 403, "not a room of agents"),
         ({"room_id": "!agent-federation-default:third.local"}, 403, "another node"),
         ({"type": "io.cis.agent.message"}, 400, "INVALID_PAYLOAD: event_type"),
         ({"type": "m.room.message"}, 400, "INVALID_PAYLOAD: type"),
@@ -188,12 +188,14 @@ async def test_three_megabytes(both: Both) -> None:
     assert (got, answer["accepted"]) == (413, False)
 
 
-async def test_a_replay_is_accepted_and_ignored_and_another_content_refused(both: Both) -> None:
+async def test_a_replay_is_accepted_and_ignored_and_another_content_undeliverable(both: Both) -> None:
     """ "the key is (peer, event_id), an id with other content is refused"."""
     event = both.theirs.registered()
     answers = [await both.send(event) for _ in range(3)]
     assert [status for status, _ in answers] == [200, 200, 200]
-    verdicts = [act.verdict for act in both.ours.eyes.acts if act.type == event["type"] and not act.is_ours]
+    verdicts = [
+        act.verdict for act in both.ours.eyes.records if act.type == event["type"] and not act.is_outgoing
+    ]
     assert verdicts == [Verdict.TAKEN, Verdict.REPEATED, Verdict.REPEATED]
     other = both.theirs.registered(capabilities=["everything"])
     got, answer = await both.send({**other, "event_id": event["event_id"]})
@@ -215,7 +217,7 @@ async def test_a_flood(nodes: CisNodes, theirs: PublishedNode) -> None:
     """429, with a time to wait and without the digits that would make the sender give up. Nothing that was
     accepted is lost."""
     peers = {"old.local": PeerAccess(Peer("old.local", PeerProfile.CIS_1_1), theirs.url, LOOPBACK)}
-    settings = replace(QUICK, node_id="new.local", peers=peers, of_agent=Rate(0.001, 3))
+    settings = replace(QUICK, node_id="new.local", peers=peers, agent_rate=Rate(0.001, 3))
     [ours] = await nodes.begin_with(settings)
     both = Both(ours, theirs, nodes)
     statuses = [(await both.send(theirs.registered("flood")))[0] for _ in range(5)]
@@ -229,7 +231,7 @@ async def test_a_flood(nodes: CisNodes, theirs: PublishedNode) -> None:
     assert not any(digits in text for digits in ("400", "401", "403", "404"))
 
 
-async def test_who_is_not_known_is_refused(nodes: CisNodes, theirs: PublishedNode) -> None:
+async def test_who_is_not_known_is_undeliverable(nodes: CisNodes, theirs: PublishedNode) -> None:
     """403 in the same shape: a stranger, one that is named in order to be refused, and one that speaks from
     somewhere else."""
     for access in (
@@ -257,8 +259,8 @@ async def test_a_peer_with_a_key_signs(nodes: CisNodes, theirs: PublishedNode) -
     both = Both(ours, theirs, nodes)
     event = read_envelope(orjson.dumps(theirs.registered()))
     assert isinstance(event, Envelope)
-    good = write_envelope(signed(event, "old.local", key))
-    bad = write_envelope(signed(event, "old.local", SigningKey(b"x" * 32)))
+    good = write_envelope(sign(event, "old.local", key))
+    bad = write_envelope(sign(event, "old.local", SigningKey(b"x" * 32)))
     assert (await both.send(theirs.registered()))[0] == 403
     assert (await both.send(bad))[0] == 403
     assert (await both.send(good))[0] == 200
@@ -268,7 +270,7 @@ async def test_an_unknown_type_is_accepted_and_counted(both: Both) -> None:
     """ "stored …, not acted on, counted\""""
     event = both.theirs.event("dance", {"steps": 3})
     assert (await both.send(event))[0] == 200
-    assert both.ours.eyes.acts[-1].verdict is Verdict.KEPT
+    assert both.ours.eyes.records[-1].verdict is Verdict.KEPT
 
 
 async def test_while_the_database_is_away_it_may_come_again(both: Both) -> None:
