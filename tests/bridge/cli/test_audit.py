@@ -64,9 +64,9 @@ async def test_messages_about_agents_and_tasks_are_shown(operated: OperatedNode)
         now_ms=now_ms,
     )
     request = "io.cis.agent.task.request"
-    observer.acted(EventRecord("there.test", request, Verdict.TAKEN, "@boss:there.test", "!r", "req-1"))
-    observer.acted(EventRecord("there.test", "\x1b[31m", Verdict.KEPT))
-    observer.acted(EventRecord(None, "io.cis.agent.registered", Verdict.SENT, subject="cook@here.test"))
+    observer.record(EventRecord("there.test", request, Verdict.TAKEN, "@boss:there.test", "!r", "req-1"))
+    observer.record(EventRecord("there.test", "\x1b[31m", Verdict.KEPT))
+    observer.record(EventRecord(None, "io.cis.agent.registered", Verdict.SENT, subject="cook@here.test"))
     async with asyncio.timeout(TIMEOUT):
         while len((await operated.json("audit"))["acts"]) < 3:
             await asyncio.sleep(0.1)
@@ -78,5 +78,5 @@ async def test_messages_about_agents_and_tasks_are_shown(operated: OperatedNode)
         assert words in lines[request]
     for words in ("all servers", "was notified", "cook@here.test"):
         assert words in lines["regi"]
-    assert "unknown type: stored, not acted on" in said.out
-    assert "\x1b" not in said.out
+    assert "unknown type: stored, not acted on" in result.out
+    assert "\x1b" not in result.out

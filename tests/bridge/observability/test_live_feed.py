@@ -10,6 +10,7 @@ from bridge.connectors.cis.live import to_live_event
 from bridge.observability import live_feed
 from bridge.observability.live_event import LiveFilter
 from bridge.observability.live_feed import LiveFeed, LiveListener
+from bridge.tasks.messages import DroppedMessage
 from bridge.tasks.task import Task
 from storage.database import Database
 from tests.support.agents import NOW, Clock, registered, routing_table
@@ -33,7 +34,7 @@ async def test_each_kind_is_told() -> None:
     with feed.listening(ALL) as one, feed.listening(ALL) as other:
         feed.changed(TASK)
         feed.heard(TASK, {"message": "halfway"})
-        feed.dropped(TASK, Dropped("result", "it is over"))
+        feed.dropped(TASK, DroppedMessage("result", "it is over"))
         feed.show(partial(to_live_event, EventRecord("living", "io.cis.agent.message", Verdict.TAKEN)))
         feed.agents_changed([Change(None, _agent(1)), Change(_agent(1), _agent(1))])
         for listener in (one, other):

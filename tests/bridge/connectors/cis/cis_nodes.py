@@ -17,6 +17,7 @@ from bridge.agents.local.local import LocalAgents
 from bridge.agents.routing import AgentRoutingTable
 from bridge.agents.routing_table import RoutingTable
 from bridge.agents.statuses import AgentStatuses
+from bridge.agents.updates import Registration, Unregistration
 from bridge.connectors.cis.event_record import EventRecord, Verdict
 from bridge.connectors.cis.service.connector import CisConnector, CisParts, FollowPeers, fixed_peers
 from bridge.connectors.cis.service.leader import LeaderServices
@@ -141,7 +142,7 @@ class Eyes:
 
     def __init__(self) -> None:
         self.records: list[EventRecord] = []
-        self.drops: list[Dropped] = []
+        self.drops: list[DroppedMessage] = []
         self.problems: list[tuple[str, BaseException | None]] = []
         self._changed = asyncio.Event()
 

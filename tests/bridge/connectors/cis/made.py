@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from bridge.agents.address import AgentAddress
-from bridge.agents.agent import WIRE_STATUSES
+from bridge.agents.agent import WIRE_STATUSES, parse_capabilities
 from bridge.connectors.cis.protocol import event_fields
 from bridge.connectors.cis.protocol.events import (
     AnyEvent,

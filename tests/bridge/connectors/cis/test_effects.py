@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from bridge.agents import updates as agent_updates
 from bridge.connectors.cis.effects import (
     CancelTask,
     DeliverMessage,
@@ -100,8 +101,8 @@ def test_what_is_said_of_agents_is_for_the_routing_table(event: AnyEvent) -> Non
             ValidEvent(event, AgentSender(WORKER), ALPHA), Peer("kitchen.local", profile), LIVING
         )
         assert isinstance(news, UpdateAgent)
-        if isinstance(news.update, agent_news.Registered):
-            assert news.update.by_itself is (profile is PeerProfile.CIS_1_1)
+        if isinstance(news.update, agent_updates.Registration):
+            assert news.update.sends_heartbeats is (profile is PeerProfile.CIS_1_1)
 
 
 def test_that_an_agent_of_ours_is_missed() -> None:

@@ -19,7 +19,7 @@ def test_what_is_said_of_agents() -> None:
         timestamp=NOON,
     )
     said = [
-        agent_update(event, by_itself=True)
+        agent_update(event, sends_heartbeats=True)
         for event in (registered("kimi", ("a",)), unregistered(reason="shutdown"), heartbeat(), status)
     ]
     assert said == [
@@ -32,6 +32,6 @@ def test_what_is_said_of_agents() -> None:
 
 def test_who_goes_without_a_reason_is_gone_all_the_same() -> None:
     """ "reason" may be null."""
-    gone = agent_update(unregistered(), by_itself=False)
-    assert isinstance(gone, agent_news.Unregistered)
+    gone = agent_update(unregistered(), sends_heartbeats=False)
+    assert isinstance(gone, agent_updates.Unregistration)
     assert gone.reason == "unregistered"

@@ -11,6 +11,7 @@ from nacl.signing import SigningKey
 
 from bridge.agents.agent import AgentStatus
 from bridge.agents.routing import Unknown
+from bridge.agents.updates import StatusUpdate, Unregistration
 from bridge.connectors.cis.event_record import Verdict
 from bridge.connectors.cis.protocol.rooms import parse_room_id
 from bridge.connectors.cis.service.sender import Sent
@@ -170,7 +171,7 @@ async def test_whoever_has_no_rooms_tells_all_of_it_again(
     await cellar.sees(f"cook@{KITCHEN}")
     await kitchen.close()
     async with routing_table(kitchen.node.database, KITCHEN, now_ms=now_ms) as routes:
-        await routes.take([Unregistered(address(WORKER), "maintenance", now_ms())])
+        await routes.update([Unregistration(address(WORKER), "maintenance", now_ms())])
     told = len(cellar.eyes.records)
     await nodes.reopen(kitchen)
     assert (await cellar.misses(WORKER)).gone_reason == "maintenance"

@@ -194,7 +194,7 @@ async def test_who_does_not_share_a_namespace_neither_sees_nor_reaches_its_agent
             assert refused.error_code is ErrorCode.AGENT_NOT_FOUND
             assert to.partition("@")[2] in refused.output
             # Its name is no secret; who knows it asks in a namespace that it may use.
-            await one.routes.take([registered(to, sent_at=now_ms())])
+            await one.routes.update([registered(to, sent_at=now_ms())])
             refused = await _undeliverable(one, to, "known")
             assert refused.error_code is ErrorCode.AGENT_NOT_FOUND
             assert f"There is no agent {to} in the namespace default." in refused.output

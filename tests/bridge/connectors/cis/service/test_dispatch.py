@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bridge.agents.updates import Registration
 from bridge.connectors.cis.effects import (
     CancelTask,
     DeliverMessage,
@@ -46,20 +47,20 @@ class Refusals:
     def __init__(self) -> None:
         self.told: list[RejectTask] = []
 
-    def refuse(self, refused: RejectTask) -> None:
+    def reject(self, refused: RejectTask) -> None:
         self.told.append(refused)
 
 
 @dataclass
 class Table:
     taking: EffectDispatcher
-    desk: Process
+    tasks: Process
     refusals: Refusals
     eyes: Eyes
     committed: int = 0
     events: list[Any] = field(default_factory=list)
 
-    async def take(self, *effects: Any) -> None:
+    async def dispatch(self, *effects: Any) -> None:
         async def commit(connection: Connection) -> None:
             self.committed += 1
 
@@ -69,25 +70,25 @@ class Table:
 def table_of(tasks: Process) -> Table:
     refusals, eyes = Refusals(), Eyes()
     taking = EffectDispatcher(
-        desk.database,
-        desk.routes,
+        tasks.database,
+        tasks.routes,
         SETTINGS,
         refusals,  # type: ignore[arg-type]
         eyes,
         namespaces_of=lambda agent: ("alpha",) if agent.agent_id == "secret" else ("default",),
     )
-    taking.set_task_service(desk.desk)
-    return Table(taking, desk, refusals, eyes)
+    taking.use_task_service(tasks.tasks)
+    return Table(taking, tasks, refusals, eyes)
 
 
 @pytest.fixture
 async def table(database: Database) -> AsyncIterator[Table]:
-    async with process(database) as desk:
-        one = table_of(desk)
+    async with process(database) as tasks:
+        one = table_of(tasks)
         one.taking.on_missed = one.events.append
         one.taking.on_unknown = lambda *said: one.events.append(said)
         one.taking.on_registered = one.events.append
-        await desk.routes.take([registered("worker@here"), registered("secret@here")])
+        await tasks.routes.update([registered("worker@here"), registered("secret@here")])
         yield one
 
 
@@ -101,7 +102,7 @@ def asked(to: str = "worker@here", namespace: str = "default", request_id: str =
 
 async def test_a_request_is_kept_with_the_word_that_it_was_taken(table: Table) -> None:
     """And goes on once both are committed."""
-    await table.update(asked())
+    await table.dispatch(asked())
     assert table.committed == 1
     assert (await table.tasks.courier.delivered.get()).key == TaskKey("living.local", "req-1")
 
@@ -112,13 +113,13 @@ async def test_nothing_is_kept_without_it(table: Table) -> None:
     async def fail(connection: Connection) -> None:
         raise KeyError
 
-    news = UpdateAgent(Registered(address("new@kitchen"), "cis", "claude", (), 5))
+    news = UpdateAgent(Registration(address("new@kitchen"), "cis", "claude", (), 5))
     with pytest.raises(KeyError):
         await table.taking.dispatch([asked(), news], fail)
-    assert await table.desk.desk.task(TaskKey("living.local", "req-1")) is None
-    assert table.desk.routes.agent(address("new@kitchen")) is None
+    assert await table.tasks.tasks.task(TaskKey("living.local", "req-1")) is None
+    assert table.tasks.routes.agent(address("new@kitchen")) is None
     assert table.events == []
-    await table.update(asked(), news)
+    await table.dispatch(asked(), news)
     assert table.events == ["kitchen"]
     assert table.tasks.routes.agent(address("new@kitchen")) is not None
 
@@ -138,17 +139,17 @@ async def test_what_was_read_is_kept_with_the_readers_place(
     nothing at all: each is done with, and only once."""
     await table.tasks.routes.update([registered("worker@kitchen")])
     key, by = TaskKey("here", "a"), address("worker@kitchen")
-    await table.desk.desk.submit(task("a", "worker@kitchen", key=key, from_address=address("boss@here")))
-    assert (await table.desk.courier.delivered.get()).key == key
+    await table.tasks.tasks.submit(task("a", "worker@kitchen", key=key, from_address=address("boss@here")))
+    assert (await table.tasks.courier.delivered.get()).key == key
     await table.taking.dispatch_read([asked()], reader, 1)
-    assert (await table.desk.courier.delivered.get()).key == TaskKey("living.local", "req-1")
+    assert (await table.tasks.courier.delivered.get()).key == TaskKey("living.local", "req-1")
     await table.taking.dispatch_read([asked()], reader, 2)
     await table.taking.dispatch_read([asked(request_id="req-2")], reader, 3)
-    busy = await table.desk.desk.task(TaskKey("living.local", "req-2"))
+    busy = await table.tasks.tasks.task(TaskKey("living.local", "req-2"))
     assert busy is not None
     assert busy.state is State.FAILED
     await table.taking.dispatch_read([FinishTask(key, Answer(True, "ok", 0), by)], reader, 4)
-    answered = await table.desk.desk.task(key)
+    answered = await table.tasks.tasks.task(key)
     assert answered is not None
     assert answered.state is State.DONE
     await table.taking.dispatch_read([FinishTask(key, Answer(True, "late", 0), by)], reader, 5)
@@ -169,7 +170,7 @@ async def test_what_was_read_by_who_is_no_longer_the_reader_is_not_taken_in(
         await consumers.begin_term(connection, "reader", 0)
     with pytest.raises(consumers.ReaderReplaced):
         await table.taking.dispatch_read([asked()], reader, 1)
-    assert await table.desk.desk.task(TaskKey("living.local", "req-1")) is None
+    assert await table.tasks.tasks.task(TaskKey("living.local", "req-1")) is None
 
 
 async def test_what_is_beyond_the_limits_is_refused_and_done_with(
@@ -196,9 +197,9 @@ async def test_who_is_not_trusted_any_more_is_not_heard(table: Table) -> None:
     await table.tasks.tasks.submit(made)
     request = replace(asked().request, key=TaskKey("bad", "req-1"))
     by = address("worker@bad")
-    await table.update(
+    await table.dispatch(
         replace(asked(), request=request),
-        UpdateAgent(Registered(address("new@bad"), "cis", "claude", (), 5)),
+        UpdateAgent(Registration(address("new@bad"), "cis", "claude", (), 5)),
         FinishTask(key, Answer(True, "ok", 0), by),
         ReportProgress("a", {"n": 1}, by, address("boss@here")),
     )
@@ -210,17 +211,17 @@ async def test_who_is_not_trusted_any_more_is_not_heard(table: Table) -> None:
 
 async def test_who_may_not_use_a_namespace_does_not_find_its_agents(table: Table) -> None:
     """Nor who may, in another one."""
-    await table.update(asked("secret@here"), asked("worker@here", "alpha", "req-2"))
+    await table.dispatch(asked("secret@here"), asked("worker@here", "alpha", "req-2"))
     codes = [refused.error.code for refused in table.refusals.told]
     assert codes == [ErrorCode.AGENT_NOT_FOUND, ErrorCode.AGENT_NOT_FOUND]
-    await table.update(asked("secret@here", "alpha", "req-3"))
+    await table.dispatch(asked("secret@here", "alpha", "req-3"))
     assert (await table.tasks.courier.delivered.get()).request.key.request_id == "req-3"
 
 
 async def test_what_the_desk_refuses_is_told(table: Table) -> None:
     """A known id with other content."""
-    await table.update(asked())
-    await table.update(asked("secret@here", "alpha"))
+    await table.dispatch(asked())
+    await table.dispatch(asked("secret@here", "alpha"))
     [refused] = table.refusals.told
     assert (refused.error.code, refused.node_id) == (ErrorCode.INVALID_PAYLOAD, "living.local")
 
@@ -233,7 +234,7 @@ async def test_answers_progress_and_cancellations_are_steps_of_tasks(table: Tabl
         made = task(key.request_id, "worker@kitchen", key=key, from_address=address("boss@here"))
         await table.tasks.tasks.submit(made)
     by, boss = address("worker@kitchen"), address("boss@here")
-    await table.take(
+    await table.dispatch(
         ReportProgress("a", {"n": 1}, by, boss),
         ReportProgress("a", {"n": 2}, by, boss),
         FinishTask(keys[0], Answer(True, "ok", 0), by),
@@ -253,12 +254,12 @@ async def test_progress_that_names_no_task_is_of_the_only_one_that_there_is(tabl
     by, boss = address("worker@kitchen"), address("boss@here")
     for number in range(2):
         key = TaskKey("here", str(number))
-        await table.desk.desk.submit(task(str(number), "worker@kitchen", key=key, from_address=boss))
-        await table.take(
+        await table.tasks.tasks.submit(task(str(number), "worker@kitchen", key=key, from_address=boss))
+        await table.dispatch(
             ReportProgress(None, {"n": number}, by, boss), ReportProgress(None, {"x": 1}, by, by)
         )
-    assert (await table.desk.requester.heard.get())[1] == {"n": 0}
-    assert table.desk.requester.heard.empty()
+    assert (await table.tasks.requester.heard.get())[1] == {"n": 0}
+    assert table.tasks.requester.heard.empty()
 
 
 async def test_the_rest_is_told_to_whoever_minds(table: Table) -> None:
@@ -275,10 +276,10 @@ async def test_the_rest_is_told_to_whoever_minds(table: Table) -> None:
     unknown = UpdateAgent(registered("x@kitchen")).update
     from bridge.agents.news import Unregistered
 
-    await table.take(DeliverMessage(said), missed, UpdateAgent(Unregistered(unknown.address, "x", 5)))
+    await table.dispatch(DeliverMessage(said), missed, UpdateAgent(Unregistered(unknown.address, "x", 5)))
     assert heard == [said]
     assert table.events == [("kitchen", ("x",)), missed]
     assert len(table.eyes.problems) == 1
     end()
-    await table.take(DeliverMessage(said))
+    await table.dispatch(DeliverMessage(said))
     assert len(heard) == 1

@@ -9,12 +9,14 @@ import pytest
 
 from bridge.agents.agent import Agent, AgentStatus
 from bridge.agents.routing_table import RoutingTable
+from bridge.agents.updates import NodeHeartbeat, Registration
 from bridge.connectors.cis.event_record import Verdict
 from bridge.connectors.cis.protocol import event_fields
 from bridge.connectors.cis.service.heartbeats import HeartbeatReceiver
 from bridge.connectors.cis.settings import CisSettings
 from bridge.peers.peer import Peer, PeerAccess, PeerProfile
 from federation.transactions.edu_dispatcher import ReceivedCustomEdu
+from federation.transactions.edus import CustomEdu
 from storage.database import Database
 from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, CisNodes, Eyes, peers_of
 from tests.support.agents import NOW, Clock, address, routing_table
@@ -48,7 +50,7 @@ class Ears:
     met: list[NodeHeartbeat] = field(default_factory=list)
 
     def say(self, origin: str, content: Mapping[str, Any]) -> None:
-        self.backend.hear(OtherFrom(origin, Other(TYPE, content)))
+        self.backend.hear(ReceivedCustomEdu(origin, CustomEdu(TYPE, content)))
 
     async def until(self, agent: str, status: AgentStatus) -> Agent:
         async with asyncio.timeout(TIMEOUT):

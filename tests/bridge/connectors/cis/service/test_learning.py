@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from bridge.agents.updates import Unregistration
 from bridge.connectors.cis.event_record import Verdict
 from bridge.connectors.cis.service.discovery import AgentDiscovery
 from bridge.peers.peer import Peer
@@ -36,7 +37,7 @@ async def test_what_the_rooms_say_is_learned_again(nodes: CisNodes) -> None:
         await learning.discover(PEER, ["w1", "unheard-of"])
         assert [agent.agent_id for agent in routes.table.agents()] == ["w1"]
         await learning.discover(PEER)
-        assert sorted(agent.agent_id for agent in routes.table.agents() if agent.is_here) == ["w1", "w3"]
+        assert sorted(agent.agent_id for agent in routes.table.agents() if agent.is_online) == ["w1", "w3"]
 
 
 async def test_a_sign_of_life_brings_back_who_was_lost(nodes: CisNodes) -> None:
@@ -58,7 +59,7 @@ async def test_a_sign_of_life_brings_back_who_was_lost(nodes: CisNodes) -> None:
         learning = AgentDiscovery(kitchen.node.rooms, routes, settings, Eyes())
         await learning.discover(PEER)
         lost = routes.agent(address("w1@a.test"))
-        assert lost is None or not lost.is_here
+        assert lost is None or not lost.is_online
         await learning.discover(PEER, as_of=now_ms())
         back, gone = routes.agent(address("w1@a.test")), routes.agent(address("w2@a.test"))
         assert back is not None

@@ -13,7 +13,7 @@ from bridge.connectors.cis.settings import CisSettings
 from bridge.peers.peer import Peer, PeerAccess
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode
-from bridge.tasks.ports import Delivered, Rejected
+from bridge.tasks.ports import Delivered, Rejected, RetryLater
 from bridge.tasks.request import Origin, TaskKey
 from bridge.tasks.request import TaskRequest as Request
 from bridge.tasks.task import Task
@@ -91,7 +91,7 @@ async def test_why_a_task_is_not_delivered() -> None:
     rejected = await delivery(Letters(NotSent("too large", is_final=True))).deliver(OURS)
     assert isinstance(rejected, Rejected)
     assert rejected.error.code is ErrorCode.INVALID_PAYLOAD
-    assert await delivery(Letters(NotSent("away"))).deliver(OURS) == NotNow("away")
+    assert await delivery(Letters(NotSent("away"))).deliver(OURS) == RetryLater("away")
 
 
 async def test_a_cancellation_goes_the_same_way() -> None:
