@@ -1,1 +1,1 @@
-"""The agent protocols. Each package speaks one of them; what an agent is, and a task, the core knows."""
+"""The connectors. Each package implements one agent protocol in terms of the bridge's agents and tasks."""

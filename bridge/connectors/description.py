@@ -1,5 +1,4 @@
-"""What a connector's package says of itself before anything runs: its configuration, its commands, how its
-entries are shown."""
+"""The description of a connector: its configuration, commands and texts, available without starting it."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LiveKind:
-    """How `palaver tail` shows what a connector reports: the line of one entry, and its style."""
+    """How `palaver tail` shows one type of live event: the text of its line, and the style."""
 
     line: Callable[[Mapping[str, Any]], str]
     style: Callable[[Mapping[str, Any]], str]
 
 
 def _accept(config: "NodeConfig") -> None:
-    """Nothing is wrong with it."""
+    """Accept every configuration."""
 
 
 def _no_refusal(peer: Peer) -> LocalError | None:
@@ -36,19 +35,20 @@ def _no_aliases(config: "NodeConfig") -> Collection[str]:
 
 
 def _no_metrics(registry: CollectorRegistry) -> None:
-    """The connector counts nothing."""
+    """Register no metrics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
     """`module` has a function `connect(parts: NodeParts) -> Connector`; it is imported when a node starts.
 
-    `sections` are models of the configuration by their names there, and `check` raises ValueError for what is
-    wrong between them and other sections. `commands` are modules of the command line, imported when a command
-    is called. `alias_kinds` are the kinds of rooms whose aliases an application service has to reserve with
-    this configuration. `wrong_peer` says why a peer cannot be added. `health` is the path
-    on which a node says its name. Acts in the audit that begin with `notices` were told, and not asked for.
-    `live` is how `palaver tail` shows what it reports, by type. `metrics` makes its metrics in a registry."""
+    `sections` are the connector's configuration models by section name; `check` raises ValueError if they
+    conflict with other sections. `commands` are modules of the command line, imported when a command is
+    called. `alias_kinds` returns the kinds of rooms whose aliases an application service has to reserve with
+    this configuration. `wrong_peer` returns why a peer cannot be added. `health` is the path of the
+    connector's health endpoint. Audit acts that begin with one of `notices` are notifications, not requests.
+    `live` has the live events of the connector by type, for `palaver tail`. `metrics` registers its metrics
+    in a registry."""
 
     name: str
     module: str

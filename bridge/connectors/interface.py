@@ -1,8 +1,9 @@
-"""What a connector is: the code that speaks one protocol of agents.
+"""The interface of a connector: the code that implements one agent protocol.
 
 Each package below `bridge/connectors` describes its connector once (`description.py`), and `registry.py`
 lists the descriptions. A node calls `connect(parts)` of the module that a description names, and gets a
-`Connector`. `start` and `close` are required; everything else is a capability, and does nothing by default.
+`Connector`. `start` and `close` are required; everything else is an optional capability, which does nothing
+by default.
 """
 
 from abc import ABC, abstractmethod
@@ -37,11 +38,11 @@ from storage.errors import LocalError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeParts:
-    """What a node gives to its connectors. `namespaces_of` says of an agent of this node where it is; `key`
-    is the node's own; `admits` says whether this node federates with a server, whatever for."""
+    """What a node provides to its connectors. `namespaces_of` returns the namespaces of a local agent, `key`
+    returns the node's signing key, and `admits` returns whether this node federates with a server."""
 
     config: Config
-    side: MatrixBackend
+    backend: MatrixBackend
     database: Database
     routes: RoutingTable
     ghosts: Ghosts
@@ -62,7 +63,7 @@ class NodeParts:
 
 @dataclass(frozen=True, slots=True)
 class PortalRoom:
-    """What a connector's room is for operators. `alias` leads to it; `refusal` says why it cannot be removed
+    """A connector's room, as operators see it. `alias` is its alias; `refusal` says why it cannot be removed
     as a portal."""
 
     kind: str
@@ -71,99 +72,103 @@ class PortalRoom:
 
 
 class Connector(ABC):
-    """`name` is the connector's in the routing table, and the protocol of the tasks that it asks for."""
+    """`name` is the connector's name in the routing table, and the protocol of the tasks that it submits."""
 
     name: str
 
     @abstractmethod
     async def start(self) -> None:
-        """It works when this returns. What it waits for from others it waits for afterwards."""
+        """Start the connector. It must not wait for peers here."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Nothing may be lost that was acknowledged."""
+        """Stop the connector without losing anything that was acknowledged."""
 
     # -- tasks --
 
     delivery: Delivery | None = None
-    """Brings tasks to agents of its protocol."""
+    """Delivers tasks to agents of the connector's protocol."""
     reply: Reply | None = None
-    """Answers those who asked for tasks in its protocol."""
+    """Answers requesters of tasks in the connector's protocol."""
     watcher: Watcher | None = None
-    """Shows people what becomes of every task. One connector of a node does."""
+    """Shows the state of every task to people. At most one connector of a node does."""
     runs_tasks: bool = False
-    """Its agents are agents of this node while they are attached to it."""
+    """Whether the connector's agents are agents of this node while they are connected to it."""
 
     def use_task_service(self, tasks: TaskService) -> None:  # noqa: B027 - a capability
-        """Called once, before `start`: the task service has to be given its connectors first."""
+        """Receive the task service, once and before `start`: it can only be created after the connectors."""
 
     async def stop(self) -> None:  # noqa: B027 - a capability
-        """Ask for no more tasks and work on none. The task service is still open."""
+        """Stop submitting and running tasks. The task service is still open."""
 
-    def prepared(self, delivery: Delivery) -> Delivery:
-        """A delivery to agents of this node, with what tasks of its own protocol need in front of it."""
+    def wrap_delivery(self, delivery: Delivery) -> Delivery:
+        """Return a delivery to agents of this node that first prepares tasks of the connector's own
+        protocol."""
         return delivery
 
     # -- agents --
 
-    def settings(self, agent: Agent) -> AgentSettings | None:
-        """Of an agent that it has brought; None for others."""
+    def agent_settings(self, agent: Agent) -> AgentSettings | None:
+        """Return the settings of one of the connector's agents; None for any other agent."""
         return None
 
-    def reads_tasks(self, agent: Agent) -> bool:
-        """Whether an agent that it has brought belongs where people give tasks."""
+    def accepts_chat_tasks(self, agent: Agent) -> bool:
+        """Return whether one of the connector's agents accepts tasks from people, and so belongs in their
+        rooms."""
         return True
 
-    def has_puppet(self, address: AgentAddress) -> bool:
-        """Whether an agent of another node is a ghost of this one, because its node is no homeserver."""
+    def has_local_ghost(self, address: AgentAddress) -> bool:
+        """Return whether an agent of another node is a ghost of this node, because its node is not a
+        homeserver."""
         return False
 
     def reserved_for(self, address: AgentAddress) -> str | None:
-        """Why no program can attach itself under this address."""
+        """Return why no program can attach itself under this address; None if it can."""
         return None
 
-    def keeps(self, agent: Agent) -> LocalError | None:
-        """Why an operator cannot remove an agent that it has brought."""
+    def removal_error(self, agent: Agent) -> LocalError | None:
+        """Return why an operator cannot remove one of the connector's agents; None if it can be removed."""
         return None
 
     async def announce_lost(self, lost: Sequence[Agent]) -> None:  # noqa: B027 - a capability
-        """Tell others of agents that are no longer heard from. It may be told of one again; see
+        """Notify peers of agents that have timed out. It may be called again for the same agent; see
         `bridge.agents.liveness`."""
 
     # -- rooms --
 
     def owns_room(self, room_id: str) -> bool:
-        """Whether people's commands are none of this room's business, by its id alone."""
+        """Return whether people's commands are ignored in this room, decided by its id alone."""
         return False
 
-    async def answers(self, event: RoomEvent) -> bool:
-        """Whether it answers what a person has written."""
+    async def handles_message(self, event: RoomEvent) -> bool:
+        """Return whether the connector answers this message of a person."""
         return False
 
     async def portal(self, room_id: str) -> PortalRoom | None:
-        """What a room is to it; None for the rooms of others."""
+        """Return the description of one of the connector's rooms; None for any other room."""
         return None
 
-    async def has_room(self, localpart: str) -> bool:
-        """Whether it has a room whose alias has this localpart."""
+    async def has_alias(self, localpart: str) -> bool:
+        """Return whether the connector has a room whose alias has this localpart."""
         return False
 
-    async def lead_to_room(self, localpart: str) -> bool:
-        """The same; when it returns, the alias leads there."""
+    async def ensure_alias(self, localpart: str) -> bool:
+        """Like `has_alias`, and make sure that the alias points to the room."""
         return False
 
-    async def make_room(self, alias: str, asked_by: str) -> bool:
-        """Whether there is a room of this alias now that the server `asked_by` looks it up."""
+    async def create_for_alias(self, alias: str, requester: str) -> bool:
+        """Return whether the alias has a room. A room may be created for it, because the server `requester`
+        has looked the alias up."""
         return False
 
-    # -- the port and operators --
+    # -- the node's port, and operators --
 
     def routes(self) -> Iterable[web.RouteDef]:
-        """What it answers on the node's port."""
+        """Return the endpoints of the connector on the node's port."""
         return ()
 
     def commands(self) -> Mapping[str, Command]:
-        """By the names that the control socket knows them by."""
+        """Return the connector's commands on the control socket, by name."""
         return {}
 
     def streams(self) -> Mapping[str, Stream]:

@@ -1,4 +1,4 @@
-"""The connectors of a node. Each is a package beside this file, and a line here; nothing else names it."""
+"""The connectors of a node. To add one, create a package beside this file and list it here."""
 
 from typing import Final
 

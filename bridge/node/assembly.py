@@ -142,15 +142,15 @@ class NodeCore:
 
     async def has_portal(self, localpart: str) -> bool:
         """Whether a connector has a room whose alias has this localpart."""
-        return any([await one.has_room(localpart) for one in self._connectors])
+        return any([await one.has_alias(localpart) for one in self._connectors])
 
     async def lead_to_portal(self, localpart: str) -> bool:
         """The same; when it returns, the alias leads there."""
-        return any([await one.lead_to_room(localpart) for one in self._connectors])
+        return any([await one.ensure_alias(localpart) for one in self._connectors])
 
     async def make_portal(self, alias: str, asked_by: str) -> bool:
         """Whether a connector has a room of this alias now that the server `asked_by` looks it up."""
-        return any([await one.make_room(alias, asked_by) for one in self._connectors])
+        return any([await one.create_for_alias(alias, asked_by) for one in self._connectors])
 
     async def portal(self, room_id: str) -> PortalRoom | None:
         """What a room is to the connector that it belongs to."""
@@ -263,14 +263,14 @@ class NodeCore:
         )
 
     def _has_puppet(self, address: AgentAddress) -> bool:
-        return any(one.has_puppet(address) for one in self._connectors)
+        return any(one.has_local_ghost(address) for one in self._connectors)
 
     def _reserved_for(self, address: AgentAddress) -> str | None:
         return next(filter(None, (one.reserved_for(address) for one in self._connectors)), None)
 
     def _kept(self, agent: Agent) -> LocalError | None:
         connector = self.core.connector_of(agent)
-        return None if connector is None else connector.keeps(agent)
+        return None if connector is None else connector.removal_error(agent)
 
     def _namespaces_of(self, address: AgentAddress) -> Sequence[str]:
         """An agent that reads no tasks has nothing to do where people give them."""
@@ -279,13 +279,13 @@ class NodeCore:
         if agent is None:
             return federation.known_namespaces(())
         connector = self.core.connector_of(agent)
-        if connector is not None and not connector.reads_tasks(agent):
+        if connector is not None and not connector.accepts_chat_tasks(agent):
             return ()
         return federation.known_namespaces(self._agents.namespaces(agent))
 
     async def _answered_elsewhere(self, event: RoomEvent) -> bool:
         """Whether a connector answers what a person has written."""
-        return any([await one.answers(event) for one in self._connectors])
+        return any([await one.handles_message(event) for one in self._connectors])
 
     def _count(self) -> Mapping[str, int]:
         table, here = self.core.table.table, self._config.server_name

@@ -139,7 +139,7 @@ class AgentCore:
     def _settings_of(self, agent: Agent) -> AgentSettings:
         found = self.local.settings(agent)
         for one in self.connectors if found is None else ():
-            found = found or one.settings(agent)
+            found = found or one.agent_settings(agent)
         return found or AgentSettings()
 
     async def _announce(self, lost: Sequence[Agent]) -> None:
@@ -159,7 +159,7 @@ def _deliveries(connectors: Iterable[Connector], *, of_this_node: bool) -> dict[
 def _prepared(deliveries: Mapping[str, Delivery], connectors: Iterable[Connector]) -> dict[str, Delivery]:
     prepared = dict(deliveries)
     for one in connectors:
-        prepared = {name: one.prepared(delivery) for name, delivery in prepared.items()}
+        prepared = {name: one.wrap_delivery(delivery) for name, delivery in prepared.items()}
     return prepared
 
 

@@ -74,7 +74,7 @@ def connect(parts: NodeParts) -> Connector:
         settings,
         tokens,
         RoomParts(
-            side=parts.side,
+            side=parts.backend,
             database=parts.database,
             ghosts=parts.ghosts,
             settings=parts.people,
@@ -119,11 +119,11 @@ class NoOffices(Connector):
     async def close(self) -> None:
         """There is nothing to close."""
 
-    def reads_tasks(self, agent: Agent) -> bool:
+    def accepts_chat_tasks(self, agent: Agent) -> bool:
         return False
 
     async def portal(self, room_id: str) -> PortalRoom | None:
-        return await portal_of(self._parts.side, self._parts.names, room_id)
+        return await portal_of(self._parts.backend, self._parts.names, room_id)
 
     def commands(self) -> Mapping[str, Command]:
         return control.commands(tuple, self._tokens, self._parts.database)
@@ -200,16 +200,16 @@ class OfficesConnector(Connector):
     async def stop(self) -> None:
         await self.reaching.stop_work()
 
-    def settings(self, agent: Agent) -> AgentSettings | None:
+    def agent_settings(self, agent: Agent) -> AgentSettings | None:
         return self.reaching.tasks.settings(agent)
 
-    def reads_tasks(self, agent: Agent) -> bool:
+    def accepts_chat_tasks(self, agent: Agent) -> bool:
         return self.reaching.reads_tasks(agent.address)
 
     def reserved_for(self, address: AgentAddress) -> str | None:
         return reserved(address)
 
-    def keeps(self, agent: Agent) -> LocalError | None:
+    def removal_error(self, agent: Agent) -> LocalError | None:
         return LocalError(
             f"{agent.agent_id} is in an office, and is there as long as it is connected.",
             "`palaver offices token revoke` ends its connection.",
@@ -217,19 +217,19 @@ class OfficesConnector(Connector):
 
     # -- its rooms --
 
-    async def has_room(self, localpart: str) -> bool:
+    async def has_alias(self, localpart: str) -> bool:
         return await self.rooms.has(localpart)
 
-    async def lead_to_room(self, localpart: str) -> bool:
+    async def ensure_alias(self, localpart: str) -> bool:
         return await self.rooms.lead(localpart)
 
-    async def make_room(self, alias: str, asked_by: str) -> bool:
-        return await self.rooms.make(alias, asked_by, self._monotonic())
+    async def create_for_alias(self, alias: str, requester: str) -> bool:
+        return await self.rooms.make(alias, requester, self._monotonic())
 
     async def portal(self, room_id: str) -> PortalRoom | None:
         return await portal_of(self._parts.side, self._parts.settings.names, room_id)
 
-    async def answers(self, event: RoomEvent) -> bool:
+    async def handles_message(self, event: RoomEvent) -> bool:
         return await self.reaching.ordering.is_order(event)
 
     # -- operators --

@@ -83,11 +83,11 @@ def _said(event: Any) -> dict[str, Any]:
                     EventRecord(None, "io.cis.agent.registered", Verdict.SENT, subject="worker@here"), NOW
                 )
             ),
-            f"{AT}  cis       → everybody  registered worker@here: sent",
+            f"{AT}  cis       → all peers  registered worker@here: sent",
         ),
         (
             _said(to_live_event(EventRecord(None, "", Verdict.TOO_LARGE, detail="8 MiB"), NOW)),
-            f"{AT}  cis       ← somebody  something: too large (8 MiB)",
+            f"{AT}  cis       ← unknown peer  unknown type: too large (8 MiB)",
         ),
         (
             {"type": "left_out", "count": 7},

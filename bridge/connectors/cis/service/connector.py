@@ -86,7 +86,7 @@ def connect(parts: NodeParts) -> Connector:
     settings = replace(cis_settings(config.server_name, config.agent_federation), peers=parts.peers.peers)
     return CisConnector(
         CisParts(
-            backend=parts.side,
+            backend=parts.backend,
             database=parts.database,
             routes=parts.routes,
             ghosts=parts.ghosts,

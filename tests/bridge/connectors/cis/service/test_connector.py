@@ -278,7 +278,7 @@ async def test_what_comes_twice_is_one_task(nodes: CisNodes) -> None:
     changed = {**asked.content, "task": {**asked.content["task"], "prompt": "something else"}}
     await living.node.rooms.send(room_id, user, asked.type, changed)
     await living.eyes.until(lambda eyes: len(eyes.drops) == 2)
-    assert {dropped.what for dropped in living.eyes.drops} == {"result"}
+    assert {dropped.message for dropped in living.eyes.drops} == {"result"}
     assert kitchen.hands.given.empty()
     assert (await living.task(key)).answer == GOOD
 
