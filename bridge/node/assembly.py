@@ -219,7 +219,7 @@ class NodeCore:
         )
         parts = NodeParts(
             config=self._config,
-            side=self._backend.side,
+            backend=self._backend.side,
             database=self._backend.database,
             routes=table,
             ghosts=ghosts,

@@ -92,7 +92,7 @@ class Able(Noting):
     def routes(self) -> list[str]:
         return ["a route"]
 
-    def prepared(self, delivery: Delivery) -> Delivery:
+    def wrap_delivery(self, delivery: Delivery) -> Delivery:
         return Preparing(self, delivery)
 
     async def announce_lost(self, lost: Sequence[Agent]) -> None:
@@ -110,7 +110,7 @@ class Busy(Noting):
         self.delivery = Courier()
         self.log = log
 
-    def settings(self, agent: Agent) -> AgentSettings | None:
+    def agent_settings(self, agent: Agent) -> AgentSettings | None:
         return AgentSettings(1, 7) if agent.connector == self.name else None
 
     def use_task_service(self, tasks: TaskService) -> None:

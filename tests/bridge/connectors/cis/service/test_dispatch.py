@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bridge.agents.updates import Registration
+from bridge.agents.updates import Registration, Unregistration
 from bridge.connectors.cis.effects import (
     CancelTask,
     DeliverMessage,
@@ -274,9 +274,7 @@ async def test_the_rest_is_told_to_whoever_minds(table: Table) -> None:
     end = table.taking.subscribe(heard.append)
     said, missed = message("hello"), ReannounceAgent(address("worker@here"))
     unknown = UpdateAgent(registered("x@kitchen")).update
-    from bridge.agents.news import Unregistered
-
-    await table.dispatch(DeliverMessage(said), missed, UpdateAgent(Unregistered(unknown.address, "x", 5)))
+    await table.dispatch(DeliverMessage(said), missed, UpdateAgent(Unregistration(unknown.address, "x", 5)))
     assert heard == [said]
     assert table.events == [("kitchen", ("x",)), missed]
     assert len(table.eyes.problems) == 1

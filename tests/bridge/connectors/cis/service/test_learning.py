@@ -51,7 +51,7 @@ async def test_a_sign_of_life_brings_back_who_was_lost(nodes: CisNodes) -> None:
     await kitchen.close()
     async with kitchen.node.database.transaction() as connection:
         await connection.execute(
-            "UPDATE agents SET gone_at = 1, gone_reason = 'timeout', sent_at = sent_at + 5"
+            "UPDATE agents SET gone_at = 1, gone_reason = 'timeout', said_at = said_at + 5"
             " WHERE agent_id = 'w1'"
         )
     async with routing_table(kitchen.node.database, "b.test", now_ms=now_ms) as routes:

@@ -183,7 +183,7 @@ async def test_a_request_is_cancelled_by_whoever_made_it(scene: Scene) -> None:
     await scene.say("io.cis.agent.message", cancel)
     stopped = await scene.kitchen.hands.stopped.get()
     assert stopped.answer is not None
-    assert stopped.answer.output == "CancelTask by boss@living.test: too slow"
+    assert stopped.answer.output == "Cancelled by boss@living.test: too slow"
 
 
 async def test_a_peer_that_is_not_trusted_is_undeliverable(nodes: CisNodes) -> None:
