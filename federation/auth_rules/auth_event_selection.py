@@ -1,4 +1,4 @@
-"""Which state an event needs in order to be authorised. Server-server API, "Auth events selection"."""
+"""Selects the auth events of an event. Server-server API, "Auth events selection"."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
@@ -11,7 +11,7 @@ JOIN_RULES: Final[StateKey] = ("m.room.join_rules", "")
 
 
 class AuthorisableEvent(Protocol):
-    """What decides it: a PDU has it, and so has the template of one."""
+    """The fields that decide the selection. A PDU and a template have them."""
 
     @property
     def type(self) -> str: ...
@@ -24,7 +24,7 @@ class AuthorisableEvent(Protocol):
 
 
 def auth_event_keys(event: AuthorisableEvent, version: RoomVersion) -> list[StateKey]:
-    """What may be among its `auth_events`; those of them that the room's state has must be.
+    """The keys of the state events that may be in `auth_events`; those that exist in the room state must be.
 
     "The `auth_events` for the `m.room.create` event in a room is empty; for other events, it should be the
     following subset of the room state".
@@ -38,7 +38,8 @@ def auth_event_keys(event: AuthorisableEvent, version: RoomVersion) -> list[Stat
 
 
 def required_state(event: AuthorisableEvent, version: RoomVersion) -> list[StateKey]:
-    """What `check` reads of the state: the same, and the create event in every version."""
+    """The keys of the state events that `check` reads: the same, and in all room versions the create
+    event."""
     if event.type == "m.room.create":
         return []
     # "The `m.room.create` event. The current `m.room.power_levels` event, if any. The sender's current
@@ -64,7 +65,7 @@ def _of_member(event: AuthorisableEvent, version: RoomVersion, needed: list[Stat
         if token is not None:
             needed.append(("m.room.third_party_invite", token))
     # "If `content.join_authorised_via_users_server` is present, and the room version supports restricted
-    # rooms, then the `m.room.member` event with `state_key` matching" it. Of joins only, as everywhere.
+    # rooms, then the `m.room.member` event with `state_key` matching" it. For joins only, as in Synapse.
     if membership == "join" and version.restricted_joins:
         authoriser = event.content.get("join_authorised_via_users_server")
         if isinstance(authoriser, str) and ("m.room.member", authoriser) not in needed:

@@ -1,18 +1,12 @@
-"""The rules from the first to the last, in the two halves in which they are needed.
+"""All authorisation rules in order, in two parts.
 
-The first half looks at what the event itself says and is done once. The second looks at a state, and is
-done against each state that matters: that of the event's own `auth_events`, that before the event, the
-current one, and each that state resolution tries.
+`check_independent` has the rules that need only the event and its auth events; they are checked once. `check`
+has the rules that need a state; they are checked against each relevant state: that of the event's
+`auth_events`, that before the event, the current one, and those that occur in state resolution.
 
-Rules 2 and 3: where an event claims to have its permission from. They do not depend on the room's
-state.
-
-Rule 1: the event that makes the room.
-
-Rule 4 of room versions 3 to 5: `m.room.aliases`.
-
-Whether a redaction is applied. From room version 3 on this is no authorisation rule, but comes after
-them.
+This file has rule 1 (`m.room.create`), rules 2 and 3 (`room_id` and `auth_events`), and rule 4 of room
+versions 3 to 5 (`m.room.aliases`). `is_redaction_allowed` is not an authorisation rule from room version 3
+on, but is checked after them.
 """
 
 from collections.abc import Container, Mapping
@@ -65,7 +59,8 @@ def check_auth_events(
         if event_id in rejected:
             return refuse(version, "auth_events.rejected", event_id)
         # 3.4 If any event in `auth_events` has a `room_id` which does not match that of the event being
-        # authorised, reject. (MSC4307; in every version, lest power from one room is used in another.)
+        # authorised, reject. (MSC4307; in every version, so that power in one room cannot be used in
+        # another.)
         if entry.room_id != pdu.room_id:
             return refuse(version, "auth_events.room_id", event_id)
         seen.add(key)
@@ -124,9 +119,9 @@ def check_independent(
 ) -> Verdict:
     """The rules that need no state: 1 to 3, and 5.2 on restricted joins.
 
-    `auth_events` holds at least every event that the event names as such, `rejected` says which of them, or
-    whether the create event, were rejected. From version 12 on `create` is the event that the room id
-    names, if it is known.
+    `auth_events` contains at least the auth events of the event; `rejected` those of them, or the create
+    event, that were rejected. From room version 12 on, `create` is the create event of the room id, if it is
+    known.
     """
     # 1. If type is `m.room.create`:
     if pdu.type == "m.room.create":
@@ -144,8 +139,8 @@ def check_independent(
 def check(pdu: Pdu, state: Mapping[StateKey, Pdu], version: RoomVersion) -> Verdict:
     """The rules that depend on the state: 4 to 11.
 
-    `state` holds at least what `state_needed` names and the room has. The create event is always among it, in
-    version 12 as well, where no event names it.
+    `state` contains at least those events of `required_state` that the room has. It always contains the create
+    event, also in room version 12, in which no event refers to it.
     """
     if pdu.type == "m.room.create":
         return ALLOWED
@@ -209,8 +204,8 @@ def check_against_auth_events(
 def is_redaction_allowed(
     redaction: Pdu, target: Pdu, state: Mapping[StateKey, Pdu], version: RoomVersion
 ) -> bool:
-    """Room version 3, "Handling redactions", given the state before the redaction. Both events must have
-    been seen; until then the redaction is held back."""
+    """Room version 3, "Handling redactions", with the state before the redaction. Both events must have been
+    received; until then the redaction is not applied."""
     if redaction.redacts(version) != target.event_id or redaction.room_id != target.room_id:
         return False
     # "1. The power level of the redaction event's `sender` is greater than or equal to the *redact level*."

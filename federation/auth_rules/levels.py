@@ -1,4 +1,4 @@
-"""Power levels as the state has them: of users, and those that actions require."""
+"""The power levels in a state: those of users, and those that actions require."""
 
 import math
 from collections.abc import Mapping
@@ -7,8 +7,7 @@ from typing import Any, Final, Protocol
 from federation.matrix.room_version import RoomVersion
 
 Level = int | float
-"""An integer, or infinity: the power of the creators from room version 12 on. Infinity never leaves this
-package."""
+"""An integer, or infinity for creators from room version 12 on. Infinity is not used outside this package."""
 
 # "Invite Level, Kick Level, Ban Level, Redact Level: the levels given by the `invite`, `kick`, `ban`, and
 # `redact` properties in the current `m.room.power_levels` state", with these defaults.
@@ -16,7 +15,7 @@ _DEFAULTS: Final[Mapping[str, int]] = {"ban": 50, "invite": 0, "kick": 50, "reda
 
 
 class StateEvent(Protocol):
-    """What of an entry of the state counts here, whoever keeps the state."""
+    """The fields of a state event that are needed here."""
 
     @property
     def sender(self) -> str: ...
@@ -26,10 +25,10 @@ class StateEvent(Protocol):
 
 
 def read_level(value: object, version: RoomVersion) -> int | None:
-    """A level, or None for what is none.
+    """Parse a level. None if it is invalid.
 
-    Until version 9 servers took what Python's `int` takes: "050", " +5 ", 5.9, and further than the
-    specification admits "1_0" and True. Rooms have them, and everybody must read them alike.
+    Until room version 9 servers accepted what Python's `int` accepts: "050", " +5 ", 5.9, and beyond the
+    specification "1_0" and True. Rooms have such levels, and all servers must parse them alike.
     """
     if type(value) is int:
         return value
@@ -37,7 +36,7 @@ def read_level(value: object, version: RoomVersion) -> int | None:
         return None
     try:
         return int(value)
-    except (ValueError, OverflowError):  # no number; NaN or infinity; more digits than Python converts
+    except (ValueError, OverflowError):  # not a number; NaN or infinity; more digits than Python converts
         return None
 
 
@@ -53,7 +52,8 @@ def creators(create: StateEvent, version: RoomVersion) -> frozenset[str]:
 
 
 class PowerLevels:
-    """The levels of one state. They are looked up as they are asked for: a room has thousands of users."""
+    """The power levels of one state. They are parsed on demand, because a room may have thousands of
+    users."""
 
     __slots__ = ("_content", "_creators", "_users", "_version")
 
@@ -72,7 +72,7 @@ class PowerLevels:
             # "The power level of "room creators" is infinitely high."
             if self._version.creators_have_infinite_power:
                 return math.inf
-            # Without power levels the creator has 100 and everybody else 0.
+            # Without power levels the creator has 100 and all other users have 0.
             if self._content is None:
                 return 100
         if self._content is None:
@@ -89,8 +89,8 @@ class PowerLevels:
 
     def required_for(self, type_: str, *, is_state: bool) -> int:
         """The *required power level*: "either listed explicitly in the `events` section or given by either
-        `state_default` or `events_default` depending on if the event is a state event or not". Without
-        power levels they are 50 and 0 all the same."""
+        `state_default` or `events_default` depending on if the event is a state event or not". Also without
+        an `m.room.power_levels` event they are 50 and 0."""
         content = self._content if self._content is not None else {}
         events = content.get("events")
         level = read_level(events.get(type_), self._version) if isinstance(events, dict) else None

@@ -1,18 +1,5 @@
-"""Rule 5: `m.room.member`.
-
-Rule 5.4: inviting.
-
-Rule 5.5: leaving, kicking and lifting a ban.
-
-Rule 5.6: banning.
-
-Rule 5.7: knocking.
-
-Rules 5.2 and 5.3.5: joining a room because one is in another, which a server of the room vouches for.
-
-Rule 5.3: joining.
-
-Rule 4: rooms that keep to one server.
+"""Rule 5, `m.room.member`: joins (5.3), restricted joins (5.2 and 5.3.5), invites (5.4), leaves, kicks and
+unbans (5.5), bans (5.6) and knocks (5.7). And rule 4, `m.federate`.
 """
 
 from collections.abc import Callable, Mapping
@@ -65,8 +52,8 @@ def check_leave(pdu: Pdu, target: str, state: RoomState) -> Verdict:
     if state.membership(target) == "ban" and power < levels.of_action("ban"):
         return refuse(version, "leave.unban")
     # 5.5.4 If the `sender`'s power level is greater than or equal to the *kick level*, and the *target
-    # user*'s power level is less than the `sender`'s power level, allow. (Whether the target is there is
-    # not asked.)
+    # user*'s power level is less than the `sender`'s power level, allow. (The target's membership is not
+    # checked.)
     if power >= levels.of_action("kick") and levels.of_user(target) < power:
         return ALLOWED
     # 5.5.5 Otherwise, reject.
@@ -88,7 +75,7 @@ def check_ban(pdu: Pdu, target: str, state: RoomState) -> Verdict:
 
 def check_knock(pdu: Pdu, target: str, state: RoomState) -> Verdict:
     version = state.version
-    # Until version 6 nobody knows of knocking: "Otherwise, the membership is unknown. Reject."
+    # Until room version 6 there is no knocking: "Otherwise, the membership is unknown. Reject."
     if not version.knocking:
         return refuse(version, "member.unknown")
     # 5.7.1 If the `join_rule` is anything other than `knock` or `knock_restricted`, reject.
@@ -110,11 +97,10 @@ _AUTHORISER = "join_authorised_via_users_server"
 
 
 def check_authoriser_signature(pdu: Pdu, version: RoomVersion) -> Verdict:
-    """Needs no state, and trusts that signatures which are there have been verified: `verify_event` does
-    that.
+    """Rule 5.2, which needs no state. Only checks that the signature exists; `verify_event` has verified it.
 
-    Synapse asks this of joins only, as it does for selecting auth events. Other membership events that have
-    the key, as a leave copied from a join, are none of this rule's business.
+    Synapse checks this for joins only, as in the selection of auth events. Other membership events with the
+    key, such as a leave copied from a join, are not affected.
     """
     if not (
         version.restricted_joins
@@ -146,10 +132,10 @@ def check_authoriser(pdu: Pdu, state: RoomState) -> Verdict:
 
 
 def is_first_join(pdu: Pdu, state: RoomState) -> bool:
-    """Rule 5.3.1. Neither sender nor state are looked at: there is nobody else in the room yet.
+    """Rule 5.3.1. Neither the sender nor the state are checked, because there is no other member yet.
 
-    Until version 10 the creator is who the create event names, from 11 its sender. `additional_creators`
-    have no part in this.
+    Until room version 10 the creator is in the content of the create event, from 11 on it is its sender.
+    `additional_creators` are not considered.
     """
     if pdu.membership != "join" or pdu.prev_events != (state.create.event_id,):
         return False
@@ -187,12 +173,12 @@ def check_join(pdu: Pdu, target: str, state: RoomState) -> Verdict:
 
 
 def check_federate(user: str, state: RoomState) -> Verdict:
-    """Of the sender; and, as Synapse does, of who a membership event is about."""
+    """Rule 4, for the sender, and as in Synapse for the target of a membership event."""
     # 4. If the `content` of the `m.room.create` event in the room state has the property `m.federate` set
     #    to `false`, and the `sender` domain of the event does not match the `sender` domain of the create
     #    event, reject.
     #
-    # Synapse closes the room for anything but `true`.
+    # Synapse treats any value other than `true` as `false`.
     if state.create.content.get("m.federate", True) is not True and domain(user) != domain(
         state.create.sender
     ):
@@ -213,13 +199,13 @@ def check_member(pdu: Pdu, state: RoomState) -> Verdict:
     # 5.1 If there is no `state_key` property, or no `membership` property in `content`, reject.
     if pdu.state_key is None or "membership" not in pdu.content:
         return refuse(state.version, "member.properties")
-    # 5.2 is about signatures: see `restricted_join`. It needs no state.
+    # 5.2 needs no state: see `check_authoriser_signature`.
     #
     # 5.3.1 If the only previous event is an `m.room.create` and the `state_key` is the sender of the
     # `m.room.create`, allow.
     if is_first_join(pdu, state):
         return ALLOWED
-    # Synapse takes the target's server for granted from here on, and applies rule 4 to it as well.
+    # Synapse assumes from here on that the target has a server, and applies rule 4 to it as well.
     if domain(pdu.state_key) is None:
         return refuse(state.version, "member.properties", "the state_key is not a user ID")
     target_may_be_here = check_federate(pdu.state_key, state)

@@ -1,4 +1,4 @@
-"""Rule 10: changing the power levels."""
+"""Rule 10: changes of the power levels."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -17,17 +17,17 @@ _UNREADABLE: Final = float("inf")
 
 
 def check_power_levels(pdu: Pdu, state: RoomState) -> Verdict:
-    # A message event of this type would be harmless, but Synapse cannot take one in. Our events would
-    # follow it, and Synapse could not follow them.
+    # A message event of this type would be harmless, but Synapse cannot handle it, nor the local events that
+    # would follow it.
     if pdu.state_key is None:
-        return refuse(state.version, "levels.users", "it is no state event")
+        return refuse(state.version, "levels.users", "it is not a state event")
     form = _check_form(pdu.content, state)
     if isinstance(form, Refused):
         return form
     # 10.5 If there is no previous `m.room.power_levels` event in the room, allow.
     #
-    # That is the one under the same state key. One under another key than the empty one is never in force,
-    # nor among the auth events, so that, as in Synapse, only its form is checked.
+    # That is the event with the same state key. Power levels with a non-empty state key are never in force,
+    # nor auth events, so only their format is checked, as in Synapse.
     previous = state.event("m.room.power_levels", "") if pdu.state_key == "" else None
     if previous is None:
         return ALLOWED
@@ -73,25 +73,25 @@ def _check_integers(content: Mapping[str, Any], version: RoomVersion) -> Verdict
 
 
 def _check_readable(content: Mapping[str, Any], version: RoomVersion) -> Verdict:
-    """Until version 9 no rule asks for this. But a level that cannot be read, once in force, makes every
-    later event of the room an error on servers that read with Python's `int`. We refuse it from the start;
-    `null` they read as absent, and so do we."""
+    """Until room version 9 no rule requires this. But an invalid level, once in force, makes every later
+    event of the room fail on servers that parse levels with Python's `int`, so it is rejected. `null` counts
+    as absent, as on those servers."""
     for name in _PROPERTIES:
         if content.get(name) is not None and read_level(content[name], version) is None:
-            return refuse(version, "levels.users", f"{name} cannot be read")
+            return refuse(version, "levels.users", f"{name} is invalid")
     for name in _MAPS if version.checks_notification_levels else ("events",):
         entries = content.get(name, {})
         if not isinstance(entries, dict) or any(
             level is not None and read_level(level, version) is None for level in entries.values()
         ):
-            return refuse(version, "levels.users", f"{name} cannot be read")
+            return refuse(version, "levels.users", f"{name} is invalid")
     return ALLOWED
 
 
 def _refusals(
     current: Mapping[str, Any], new: Mapping[str, Any], sender: str, state: RoomState
 ) -> Iterator[Refused]:
-    """Every alteration that the sender has not the power for."""
+    """A refusal for each alteration for which the sender does not have enough power."""
     version, power = state.version, state.levels.of_user(sender)
     # 10.6 For the properties `users_default`, `events_default`, `state_default`, `ban`, `redact`, `kick`,
     # `invite` check if they were added, changed or removed. For each found alteration:
@@ -129,10 +129,10 @@ def _refusals(
 def _alterations(
     current: Mapping[str, Any], new: Mapping[str, Any], version: RoomVersion
 ) -> Iterator[tuple[str, Level | None, Level | None]]:
-    """What was added, changed or removed: its name and its value before and after, None where there is none.
+    """The entries added, changed or removed: name, value before and value after, None if absent.
 
-    Two forms of one number are no change. A value that is there and cannot be read counts as out of reach of
-    everybody: Synapse drops such a change with an error.
+    Two notations of the same number are no change. An invalid value counts as higher than every user's level:
+    Synapse drops such a change with an error.
     """
     for name in {**current, **new}:
         before = _reading(current[name], version) if name in current else None

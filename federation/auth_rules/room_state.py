@@ -1,15 +1,15 @@
-"""The state that an event is checked against, as the rules speak of it."""
+"""The state against which an event is checked, in the terms of the rules."""
 
 from collections.abc import Mapping
 
 from federation.auth_rules.auth_event_selection import JOIN_RULES, POWER_LEVELS
 from federation.auth_rules.levels import PowerLevels
-from federation.events import CREATE, Pdu, StateKey
+from federation.events import Pdu, StateKey
 from federation.matrix.room_version import RoomVersion
 
 
 class RoomState:
-    """A view of the state events that matter. Nothing is looked up before a rule asks for it."""
+    """A lazy view of a room's state."""
 
     __slots__ = ("_levels", "_state", "create", "version")
 
@@ -27,19 +27,15 @@ class RoomState:
 
     @property
     def join_rule(self) -> object:
-        """`invite` when there are no join rules, or they do not say. Synapse reads an explicit `null` as a
-        rule that nobody can satisfy."""
+        """The join rule. The default is `invite`. As in Synapse, an explicit `null` is a rule that no user
+        can satisfy."""
         join_rules = self._state.get(JOIN_RULES)
         return "invite" if join_rules is None else join_rules.content.get("join_rule", "invite")
 
     def membership(self, user: str) -> object:
-        """The user's current membership state; None when there never was one."""
+        """The user's current membership. None if there is no member event."""
         member = self._state.get(("m.room.member", user))
         return None if member is None else member.membership
 
     def event(self, type_: str, state_key: str) -> Pdu | None:
         return self._state.get((type_, state_key))
-
-
-def create_event(state: Mapping[StateKey, Pdu]) -> Pdu | None:
-    return state.get(CREATE)

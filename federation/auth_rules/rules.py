@@ -1,8 +1,8 @@
-"""The authorisation rules as the specification prints them, for every room version at once.
+"""The texts of the authorisation rules, for all room versions.
 
-A rule that only some versions have says which. What is left is numbered as on the page of the version: the
-same rule is 4.3.2 in version 11 and 5.3.2 in version 12. Code names a rule by its key; its comments quote
-the number of version 12.
+A rule that only some versions have says which. The rules that apply are numbered as on the page of the
+version: the same rule is 4.3.2 in version 11 and 5.3.2 in version 12. Code refers to a rule by its key;
+comments quote the number of version 12.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from federation.matrix.room_version import ROOM_VERSIONS, RoomVersion
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One numbered sentence. One without a key decides nothing by itself, or allows."""
+    """One numbered sentence. A sentence without key never rejects: it only contains others, or allows."""
 
     key: str
     text: str
@@ -352,10 +352,11 @@ def _numbered(rules: Sequence[Rule], version: RoomVersion, prefix: str = "") -> 
 REFUSALS: Final[Mapping[str, Mapping[str, Refused]]] = MappingProxyType(
     {version.id: MappingProxyType(dict(_numbered(RULES, version))) for version in ROOM_VERSIONS.values()}
 )
-"""By room version and key: the refusal that carries the rule's number and text."""
+"""The refusals with the number and text of the rule, by room version and key."""
 
 
 def refuse(version: RoomVersion, key: str, detail: str = "") -> Refused:
-    """The refusal by this rule. A key that the version has no rule for is a bug here, not in the event."""
+    """The refusal by this rule. KeyError means that the room version does not have this rule, which is a
+    bug."""
     refused = REFUSALS[version.id][key]
     return Refused(refused.rule, refused.text, detail) if detail else refused

@@ -1,4 +1,4 @@
-"""Rules 5.4.1 and 7: inviting somebody of whom only an e-mail address or the like was known."""
+"""Rules 5.4.1 and 7: third-party invites, to an e-mail address or another third-party identifier."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -12,8 +12,8 @@ from federation.matrix.canonical_json import NotCanonical
 from federation.matrix.signatures import bytes_to_sign, decode_base64, is_valid_signature
 
 MAX_SIGNATURES_TRIED: Final = 1_000
-"""Every signature is tried with every key, and a hostile pair of events has room for a million of such
-pairs, half a minute of work. An honest one has a handful."""
+"""Each signature is tried with each key. A malicious pair of events could have a million such pairs, which
+would take half a minute; normal events have only a few."""
 
 
 def check_third_party_invite(pdu: Pdu, state: RoomState) -> Verdict:
@@ -24,7 +24,7 @@ def check_third_party_invite(pdu: Pdu, state: RoomState) -> Verdict:
 
 
 def check_third_party(pdu: Pdu, target: str, state: RoomState) -> Verdict:
-    """A joined user can become an invited one by this; the rules have it so."""
+    """Rule 5.4.1. It allows the invite of a joined user, as the specification does."""
     version = state.version
     # 5.4.1.1 If *target user* is banned, reject.
     if state.membership(target) == "ban":

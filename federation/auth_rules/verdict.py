@@ -1,4 +1,4 @@
-"""What the authorisation rules say of an event."""
+"""The verdict of the authorisation rules on an event."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,16 +11,16 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The rules refuse the event, and this one did."""
+    """A rule refuses the event."""
 
     rule: str
     """The rule's number on the page of the room's version, as in `5.3.2`."""
 
     text: str
-    """What the rule says."""
+    """The text of the rule."""
 
     detail: str = ""
-    """What of the event is meant, where the rule does not say."""
+    """The part of the event that violates the rule, where the rule's text does not say it."""
 
     def __str__(self) -> str:
         return f"rule {self.rule}: {self.text}" + (f" ({self.detail})" if self.detail else "")

@@ -1,4 +1,4 @@
-"""Events: their form, their hashes and signatures, what redaction leaves of them, and how ours are built."""
+"""Events: format, hashes, signatures, redaction, and building local events."""
 
 from federation.events.builder import BuildFailure, Signer, Template, build
 from federation.events.format import Malformed, Oversized, ParseResult, parse, room_id_of

@@ -1,4 +1,4 @@
-"""Building an event of our own: from what it says and where it stands in the room to a signed PDU."""
+"""Builds local events: from a template to a signed PDU."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from federation.matrix.room_version import RoomVersion
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """In whose name an event is signed, and with which key."""
+    """The server that signs an event, and its key."""
 
     server: str
     key_id: str
@@ -26,17 +26,17 @@ class Signer:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """An event that has not been hashed and signed yet."""
+    """An event before it is hashed and signed."""
 
     type: str
     sender: str
     content: Mapping[str, Any]
     origin_server_ts: int
     room_id: str | None = None
-    """None for the create event of a version that makes the room id from it."""
+    """None for the create event of a room version in which the room id is derived from it."""
     state_key: str | None = None
     redacts: EventId | None = None
-    """What a redaction redacts. It is put where the room's version wants it."""
+    """The target of a redaction. The room version decides where it is written."""
     prev_events: Sequence[EventId] = ()
     prev_depths: Sequence[int] = ()
     auth_events: Sequence[EventId] = ()
@@ -44,15 +44,15 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class BuildFailure:
-    """Why there can be no such event: a client's content is too large, or has no canonical form."""
+    """Why the event cannot be built: its content is too large, or has no canonical form."""
 
     problem: str
 
 
 def build(template: Template, version: RoomVersion, signer: Signer) -> Pdu | BuildFailure:
-    """The signed event, or why there is none."""
+    """Build and sign the event."""
     if len(template.prev_events) > limits.MAX_OWN_PREV_EVENTS:
-        return BuildFailure(f"an event of ours follows at most {limits.MAX_OWN_PREV_EVENTS} others")
+        return BuildFailure(f"a local event has at most {limits.MAX_OWN_PREV_EVENTS} prev_events")
     event = unsigned_event(template, version)
     try:
         size = len(
@@ -66,15 +66,15 @@ def build(template: Template, version: RoomVersion, signer: Signer) -> Pdu | Bui
 
 
 def sign_event(event: Mapping[str, Any], version: RoomVersion, signer: Signer) -> Pdu | BuildFailure:
-    """Hash and sign an event that is complete but for that: ours, or the template that a resident server
-    made for a join, a leave or a knock."""
+    """Hash and sign an event that is otherwise complete: a local event, or the template that a resident
+    server made for a join, leave or knock."""
     unsigned = {key: value for key, value in event.items() if key not in {"hashes", "signatures", "unsigned"}}
     try:
         encode(unsigned, strict=version.strict_canonical_json, max_depth=limits.MAX_NESTING)
         signed = hash_and_sign(unsigned, version, signer.server, signer.key_id, signer.key)
     except NotCanonical as not_canonical:
         return BuildFailure(f"it has no canonical form: {not_canonical}")
-    # What we would not accept from others we do not send either.
+    # Events that this server would not accept are not sent.
     match parse(signed, version):
         case Pdu() as pdu:
             return pdu
@@ -83,7 +83,8 @@ def sign_event(event: Mapping[str, Any], version: RoomVersion, signer: Signer) -
 
 
 def unsigned_event(template: Template, version: RoomVersion) -> dict[str, Any]:
-    """The event without hashes and signatures: what `make_join` and its like answer with."""
+    """The event without hashes and signatures, as in the response of `make_join`, `make_leave` and
+    `make_knock`."""
     event: dict[str, Any] = {
         "type": template.type,
         "sender": template.sender,
@@ -98,8 +99,8 @@ def unsigned_event(template: Template, version: RoomVersion) -> dict[str, Any]:
     if template.state_key is not None:
         event["state_key"] = template.state_key
     if template.redacts is not None:
-        place = event["content"] if version.redacts_in_content else event
-        place["redacts"] = template.redacts
+        parent = event["content"] if version.redacts_in_content else event
+        parent["redacts"] = template.redacts
     return event
 
 

@@ -1,4 +1,4 @@
-"""Whose signatures an event needs, and whether they hold: step 2 of receiving one.
+"""The signatures that an event needs, and their verification: step 2 of the checks on receipt of a PDU.
 
 Server-server API, "Checks performed on receipt of a PDU": "2. Passes signature checks, otherwise it is
 dropped."
@@ -28,22 +28,22 @@ from federation.matrix.signatures import (
 
 @dataclass(frozen=True, slots=True)
 class RequiredSignature:
-    """A server that must have signed, and why."""
+    """A server that must have signed the event, and why."""
 
     server: str
     reason: str
 
 
 def required_signatures(pdu: Pdu, version: RoomVersion) -> list[RequiredSignature]:
-    """Which servers must have signed: the sender's, and one that authorised a restricted join."""
+    """The servers that must have signed: the sender's, and the one that authorised a restricted join."""
     required = []
     membership = pdu.membership if pdu.type == "m.room.member" else None
     # "Events must be signed by the server denoted by the `sender` property." A third-party invite is
-    # exempt: its sender is whoever made the `m.room.third_party_invite`, but it may be sent by any server.
+    # exempt: its sender is that of the `m.room.third_party_invite`, but any server may send it.
     if not (membership == "invite" and "third_party_invite" in pdu.content):
         required.append(RequiredSignature(domain(pdu.sender) or "", "the sender's server"))
     # From version 8 a join with `join_authorised_via_users_server` must be "validly signed by the
-    # homeserver of the user ID denoted by the key". What names no server can be signed by none.
+    # homeserver of the user ID denoted by the key". An invalid user id can be signed by no server.
     if version.restricted_joins and membership == "join":
         authoriser = pdu.content.get("join_authorised_via_users_server")
         if "join_authorised_via_users_server" in pdu.content:
@@ -58,10 +58,10 @@ def verify_event(
     keys: Mapping[str, Mapping[str, VerifyKey]],
     now_ms: int,
 ) -> Verification:
-    """Check every signature that the event needs against the keys that are known, by server and key id.
+    """Verify the required signatures of the event with the known keys, by server and key id.
 
-    The first signature that is missing or wrong decides. Otherwise `NeedKeys` names all servers of which a
-    key is needed at once.
+    Returns the first signature that is missing or wrong. Otherwise `NeedKeys` names all servers whose keys
+    are needed.
     """
     signed = signed_bytes(pdu.event, version)
     missing: dict[str, tuple[str, ...]] = {}
@@ -84,13 +84,13 @@ def verify_event(
 def add_signature(
     event: Mapping[str, Any], version: RoomVersion, server: str, key_id: str, key: SigningKey
 ) -> dict[str, Any]:
-    """The event with our signature beside those it has, as an invite or a restricted join asks us for."""
+    """The event with this signature added to the existing ones, as for an invite or a restricted join."""
     return with_signature(event, server, key_id, make_signature(signed_bytes(event, version), key))
 
 
 def hash_and_sign(
     event: Mapping[str, Any], version: RoomVersion, server: str, key_id: str, key: SigningKey
 ) -> dict[str, Any]:
-    """An event of ours: its content hash, and then, since the signature covers the hash, our signature."""
+    """Add the content hash to a local event and sign it. The signature covers the hash."""
     hashed = {**event, "hashes": {"sha256": encode_base64(content_hash(event, version))}}
     return add_signature({**hashed, "signatures": {}}, version, server, key_id, key)

@@ -1,10 +1,10 @@
-"""The form of an event: step 1 of receiving one. What has not this form is no event of the room's version.
+"""The format of an event: step 1 of the checks on receipt of a PDU, and the size limits of events.
 
 Server-server API, "Checks performed on receipt of a PDU": "1. Is a valid event, otherwise it is dropped.
 For an event to be valid, it must contain a `room_id`, and it must comply with the event format of that room
 version."
 
-How large an event and its parts may be. Client-server API, "Size limits"; server-server API, "PDUs".
+Size limits: client-server API, "Size limits"; server-server API, "PDUs".
 """
 
 import re
@@ -38,24 +38,24 @@ MAX_DEPTH: Final = 2**53 - 1
 """The specification: "If the room's depth is already at the limit, the depth must be set to the limit.\""""
 
 MAX_NESTING: Final = 127
-"""How many objects and arrays an event may hold within each other, itself included. The specification is
-silent; Synapse reads no deeper, and an event that most servers cannot read is better dropped by all."""
+"""Maximum nesting of objects and arrays, including the event itself. The specification has no limit; Synapse
+cannot parse deeper events, and an event that most servers cannot parse should be dropped by all."""
 
 MAX_OWN_PREV_EVENTS: Final = 10
-"""How many events an event of ours follows at most, as in Synapse: more would make resolving state dearer."""
+"""Maximum number of `prev_events` of a local event, as in Synapse: more make state resolution more
+expensive."""
 
 MAX_OWN_CONTENT_BYTES: Final = 60_000
-"""What an event of ours may hold, so that there is room for the signatures that others add."""
+"""Maximum size of the content of a local event, so that there is space for signatures of other servers."""
 
 _BOUNDED_FIELDS: Final = ("sender", "room_id", "state_key", "type", "event_id")
 
 
 def overlong_field(event: Mapping[str, Any]) -> tuple[str, bool] | None:
-    """A field that is too long, and whether even in code points.
+    """A field that is too long, and whether it is too long in code points as well.
 
     `sender`, `room_id`, `state_key`, `type` and `event_id` may have 255 bytes. Servers used to count code
-    points, and rooms of versions before 11 may hold events that are longer in bytes: those are kept, as
-    rejected.
+    points, so rooms of versions before 11 may contain events with longer fields; they are stored as rejected.
     """
     longest: tuple[str, bool] | None = None
     for name in _BOUNDED_FIELDS:
@@ -73,16 +73,17 @@ def overlong_field(event: Mapping[str, Any]) -> tuple[str, bool] | None:
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """Not an event of this room version. It is dropped: it has no id by which to remember it."""
+    """Not an event of this room version. It is dropped, because it has no event id under which it could be
+    stored."""
 
     problem: str
 
 
 @dataclass(frozen=True, slots=True)
 class Oversized:
-    """An event with a field that is longer than 255 bytes but not than 255 code points, in a room version
-    in which servers used to count code points. It is stored as rejected, so that what refers to it is not
-    lost."""
+    """An event with a field of more than 255 bytes but at most 255 code points, in a room version in which
+    servers used to count code points. It is stored as rejected, so that events that refer to it can be
+    handled."""
 
     pdu: Pdu
     problem: str
@@ -91,28 +92,28 @@ class Oversized:
 ParseResult = Pdu | Malformed | Oversized
 
 _CACHE_SIZE: Final = 4_000
-# 32 bytes in base64 without padding; in other forms it is looked at more closely.
+# 32 bytes in base64 without padding; other forms are decoded to check them.
 _USUAL_HASH: Final = re.compile(r"[A-Za-z0-9+/]{43}", re.ASCII)
 
 
 def room_id_of(event: object) -> str | None:
-    """The room that an event says it is in, before anybody can tell its version and parse it.
+    """The room id of an event that has not been parsed, because the room version is not known yet.
 
-    None when it does not say, as the create event of a version 12 room: one that arrives in a transaction
-    is ignored, since a room becomes known by joining it and not by hearing of its creation.
+    None for an event without valid room id, such as the create event of a version 12 room. A create event in
+    a transaction is ignored anyway: a room becomes known by joining it.
     """
     room_id = event.get("room_id") if isinstance(event, dict) else None
     return room_id if isinstance(room_id, str) and _names_room(room_id) else None
 
 
 def parse(event: object, version: RoomVersion, *, enforce_counts: bool = True) -> ParseResult:
-    """Check the form of an event from a peer, strip its `unsigned`, and compute its id.
+    """Check the format of an event from a peer, strip its `unsigned`, and compute its id.
 
-    `enforce_counts=False` leaves out how many events it refers to: what backfill returns was accepted long
-    ago.
+    `enforce_counts=False` skips the limits of `auth_events` and `prev_events`, for events from backfill that
+    were accepted long ago.
     """
     if not isinstance(event, dict):
-        return Malformed("an event is an object")
+        return Malformed("an event must be an object")
     event = strip_unsigned(event)
     problem = _missing_or_wrong(event) or _wrong_identifier(event, version)
     if problem is None and enforce_counts:
@@ -135,7 +136,7 @@ def parse(event: object, version: RoomVersion, *, enforce_counts: bool = True) -
 
 
 def _are_event_ids(values: list[Any]) -> bool:
-    for value in values:  # noqa: SIM110 - a generator costs more than what it looks at
+    for value in values:  # noqa: SIM110 - a generator would cost more than the checks
         if type(value) is not str or not is_event_id(value):
             return False
     return True
@@ -161,7 +162,7 @@ def _are_signatures(signatures: Mapping[str, Any]) -> bool:
     return True
 
 
-# What JSON is read as. True and False are integers to Python and not to JSON.
+# The exact types that JSON decodes to: in Python, but not in JSON, True and False are integers.
 _REQUIRED: Final = (
     ("type", str),
     ("sender", str),
@@ -176,42 +177,42 @@ _REQUIRED: Final = (
 
 
 def _missing_or_wrong(event: Mapping[str, Any]) -> str | None:
-    """The structure that the page of every room version prints: which properties, of which types."""
+    """Check the properties and their types, which the page of every room version lists."""
     for name, kind in _REQUIRED:
         if name not in event:
             return f"{name} is missing"
         if type(event[name]) is not kind:
-            return f"{name} is not what it should be"
-    for name, holds in (
+            return f"{name} has the wrong type"
+    for name, is_valid in (
         ("prev_events", _are_event_ids),
         ("auth_events", _are_event_ids),
         ("hashes", _are_hashes),
         ("signatures", _are_signatures),
     ):
-        if not holds(event[name]):
-            return f"{name} is not what it should be"
+        if not is_valid(event[name]):
+            return f"{name} is malformed"
     if "state_key" in event and not isinstance(event["state_key"], str):
         return "state_key is not a string"
     # Room version 3: "When events are sent over federation, the `event_id` field is no longer included."
     if "event_id" in event:
-        return "an event does not carry its own id"
+        return "an event must not contain its event_id"
     if not 0 <= event["depth"] <= MAX_DEPTH:
         return "depth is out of range"
     return None
 
 
 def _wrong_identifier(event: Mapping[str, Any], version: RoomVersion) -> str | None:
-    # The sender's server has to sign, so the sender must name one. The length is checked with the other
-    # lengths.
+    # The sender's server must sign, so the sender must contain a server name. The length is checked with the
+    # other lengths.
     sender = event["sender"]
     if not _names_server(sender):
         return "sender is not a user id"
-    # No identifier may hold NUL. An event type or state key is not an identifier, but a server that keeps its
-    # events in Postgres cannot keep this one, and that is nearly all of them.
+    # No identifier may contain NUL. An event type or state key is not an identifier, but servers that store
+    # events in Postgres, which are nearly all, cannot store it.
     if "\0" in sender or "\0" in event["type"] or "\0" in event.get("state_key", ""):
         return "NUL in sender, type or state_key"
     if version.create_event_is_room_id and event["type"] == "m.room.create" and event.get("state_key") == "":
-        # Room version 12: the create event has no room id. Its own id is the room's.
+        # Room version 12: the create event has no room id; the room id is derived from its event id.
         return "the create event of this room version has no room_id" if "room_id" in event else None
     room_id = event.get("room_id")
     if not isinstance(room_id, str) or not _names_room(room_id):
@@ -232,7 +233,7 @@ def _names_room(room_id: str) -> bool:
     return len(room_id) <= MAX_BYTES and _short_names_room(room_id)
 
 
-# The same few come again and again; what is too long to be one is not remembered.
+# The same few identifiers are checked again and again; too long ones are not cached.
 
 
 @lru_cache(maxsize=_CACHE_SIZE)

@@ -1,6 +1,7 @@
-"""The graph that events form by `prev_events`: in which order to take them, what is missing, where it ends.
+"""The graph of events and their `prev_events`: topological order, missing references, forward extremities,
+walks.
 
-Nothing here looks at `depth` for more than the order of an answer: senders are free to make it up.
+`depth` is used only for the order of a result, because senders can choose it freely.
 """
 
 import heapq
@@ -18,16 +19,16 @@ Edges = Callable[[EventId], Collection[EventId]]
 
 @dataclass(frozen=True, slots=True)
 class WalkResult:
-    """The events that were found, in their order, and those that would have to be loaded to go on."""
+    """The events found, in order, and those that must be loaded to continue."""
 
     found: tuple[EventId, ...]
     unknown: frozenset[EventId]
 
 
 def topological_order(edges: Mapping[EventId, Collection[EventId]]) -> list[EventId]:
-    """The events, each after those of them that its edges lead to; otherwise in the order they are given in.
+    """The events, each after those to which its edges lead; otherwise the order is kept.
 
-    What stands in a circle, which no honest hash can make, is left out.
+    Events in a cycle, which hashes make impossible unless an event id is forged, are left out.
     """
     waiting_for = {}
     followers: dict[EventId, list[EventId]] = {}
@@ -41,7 +42,7 @@ def topological_order(edges: Mapping[EventId, Collection[EventId]]) -> list[Even
         else:
             ready.append(event_id)
     ordered = []
-    for event_id in ready:  # grows while it is walked
+    for event_id in ready:  # the list grows during the loop
         ordered.append(event_id)
         for follower in followers.get(event_id, ()):
             waiting_for[follower] -= 1
@@ -51,7 +52,7 @@ def topological_order(edges: Mapping[EventId, Collection[EventId]]) -> list[Even
 
 
 def missing_references(events: Iterable[Collection[EventId]], known: Container[EventId]) -> set[EventId]:
-    """Those of the references that lead to nothing known."""
+    """The references to unknown events."""
     return {event_id for references in events for event_id in references if event_id not in known}
 
 
@@ -60,10 +61,10 @@ def forward_extremities(
     accepted: Sequence[tuple[EventId, Collection[EventId]]],
     hidden: Mapping[EventId, Collection[EventId]],
 ) -> tuple[EventId, ...]:
-    """The ends of the graph after these events, each with its `prev_events`.
+    """The forward extremities after these accepted events, each with its `prev_events`.
 
-    `hidden` are events that were refused, with their `prev_events`: nothing of ours follows them, and an
-    accepted event that follows one has everything before it behind itself as well.
+    `hidden`: rejected and soft-failed events with their `prev_events`. They are never forward extremities,
+    and an accepted event that follows one also replaces the extremities before it.
     """
     followed: set[EventId] = set()
     to_visit = [event_id for _, prev_events in accepted for event_id in prev_events]
@@ -80,7 +81,7 @@ def forward_extremities(
 def walk_missing_events(
     latest: Iterable[EventId],
     earliest: Collection[EventId],
-    places: Mapping[EventId, "GraphEntry"],
+    graph: Mapping[EventId, "GraphEntry"],
     *,
     limit: int,
     min_depth: int = 0,
@@ -95,12 +96,12 @@ def walk_missing_events(
     while level and len(found) < limit:
         below = []
         for event_id in level:
-            place = places.get(event_id)
-            if place is None:
+            entry = graph.get(event_id)
+            if entry is None:
                 unknown.add(event_id)
                 continue
-            for prev_event in place.prev_events:
-                before = places.get(prev_event)
+            for prev_event in entry.prev_events:
+                before = graph.get(prev_event)
                 if prev_event in seen:
                     continue
                 seen.add(prev_event)
@@ -110,36 +111,34 @@ def walk_missing_events(
                     found.append(prev_event)
                     below.append(prev_event)
         level = below
-    # What was found later lies further back, wherever depths are equal: sorting keeps that order.
+    # Events found later are older, also where depths are equal: the stable sort keeps that order.
     found_last_first = list(reversed(found[:limit]))
-    oldest_first = sorted(found_last_first, key=lambda event_id: places[event_id].depth)
+    oldest_first = sorted(found_last_first, key=lambda event_id: graph[event_id].depth)
     return WalkResult(tuple(oldest_first), frozenset(unknown))
 
 
-def walk_backwards(
-    start: Iterable[EventId], places: Mapping[EventId, "GraphEntry"], limit: int
-) -> WalkResult:
-    """`backfill`: the events themselves and what lies before them, newest first."""
+def walk_backwards(start: Iterable[EventId], graph: Mapping[EventId, "GraphEntry"], limit: int) -> WalkResult:
+    """`backfill`: the events themselves and the events before them, newest first."""
     seen = set()
     unknown = set()
     heap: list[tuple[int, EventId]] = []
 
-    def meet(event_id: EventId) -> None:
+    def visit(event_id: EventId) -> None:
         if event_id in seen:
             return
         seen.add(event_id)
-        place = places.get(event_id)
-        if place is None:
+        entry = graph.get(event_id)
+        if entry is None:
             unknown.add(event_id)
         else:
-            heapq.heappush(heap, (-place.depth, event_id))
+            heapq.heappush(heap, (-entry.depth, event_id))
 
     for event_id in start:
-        meet(event_id)
+        visit(event_id)
     found: list[EventId] = []
     while heap and len(found) < limit:
         _, event_id = heapq.heappop(heap)
         found.append(event_id)
-        for prev_event in places[event_id].prev_events:
-            meet(prev_event)
+        for prev_event in graph[event_id].prev_events:
+            visit(prev_event)
     return WalkResult(tuple(found), frozenset(unknown))

@@ -1,5 +1,5 @@
-"""The hashes of an event: over its content, to notice that it was changed; over its redacted form, to name
-it."""
+"""The hashes of an event: the content hash, which detects changes, and the reference hash of its redacted
+form, which is its event id."""
 
 import hashlib
 from collections.abc import Mapping
@@ -15,23 +15,22 @@ _NOT_SIGNED: Final = frozenset({"unsigned", "signatures"})
 
 
 def content_hash(event: Mapping[str, Any], version: RoomVersion) -> bytes:
-    """sha256 over the event without `unsigned`, `signatures` and `hashes`."""
+    """The SHA-256 of the event without `unsigned`, `signatures` and `hashes`."""
     return _sha256({key: value for key, value in event.items() if key not in _NOT_HASHED}, version)
 
 
 def content_hash_holds(event: Mapping[str, Any], version: RoomVersion) -> bool:
-    """Whether `hashes.sha256` is the content's hash. If not, the event is continued with in its redacted
-    form."""
+    """Whether `hashes.sha256` is the content hash. If not, the event is handled in its redacted form."""
     hashes = event.get("hashes")
     written = hashes.get("sha256") if isinstance(hashes, dict) else None
     made = content_hash(event, version)
-    # Others than the usual form of base64 are read as well.
+    # Other forms of base64 are accepted as well.
     return written == encode_base64(made) or decode_base64(written) == made
 
 
 def signed_bytes(event: Mapping[str, Any], version: RoomVersion) -> bytes:
-    """What a server signs, and what the reference hash is made over: the redacted event without `unsigned`
-    and `signatures`, written canonically."""
+    """The bytes that a server signs, and of which the reference hash is computed: the redacted event without
+    `unsigned` and `signatures`, as canonical JSON."""
     redacted = redact(event, version)
     for key in _NOT_SIGNED:
         redacted.pop(key, None)
@@ -44,7 +43,7 @@ def event_id(event: Mapping[str, Any], version: RoomVersion) -> str:
 
 
 def event_id_of(signed: bytes, version: RoomVersion) -> str:
-    """The event id, when what was signed is at hand already."""
+    """The event id, computed from the signed bytes."""
     digest = hashlib.sha256(signed).digest()
     return "$" + (encode_url_safe_base64 if version.event_id_is_url_safe else encode_base64)(digest)
 
@@ -54,6 +53,6 @@ def _sha256(value: Mapping[str, Any], version: RoomVersion) -> bytes:
 
 
 def canonical(value: Mapping[str, Any], version: RoomVersion) -> bytes:
-    # An event has been through `encode` as a whole before parts of it are hashed, so that floats need no
-    # second search. Where floats are allowed, they are written the slow way.
+    # `encode` has checked the whole event before parts of it are hashed, so floats need not be searched
+    # again. Where floats are allowed, the slow encoder is used.
     return encode_checked(value) if version.strict_canonical_json else encode(value, strict=False)

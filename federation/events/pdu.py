@@ -1,8 +1,4 @@
-"""The PDU: an event as servers exchange it. The view is cheap to make, cannot be changed, and knows its
-id.
-
-What may stay in `unsigned` when a peer has filled it. Nobody has signed it, so it can hold anything.
-"""
+"""The PDU: an event in the form in which servers exchange it, immutable and with its event id."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,13 +10,14 @@ from federation.matrix.identifiers import EventId, is_event_id
 from federation.matrix.room_version import RoomVersion
 
 StateKey = tuple[str, str]
-"""(type, state_key): the place in a room's state that a state event takes."""
+"""(type, state_key): the key of a state event in the room state."""
 CREATE: Final[StateKey] = ("m.room.create", "")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pdu:
-    """An event. Two are equal when they have the same id, which names all of them that was signed."""
+    """An event. Two PDUs are equal if they have the same event id, which covers everything that was
+    signed."""
 
     event_id: EventId
     room_id: str
@@ -33,19 +30,19 @@ class Pdu:
     prev_events: tuple[EventId, ...] = field(repr=False)
     auth_events: tuple[EventId, ...] = field(repr=False)
     event: Mapping[str, Any] = field(repr=False)
-    """The JSON object itself, as it is sent to peers; nobody may change it."""
+    """The JSON object that is sent to peers. It must not be modified."""
 
     canonical: bytes = field(repr=False)
-    """`event`, written canonically."""
+    """`event` as canonical JSON."""
 
     @property
     def key(self) -> StateKey | None:
-        """Its place in the state; None for a message event."""
+        """The key in the room state. None for a message event."""
         return None if self.state_key is None else (self.type, self.state_key)
 
     @property
     def membership(self) -> object:
-        """`content.membership`, whatever that is."""
+        """`content.membership`, which may be of any type."""
         return self.content.get("membership")
 
     @property
@@ -59,7 +56,7 @@ class Pdu:
         return signatures
 
     def redacts(self, version: RoomVersion) -> EventId | None:
-        """The event that this one asks to redact, if it is a redaction that names what can be one."""
+        """The target, if this is a redaction with a valid event id as target."""
         if self.type != "m.room.redaction":
             return None
         target = (self.content if version.redacts_in_content else self.event).get("redacts")
@@ -73,7 +70,7 @@ class Pdu:
 
 
 def make_pdu(event: Mapping[str, Any], canonical: bytes, event_id: EventId, version: RoomVersion) -> Pdu:
-    """The PDU of an event whose form has been checked: one from our own storage, or from `parse`."""
+    """Make the PDU of an event whose format has been checked: one from the database, or from `parse`."""
     if version.create_event_is_room_id and event["type"] == "m.room.create" and "room_id" not in event:
         # Version 12: "The room ID is the event ID of the event with sigil `!` instead of `$`."
         room_id = "!" + event_id[1:]
@@ -96,13 +93,13 @@ def make_pdu(event: Mapping[str, Any], canonical: bytes, event_id: EventId, vers
 
 
 def redact_pdu(pdu: Pdu, version: RoomVersion) -> Pdu:
-    """The same event with its content taken out. Its id stays, and so do its signatures."""
+    """The redacted event. Its event id and its signatures stay the same."""
     event = redact(pdu.event, version)
     return make_pdu(event, hashes.canonical(event, version), pdu.event_id, version)
 
 
 def create_event_id(room_id: str) -> EventId:
-    """Version 12: the id of the create event of the room with this id."""
+    """Room version 12: the id of the create event of the room with this id."""
     return "$" + room_id[1:]
 
 
@@ -111,8 +108,8 @@ _OF_MEMBERS: Final = _ALWAYS | {"invite_room_state", "knock_room_state"}
 
 
 def strip_unsigned(event: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy with only `age` left in `unsigned`, and on membership events the state shown to who is invited
-    or knocks. When nothing is left, `unsigned` goes as well."""
+    """A copy of an event from a peer in which `unsigned`, which is not signed, has only `age`, and in
+    membership events the stripped state of an invite or a knock. An empty `unsigned` is removed."""
     stripped = dict(event)
     unsigned = stripped.pop("unsigned", None)
     if isinstance(unsigned, dict):

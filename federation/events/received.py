@@ -1,4 +1,4 @@
-"""What became of an event that another server sent."""
+"""The results of the checks on receipt of a PDU."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,13 +6,13 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The event is part of the room."""
+    """The event is accepted into the room."""
 
 
 @dataclass(frozen=True, slots=True)
 class SoftFailed:
-    """Known, served to whoever asks for it, part of state resolution; but nobody is told of it and nothing of
-    ours follows it."""
+    """The event is stored, served to other servers and used in state resolution, but not sent to users, and
+    not a forward extremity."""
 
     rule: str
     text: str
@@ -23,7 +23,7 @@ class SoftFailed:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Remembered, so that what refers to it is judged alike everywhere; it changes nothing."""
+    """The event is stored only so that all servers get the same result for events that refer to it."""
 
     rule: str
     text: str
@@ -34,7 +34,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """As if it had never come."""
+    """The event is ignored and not stored."""
 
     text: str
 
@@ -44,6 +44,6 @@ class Dropped:
 
 Verdict = Accepted | SoftFailed | Rejected
 ReceiveResult = Verdict | Dropped
-"""How an event ended that another server sent."""
+"""The result for an event of another server."""
 
 ACCEPTED: Final = Accepted()

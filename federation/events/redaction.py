@@ -1,7 +1,7 @@
-"""Redaction: what is left of an event when everything its sender was free to write has been taken out.
+"""Redaction: removes everything from an event that is not needed by the protocol.
 
-Every hash that names an event, and every signature on it, is made over its redacted form, so this is exact to
-the byte, edge cases included.
+Reference hashes and signatures are computed over the redacted form, so the result must be exact to the byte,
+including edge cases.
 """
 
 from collections.abc import Mapping
@@ -11,10 +11,11 @@ from federation.matrix.room_version import RoomVersion
 
 
 def redact(event: Mapping[str, Any], version: RoomVersion) -> dict[str, Any]:
-    """A redacted copy. The event is left as it was."""
+    """A redacted copy of the event."""
     redacted = {key: value for key, value in event.items() if key in version.redaction_top_level}
-    # Version 12: the create event's hash *is* the room id, so the hash is made without one. Synapse leaves it
-    # out of every create event, also one with a state key of its own, and the event id depends on it.
+    # Version 12: the hash of the create event *is* the room id, so it is computed without `room_id`. Synapse
+    # removes it from every create event, also from one with a non-empty state key, and the event id depends
+    # on it.
     if version.create_event_is_room_id and event.get("type") == "m.room.create":
         redacted.pop("room_id", None)
     content = event.get("content")
@@ -30,8 +31,8 @@ def _redact_content(type_: object, content: Mapping[str, Any], version: RoomVers
         return dict(content)
     kept = version.redaction_content.get(type_, frozenset()) if isinstance(type_, str) else frozenset()
     redacted = {key: value for key, value in content.items() if key in kept}
-    # m.room.member: "Additionally, it allows the `signed` key of the `third_party_invite` key." When there
-    # is no such key in it, an empty object stays, as it does in Synapse.
+    # m.room.member: "Additionally, it allows the `signed` key of the `third_party_invite` key." Without that
+    # key an empty object stays, as in Synapse.
     if type_ == "m.room.member" and version.redaction_keeps_signed_third_party_invite:
         invite = content.get("third_party_invite")
         if isinstance(invite, dict):

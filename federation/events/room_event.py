@@ -1,8 +1,6 @@
-"""Events as those who live in rooms see them: what was said, without what holds the history together.
+"""Events in the form that local users and the bridge see: without the fields of the event graph.
 
-Which of a room's events a user may see. Client-server API, "Room History Visibility".
-
-An event of ours before it is made: what it says, and not yet where it stands.
+Also the visibility of events. Client-server API, "Room History Visibility".
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +16,7 @@ EntryKind = Literal["timeline", "state", "unset", "invite"]
 
 @dataclass(frozen=True, slots=True)
 class RoomEvent:
-    """`is_redacted`: what is gone from its content was taken out by a redaction."""
+    """`is_redacted`: a redaction has removed parts of its content."""
 
     event_id: EventId
     room_id: str
@@ -32,8 +30,8 @@ class RoomEvent:
 
 
 def to_json(event: RoomEvent) -> dict[str, Any]:
-    """As it is kept; `from_json` reads it."""
-    kept: dict[str, Any] = {
+    """The JSON object in which the event is stored; `from_json` reads it."""
+    stored: dict[str, Any] = {
         "event_id": event.event_id,
         "room_id": event.room_id,
         "sender": event.sender,
@@ -42,25 +40,25 @@ def to_json(event: RoomEvent) -> dict[str, Any]:
         "ts": event.origin_server_ts,
     }
     if event.state_key is not None:
-        kept["state_key"] = event.state_key
+        stored["state_key"] = event.state_key
     if event.redacts is not None:
-        kept["redacts"] = event.redacts
+        stored["redacts"] = event.redacts
     if event.is_redacted:
-        kept["is_redacted"] = True
-    return kept
+        stored["is_redacted"] = True
+    return stored
 
 
-def from_json(kept: Mapping[str, Any]) -> RoomEvent:
+def from_json(stored: Mapping[str, Any]) -> RoomEvent:
     return RoomEvent(
-        kept["event_id"],
-        kept["room_id"],
-        kept["sender"],
-        kept["type"],
-        kept["content"],
-        kept["ts"],
-        kept.get("state_key"),
-        kept.get("redacts"),
-        kept.get("is_redacted", False),
+        stored["event_id"],
+        stored["room_id"],
+        stored["sender"],
+        stored["type"],
+        stored["content"],
+        stored["ts"],
+        stored.get("state_key"),
+        stored.get("redacts"),
+        stored.get("is_redacted", False),
     )
 
 
@@ -68,9 +66,9 @@ def from_json(kept: Mapping[str, Any]) -> RoomEvent:
 class StreamedEvent:
     """An event in the durable stream.
 
-    `timeline` is new. `state` was known, or came with others, and is now current; `unset` was current and is
-    no more: both only where histories had parted. `invite` is one into a room that this server is not in, and
-    `invite_state` is what whoever invites shows of that room.
+    `timeline` is a new event. `state` is an older event that state resolution has made current, `unset` one
+    that it has removed from the current state. `invite` is an invite into a room without local members, and
+    `invite_state` is the stripped state of that room.
     """
 
     position: int
@@ -80,17 +78,17 @@ class StreamedEvent:
 
 
 EventFilter: TypeAlias = Callable[[RoomEvent], bool]
-"""By its room, type, sender or state key."""
+"""Selects events by room, type, sender or state key."""
 
 
 def match_all(event: RoomEvent) -> bool:
-    """For a reader whom all concerns."""
+    """The filter of a reader of all events."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`next` is where to go on in the same direction; None when there is no more."""
+    """`next` is the token of the next page in the same direction, or None if this is the last page."""
 
     events: Sequence[RoomEvent]
     next: str | None
@@ -98,7 +96,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What stands around an event: `before` newest first, `after` oldest first."""
+    """The events around an event: `before` newest first, `after` oldest first."""
 
     event: RoomEvent
     before: Page
@@ -115,7 +113,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Invite:
-    """An invite that has not been answered. `state` is what is shown of the room."""
+    """A pending invite. `state` is the stripped state of the room."""
 
     room_id: str
     user_id: str
@@ -125,7 +123,7 @@ class Invite:
 
 
 def to_room_event(shown: Pdu, original: Pdu, version: RoomVersion) -> RoomEvent:
-    """`shown` is the original, or what redactions have left of it."""
+    """The event as users see it. `shown` is the original or its redacted form."""
     return RoomEvent(
         shown.event_id,
         shown.room_id,
@@ -140,7 +138,7 @@ def to_room_event(shown: Pdu, original: Pdu, version: RoomVersion) -> RoomEvent:
 
 
 def member_of(event: RoomEvent) -> Member:
-    """What a member event says. Everything in it may be anything."""
+    """The member of a member event, whose content may be malformed."""
     membership, name, avatar = (event.content.get(key) for key in ("membership", "displayname", "avatar_url"))
     return Member(
         event.state_key or "",
@@ -153,11 +151,12 @@ def member_of(event: RoomEvent) -> Member:
 def is_visible_to_user(
     visibility: Mapping[str, Any] | None, membership: object, *, is_joined_now: bool
 ) -> bool:
-    """By the visibility and the user's membership on one side of the event.
+    """Decide by the history visibility and the user's membership before or after the event.
 
     "3. If the visibility was set to `shared`, and the user joined the room at any point after the event was
-    sent, allow." Whoever is joined now has. To who has left since only what was said while they were there is
-    shown. It is less than they may see, and takes no search through their past.
+    sent, allow." That is true for a user who is joined now. A user who has left since sees only events sent
+    while they were joined: that is less than the specification allows, but needs no search of their
+    memberships.
     """
     value = None if visibility is None else visibility.get("history_visibility")
     # "1. If the visibility was set to `world_readable`, allow. 2. If the user's `membership` was `join`,
@@ -174,7 +173,7 @@ def is_visible_to_user(
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """`ts` is the time that it bears, in milliseconds; None for the time at which it is made."""
+    """A local event before it is built. `ts` is its `origin_server_ts`, or None for the time of sending."""
 
     type: str
     sender: str

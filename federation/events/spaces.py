@@ -1,4 +1,4 @@
-"""Rooms within spaces. Client-server API, "Spaces"."""
+"""The content of space events. Client-server API, "Spaces"."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -14,7 +14,7 @@ MAX_VIA: Final = 3
 
 
 def child_content(via: Sequence[str], *, order: str | None = None, suggested: bool = False) -> dict[str, Any]:
-    """What a space says of a room in it, under the room's id as state key."""
+    """The content of `m.space.child`, whose state key is the id of the room in the space."""
     content: dict[str, Any] = {"via": via_of(via)}
     if order is not None:
         # "order: […] The string MUST be no more than 50 characters, and consist of characters in the range
@@ -28,7 +28,7 @@ def child_content(via: Sequence[str], *, order: str | None = None, suggested: bo
 
 
 def parent_content(via: Sequence[str], *, canonical: bool = False) -> dict[str, Any]:
-    """What a room says of a space that it is in, under the space's id."""
+    """The content of `m.space.parent`, whose state key is the id of the space."""
     content: dict[str, Any] = {"via": via_of(via)}
     if canonical:
         content["canonical"] = True
@@ -36,11 +36,11 @@ def parent_content(via: Sequence[str], *, canonical: bool = False) -> dict[str, 
 
 
 def is_child(content: Mapping[str, Any]) -> bool:
-    """Without `via`, or with one that is no list, the room was taken out of the space."""
+    """Whether the room is in the space: without a valid `via` it has been removed."""
     via = content.get("via")
     return isinstance(via, list) and bool(via)
 
 
 def via_of(servers: Sequence[str]) -> list[str]:
-    """A few servers to join the room by."""
+    """A few servers through which the room can be joined."""
     return [server for server in dict.fromkeys(servers) if is_server_name(server)][:MAX_VIA]

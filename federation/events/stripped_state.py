@@ -1,7 +1,7 @@
-"""What somebody outside is shown of a room: to whom is invited or knocks.
+"""Stripped state: the state of a room that invited and knocking users see.
 
-Client-server API, "Stripped state"; since v1.16 servers give each other full events for it (MSC4311), which
-can be checked, and clients are given what is left of them without their signatures.
+Client-server API, "Stripped state". Since v1.16 servers send each other full events (MSC4311), whose
+signatures can be checked; clients get the stripped form.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,19 +21,21 @@ STATE_TYPES: Final = (
     "m.room.canonical_alias",
     "m.room.encryption",
 )
-"""What the specification recommends "to help identify the room", besides the member event of who invites."""
+"""The types that the specification recommends "to help identify the room", besides the sender's member
+event."""
 
 MAX_EVENTS: Final = 50
-"""How many events are read of what a server shows."""
+"""Maximum number of events that are read from another server."""
 
 StrippedEvent = Mapping[str, Any]
-"""`type`, `state_key`, `sender`, `content`: what a client gets."""
+"""An event with only `type`, `state_key`, `sender` and `content`, as clients get it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedState:
-    """`stripped` is what may be passed on to clients. `pdus` are the entries that are events of the room,
-    whose signatures can be checked. `problem`: why it is not what since v1.16 it should be."""
+    """The stripped state in an invite or a knock response. `stripped` may be sent to clients. `pdus` are the
+    entries that are full events of the room, whose signatures can be checked. `problem`: why it does not have
+    the form that v1.16 requires."""
 
     stripped: tuple[StrippedEvent, ...] = field(repr=False)
     pdus: tuple[Pdu, ...] = field(repr=False)
@@ -42,12 +44,12 @@ class ReceivedState:
 
 
 def select_state(state: Mapping[StateKey, Pdu], inviting: str | None = None) -> list[Pdu]:
-    """The events of a room that somebody outside is shown, the create event first."""
+    """The events for the stripped state of a room, the create event first."""
     return [state[key] for key in selected_keys(inviting) if key in state]
 
 
 def selected_keys(inviting: str | None = None) -> list[StateKey]:
-    """Their places in the state."""
+    """The state keys of these events. `inviting` is the sender of an invite."""
     keys: list[StateKey] = [(type_, "") for type_ in STATE_TYPES]
     return keys if inviting is None else [*keys, ("m.room.member", inviting)]
 
@@ -62,7 +64,7 @@ def strip(pdu: Pdu) -> StrippedEvent:
 
 
 def parse_state(entries: object, room_id: str, version: RoomVersion) -> ReceivedState:
-    """Look at what another server shows: full events, or until version 11 stripped ones."""
+    """Parse the entries from another server: full events, or in rooms of versions up to 11 stripped ones."""
     listed = entries if isinstance(entries, list) else []
     stripped: list[StrippedEvent] = []
     pdus: list[Pdu] = []
@@ -70,12 +72,12 @@ def parse_state(entries: object, room_id: str, version: RoomVersion) -> Received
     if len(listed) > MAX_EVENTS:
         problem = f"there are more than {MAX_EVENTS} events"
     for entry in listed[:MAX_EVENTS]:
-        read_ = _read_entry(entry, room_id, version)
-        if isinstance(read_, Pdu):
-            pdus.append(read_)
-            stripped.append(strip(read_))
+        parsed = _parse_entry(entry, room_id, version)
+        if isinstance(parsed, Pdu):
+            pdus.append(parsed)
+            stripped.append(strip(parsed))
         else:
-            problem = problem or read_
+            problem = problem or parsed
             stripped += _already_stripped(entry)
     create_is_missing = not any(_is_create(pdu, version) for pdu in pdus)
     if create_is_missing:
@@ -83,14 +85,14 @@ def parse_state(entries: object, room_id: str, version: RoomVersion) -> Received
     return ReceivedState(tuple(stripped), tuple(pdus), problem, create_is_missing)
 
 
-def _read_entry(entry: object, room_id: str, version: RoomVersion) -> Pdu | str:
+def _parse_entry(entry: object, room_id: str, version: RoomVersion) -> Pdu | str:
     # "One or more entries in invite_room_state are not formatted according to the room's version."
     pdu = parse(entry, version)
     if not isinstance(pdu, Pdu) or pdu.state_key is None:
-        return "an entry is not a state event of the room's version"
+        return "an entry is not a state event of the room version"
     # "One or more events does not reside in the same room as the invite."
     if pdu.room_id != room_id:
-        return "an event is of another room"
+        return "an event belongs to another room"
     return pdu
 
 
@@ -99,9 +101,9 @@ def _is_create(pdu: Pdu, version: RoomVersion) -> bool:
 
 
 def _already_stripped(entry: object) -> Iterator[StrippedEvent]:
-    """What servers sent before v1.16, in a form that clients can be given."""
+    """A stripped event, as servers sent it before v1.16, if it is well-formed enough for clients."""
     if not isinstance(entry, dict) or "hashes" in entry:
-        return  # a full event that is none of this room's
+        return  # a full event, but not one of this room
     type_, state_key, sender, content = (
         entry.get(name) for name in ("type", "state_key", "sender", "content")
     )

@@ -1,1 +1,1 @@
-"""State resolution: which state a room has where branches of its history meet."""
+"""State resolution: computes the state of a room where branches of its history merge."""

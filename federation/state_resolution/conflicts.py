@@ -1,7 +1,6 @@
-"""Which state the sets agree on, and which they do not.
+"""The conflicted and unconflicted state, the auth difference and the conflicted state subgraph.
 
-What lies behind the state: walks along `auth_events`. None of them recurses, and none looks at `depth`,
-which senders are free to make up.
+The walks along `auth_events` do not recurse, and do not use `depth`, which senders can choose freely.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ def split_conflicts(state_sets: Sequence[StateSet]) -> tuple[dict[StateKey, Even
     set*."
     """
     first, *others = state_sets
-    # The items that all sets have are found by the set operations of dictionary views, not key by key.
+    # Set operations on dictionary views are faster than a loop over the keys.
     common = first.items()
     unconflicted = set(common).intersection(*(state_set.items() for state_set in others))
     everything = set(chain.from_iterable(state_set.items() for state_set in state_sets))
@@ -31,7 +30,8 @@ Edges = Callable[[EventId], Collection[EventId]]
 
 
 def reachable(start: Iterable[EventId], edges: Edges, known: Collection[EventId] = ()) -> set[EventId]:
-    """The events and their auth chains, without those that are `known` and all that lies behind them.
+    """The events and their auth chains, without the `known` events and the events reachable only through
+    them.
 
     "The *auth chain* of an event *E* is the set containing all of *E*'s auth events, all of *their* auth
     events, and so on recursively, stretching back to the start of the room."
@@ -50,10 +50,10 @@ def auth_difference(state_sets: Sequence[Collection[EventId]], edges: Edges) -> 
     """The specification: "If *Ci* is the full auth chain of *Si*, then the auth difference is ∪ *Ci* − ∩
     *Ci*."
 
-    The chain of a state set is "the union of the auth chains for each event in *Si*"; Synapse counts the
-    events of the set themselves among it, and rooms stay in one state only if everybody does.
+    The chain of a state set is "the union of the auth chains for each event in *Si*"; Synapse includes the
+    events of the set themselves, and a room has one state only if all servers do the same.
     """
-    # Whatever lies behind the events that all sets have is in every chain. Only the rest needs to be
+    # The chains of the events that all sets have in common are part of every chain. Only the rest needs to be
     # compared.
     common = set(state_sets[0]).intersection(*state_sets[1:])
     in_every_chain = reachable(common, edges)
@@ -67,7 +67,8 @@ def conflicted_state_subgraph(conflicted: Collection[EventId], edges: Edges) -> 
     pair of events in the conflicted state set (including endpoints) forms […] the *conflicted state
     subgraph*."
     """
-    # An event is on such a path if a conflicted event leads to it and it leads to a conflicted event.
+    # An event is on such a path if it is reachable from a conflicted event and a conflicted event is
+    # reachable from it.
     behind = reachable(conflicted, edges)
     backwards: dict[EventId, list[EventId]] = {}
     for event_id in behind:

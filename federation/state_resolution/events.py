@@ -1,4 +1,5 @@
-"""Where state resolution takes events from: what its caller has loaded, and a list of what it has not."""
+"""The events that state resolution reads: those that the caller has loaded, and a list of those it has
+not."""
 
 from collections.abc import Collection, Container, Mapping
 
@@ -8,7 +9,7 @@ from federation.matrix.room_version import RoomVersion
 
 
 class EventSource:
-    """Looks events up and remembers which it did not find, so that they are all asked for at once."""
+    """Looks up events and records missing ones, so that the caller can load all of them at once."""
 
     __slots__ = ("_absent", "_auth_edges", "_loaded", "missing", "version")
 
@@ -32,7 +33,7 @@ class EventSource:
         return pdu
 
     def auth_events_of(self, event_id: EventId) -> Collection[EventId]:
-        """The ids of its auth events. The edges of the graph are enough to know them."""
+        """The ids of the auth events. The edges of the graph are enough; the event need not be loaded."""
         if self._auth_edges is not None:
             edges = self._auth_edges.get(event_id)
             if edges is not None:
@@ -41,8 +42,8 @@ class EventSource:
         return () if pdu is None else pdu.auth_events
 
     def create_of(self, pdu: Pdu) -> Pdu | None:
-        """The create event on which an event rests: from version 12 on its room id says which, before that
-        its auth events do."""
+        """The create event of an event's room: from room version 12 on it is derived from the room id, before
+        that it is among the auth events."""
         if self.version.create_event_is_room_id:
             return self.get(create_event_id(pdu.room_id))
         return next(

@@ -1,8 +1,8 @@
 """State resolution, version 2 (room versions 3 to 11) and 2.1 (room version 12), as the steps of the
 specification.
 
-What servers disagree on when they follow the text in different ways, they resolve differently, and the room
-falls apart. Where Synapse and a literal reading part, this follows Synapse; each place says so.
+Servers that implement the text differently compute different states, and the room diverges. Where Synapse
+deviates from a literal reading, this follows Synapse; a comment says so at each place.
 
 `resolve` has the five steps of the algorithm. Below it stand the three algorithms that the steps use: the
 reverse topological power ordering, the mainline ordering, and the iterative auth checks.
@@ -32,13 +32,13 @@ class Resolution:
 
     state: Mapping[StateKey, EventId]
     refused: Mapping[EventId, Refused] = field(default_factory=dict)
-    """Events that were in the running and that the rules kept out, and why."""
+    """Events of the full conflicted set that the authorisation rules refused, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class NeedEvents:
-    """Events that must be loaded before the state can be resolved: load them, each with its auth chain, and
-    call again. What cannot be had is then named as `absent`."""
+    """Events that must be loaded before the state can be resolved. Load them, each with its auth chain, and
+    call again, with unavailable events in `absent`."""
 
     event_ids: frozenset[EventId]
 
@@ -52,12 +52,11 @@ def resolve(
     rejected: Container[EventId] = (),
     absent: Container[EventId] = (),
 ) -> Resolution | NeedEvents:
-    """The state that results when branches with these states meet.
+    """Resolve the states of merging branches.
 
-    `events` are those that have been loaded. `auth_edges` may tell the ids of the auth events of those that
-    have not: the chains behind state on which all agree are long, and only their ids matter. `rejected` are
-    the events that were rejected when they came; `absent` those of which it is known that nobody has them:
-    they are left out.
+    `events` are the loaded events. `auth_edges` may have the ids of the auth events of events that are not
+    loaded: the auth chains of unconflicted state are long, and only their ids are needed. `rejected` are
+    events that were rejected on receipt; `absent` are events that are not available: they are left out.
     """
     first, *others = state_sets
     if all(state_set == first for state_set in others):
@@ -76,34 +75,34 @@ def resolve(
         return NeedEvents(frozenset(source.missing))
 
     # 1. Select the set *X* of all *power events* that appear in the *full conflicted set*. For each such
-    #    power event    *P*, enlarge *X* by adding the events in the auth chain of *P* which also belong to
-    #    the full conflicted set.    Sort *X* into a list using the *reverse topological power ordering*.
+    #    power event *P*, enlarge *X* by adding the events in the auth chain of *P* which also belong to
+    #    the full conflicted set. Sort *X* into a list using the *reverse topological power ordering*.
     power_events = [event_id for event_id, pdu in members.items() if is_power_event(pdu)]
     graph = with_auth_chains(power_events, members, source)
     sorted_power_events = reverse_topological_power_ordering(graph, source)
 
     # 2. Apply the *iterative auth checks algorithm*, starting from the *unconflicted state map* (v2.1: from
-    #    an *empty*    state map), to the list of events from the previous step to get a partially resolved
+    #    an *empty* state map), to the list of events from the previous step to get a partially resolved
     #    state.
-    replayed = AuthCheckResult(dict(start))
-    iterative_auth_checks(sorted_power_events, replayed, rejected, source)
+    partial = AuthCheckResult(dict(start))
+    iterative_auth_checks(sorted_power_events, partial, rejected, source)
 
     # 3. Take all remaining events that weren't picked in step 1 and order them by the mainline ordering
-    #    based on the    power level in the partially resolved state obtained in step 2.
+    #    based on the power level in the partially resolved state obtained in step 2.
     remaining = [event_id for event_id in members if event_id not in graph]
-    ordered = mainline_ordering(remaining, replayed.state.get(POWER_LEVELS), source) if remaining else []
+    ordered = mainline_ordering(remaining, partial.state.get(POWER_LEVELS), source) if remaining else []
     if source.missing:
         return NeedEvents(frozenset(source.missing))
 
     # 4. Apply the *iterative auth checks algorithm* on the partial resolved state and the list of events
-    #    from the    previous step.
-    iterative_auth_checks(ordered, replayed, rejected, source)
+    #    from the previous step.
+    iterative_auth_checks(ordered, partial, rejected, source)
     if source.missing:
         return NeedEvents(frozenset(source.missing))
 
     # 5. Update the result by replacing any event with the event with the same key from the *unconflicted
-    #    state map*,    if such an event exists, to get the final resolved state.
-    return Resolution({**replayed.state, **unconflicted}, replayed.refused)
+    #    state map*, if such an event exists, to get the final resolved state.
+    return Resolution({**partial.state, **unconflicted}, partial.refused)
 
 
 def _full_conflicted_set(
@@ -121,8 +120,8 @@ def _full_conflicted_set(
 def _load(
     full_conflicted_set: set[EventId], start: Mapping[StateKey, EventId], source: EventSource
 ) -> dict[EventId, Pdu]:
-    """The events of the full conflicted set, but for absent ones. Whatever they will be checked against is
-    looked up as well, so that all that is missing is asked for at once."""
+    """The available events of the full conflicted set. The events against which they will be checked are
+    looked up as well, so that all missing events are reported at once."""
     members = {pdu.event_id: pdu for pdu in map(source.get, full_conflicted_set) if pdu is not None}
     for pdu in members.values():
         for auth_event in pdu.auth_events:
@@ -141,8 +140,8 @@ def is_power_event(pdu: Pdu) -> bool:
     `m.room.join_rules`, or a state event with type `m.room.member` where the `membership` is `leave` or
     `ban` and the `sender` does not match the `state_key`."
 
-    For Synapse the first two have an empty state key, and the create event is one as well. The order of the
-    others depends on it.
+    In Synapse the first two must have an empty state key, and the create event is a power event as well. The
+    order of the other events depends on it.
     """
     if pdu.key in (POWER_LEVELS, JOIN_RULES, CREATE):
         return True
@@ -222,15 +221,14 @@ def mainline_ordering(
     """The mainline ordering based on these power levels: for events *x* and *y*, *x* < *y* if
 
     1. the mainline position of *x* is **greater** than the mainline position of *y* (i.e. the auth chain of
-       *x* is
-       based on an earlier event in the mainline than *y*); or
+       *x* is based on an earlier event in the mainline than *y*); or
     2. the mainline positions are the same, but *x*'s `origin_server_ts` is *less* than *y*'s; or
     3. the events have the same `origin_server_ts` as well, but *x*'s `event_id` is *less* than *y*'s.
     """
-    # Counted from the oldest, so that greater positions come first in ascending order, and ∞, which is
-    # before all others, is 0.
-    line = _mainline(power_levels, events)
-    age = {event_id: index for index, event_id in enumerate(reversed(line), start=1)}
+    # Counted from the oldest event, so that greater positions come first in ascending order. The position ∞,
+    # which comes before all others, is 0.
+    mainline = _mainline(power_levels, events)
+    age = {event_id: index for index, event_id in enumerate(reversed(mainline), start=1)}
     pdus = [pdu for pdu in map(events.get, event_ids) if pdu is not None]
     pdus.sort(key=lambda pdu: (_mainline_position(pdu, age, events), pdu.origin_server_ts, pdu.event_id))
     return [pdu.event_id for pdu in pdus]
@@ -239,33 +237,32 @@ def mainline_ordering(
 def _mainline(power_levels: EventId | None, events: EventSource) -> list[EventId]:
     """The specification: "Let *P* = *P0* be an `m.room.power_levels` event. Starting with *i* = 0,
     repeatedly fetch *Pi+1*, the `m.room.power_levels` event in the `auth_events` of *Pi*." """
-    line = []
+    mainline = []
     current = None if power_levels is None else events.get(power_levels)
     while current is not None:
-        line.append(current.event_id)
+        mainline.append(current.event_id)
         current = events.power_levels_of(current)
-    return line
+    return mainline
 
 
 def _mainline_position(pdu: Pdu, age: dict[EventId, int], events: EventSource) -> int:
     """The specification: "Find the smallest index *j* ≥ 1 for which *ej* belongs to the mainline of *P*. If
     such a *j* exists, then *ej* = *Pi* for some unique index *i* ≥ 0. Otherwise set *i* = ∞"."""
-    passed = []
+    visited = []
     current = events.power_levels_of(pdu)
     while current is not None and current.event_id not in age:
-        passed.append(current.event_id)
+        visited.append(current.event_id)
         current = events.power_levels_of(current)
     position = 0 if current is None else age[current.event_id]
-    # Whatever rests on power levels that were passed on the way has the same position; the next one stops
-    # there.
-    for event_id in passed:
+    # Events based on the power levels visited on the way have the same position; cached for the next call.
+    for event_id in visited:
         age[event_id] = position
     return position
 
 
 @dataclass(slots=True)
 class AuthCheckResult:
-    """A state in the making, and what the rules kept out of it."""
+    """The state built by the iterative auth checks, and the events that the rules refused."""
 
     state: dict[StateKey, EventId]
     refused: dict[EventId, Refused] = field(default_factory=dict)
@@ -280,7 +277,7 @@ def iterative_auth_checks(
     the state event is not allowed by the authorization rules, then the event is ignored."""
     for event_id in event_ids:
         pdu = events.get(event_id)
-        # An event that was rejected when it came stays rejected for good, as in Synapse.
+        # An event that was rejected on receipt stays rejected, as in Synapse.
         if pdu is None or pdu.key is None or event_id in rejected:
             continue
         verdict = check(pdu, _auth_state(pdu, into.state, rejected, events), events.version)

@@ -1,5 +1,5 @@
-"""States that have been given a number, so that two events can be seen to have the same one; and how a state
-is kept: whole, or as what changed since another."""
+"""State groups: states with an id, so that equal states can be recognised, and how they are stored:
+completely, or as the changes since another group."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,22 +11,23 @@ if TYPE_CHECKING:
     from storage.rooms.rooms import StateGroupRow
 
 MAX_DISTANCE: Final = 64
-"""How many changes may have to be applied to a snapshot. More would make reading slow, fewer writing."""
+"""Maximum number of deltas on a snapshot. More would make reading slow, fewer would make writing slow."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StateGroup:
-    """A state; nobody may change it."""
+    """A state with its id. It must not be modified."""
 
     id: int
     state: Mapping[StateKey, EventId] = field(repr=False)
     distance: int = 0
-    """How far it is from the snapshot that it is kept by."""
+    """The number of deltas between it and its snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """How a state is kept: the changes since a parent, or, without one, all of it. None takes a key out."""
+    """The stored form of a state: the changes since its parent, or without parent the complete state. An
+    event id of None removes the key."""
 
     parent: int | None
     distance: int
@@ -36,14 +37,15 @@ class StoredState:
 def state_changes(
     before: Mapping[StateKey, EventId], after: Mapping[StateKey, EventId]
 ) -> dict[StateKey, EventId | None]:
-    """What has to be done to one state to get the other."""
+    """The changes that lead from one state to the other."""
     changed: dict[StateKey, EventId | None] = dict.fromkeys(before.keys() - after.keys())
     changed.update(after.items() - before.items())
     return changed
 
 
 def choose_storage(parent: StateGroup | None, state: Mapping[StateKey, EventId]) -> StoredState:
-    """By its difference from the parent, unless that is far from its snapshot or differs in most."""
+    """Store the difference from the parent, unless the parent is too far from its snapshot or most entries
+    differ."""
     if parent is not None and parent.distance < MAX_DISTANCE:
         difference = state_changes(parent.state, state)
         if 2 * len(difference) <= len(state):
@@ -52,7 +54,7 @@ def choose_storage(parent: StateGroup | None, state: Mapping[StateKey, EventId])
 
 
 def rebuild_state(chain: Iterable["StateGroupRow"]) -> dict[StateKey, EventId]:
-    """The state that a snapshot and the changes after it lead to."""
+    """Apply the changes to the snapshot."""
     state: dict[StateKey, EventId] = {}
     for row in chain:
         for type_, state_key, event_id in zip(row.types, row.state_keys, row.event_ids, strict=True):

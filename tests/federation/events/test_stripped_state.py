@@ -58,7 +58,7 @@ def test_stripped_events_of_older_servers_are_passed_on() -> None:
     ]
     read_ = parse_state([NAME, *broken], "!room:a.example", public_room("11").version)
     assert read_.stripped == (NAME,)
-    assert read_.problem == "an entry is not a state event of the room's version"
+    assert read_.problem == "an entry is not a state event of the room version"
     assert read_.create_is_missing
 
 
@@ -68,7 +68,7 @@ def test_events_of_another_room_are_not_passed_on(version: str) -> None:
     room, other = public_room(version), public_room(version, topic="other")
     entries = [other.state()["m.room.join_rules", ""].event, room.create.event]
     read_ = parse_state(entries, room.room_id if version == "12" else "!third:a.example", room.version)
-    assert read_.problem == "an event is of another room"
+    assert read_.problem == "an event belongs to another room"
     assert all(entry["type"] == "m.room.create" for entry in read_.stripped)
 
 

@@ -148,7 +148,7 @@ def test_stripped_state_with_an_event_of_another_room(version: str) -> None:
             receive(room, invite_of(room), {"invite_room_state": entries})
     else:
         accepted = receive(room, invite_of(room), {"invite_room_state": entries})
-        assert accepted.state.problem == "an event is of another room"
+        assert accepted.state.problem == "an event belongs to another room"
         assert len(accepted.state.stripped) == len(shown)
 
 
