@@ -23,7 +23,7 @@ from federation.directory.aliases import Directory
 from federation.directory.profiles import Profiles
 from federation.directory.public_rooms import PublicRooms
 from federation.directory.room_summary import RoomSummaries
-from federation.directory.space_walk import Spaces
+from federation.directory.space_walk import SpaceHierarchies
 from federation.events import Signer
 from federation.keys.key_ring import KeyRing
 from federation.keys.notary import Notary
@@ -33,7 +33,7 @@ from federation.matrix.errors import MatrixError
 from federation.matrix.networks import NOT_PUBLIC, Network
 from federation.media.fetcher import MediaFetcher
 from federation.media.media import MediaSettings
-from federation.media.repository import Media
+from federation.media.repository import MediaRepository
 from federation.media.store import MediaStore
 from federation.memberships.incoming import InvitePolicy, MembershipRequestHandler
 from federation.memberships.late_invites import LateInvites
@@ -158,11 +158,11 @@ class Homeserver:
     # Rooms and local users.
     graph: RoomGraph
     membership: MembershipService
-    media: Media
+    media: MediaRepository
     profiles: Profiles
     directory: Directory
     public_rooms: PublicRooms
-    spaces: Spaces
+    spaces: SpaceHierarchies
     rooms: LocalUsers
     # From others.
     gate: PeerGate
@@ -249,7 +249,7 @@ async def open_homeserver(
         public_rooms = PublicRooms(
             database, client, summaries, public_rooms_over_federation=settings.shows_public_rooms
         )
-        spaces = Spaces(name, database, client, graph, summaries, now_ms=now_ms)
+        spaces = SpaceHierarchies(name, database, client, graph, summaries, now_ms=now_ms)
         stack.push_async_callback(spaces.close)
         edu_dispatcher = EduDispatcher(
             name,
@@ -309,7 +309,7 @@ async def open_homeserver(
         prunings = (inbox.prune, edus.prune, rooms.prune, partial(audit.prune, settings.audit_days))
         background = BackgroundTasks()
         stack.push_async_callback(background.close)
-        background.supervise("expired media", media.keep_pruned)
+        background.supervise("expired media", media.prune_forever)
         for prune in prunings:
             background.supervise("expired records", prune, every=PRUNED_EVERY)
         yield Homeserver(
@@ -349,11 +349,11 @@ async def _open_media(
     database: Database,
     ways: WaysOut,
     now_ms: Callable[[], int],
-) -> Media:
+) -> MediaRepository:
     files = MediaFiles(settings.media_directory, reserve=settings.media.reserve)
     store = MediaStore(database, files, now_ms)
     fetcher = MediaFetcher(store, ways.client, ways.web, settings.media.max_remote_size)
-    media = Media(settings.server_name, store, fetcher, settings.media)
+    media = MediaRepository(settings.server_name, store, fetcher, settings.media)
     await media.start()
     stack.push_async_callback(media.close)
     return media

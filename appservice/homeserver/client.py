@@ -197,7 +197,7 @@ class HomeserverClient:
         """Raises `MatrixError` when there is none to be had. So do the chunks when they are more than
         `limit`."""
         if parse_mxc(mxc) is None:
-            raise media_errors.no_address()
+            raise media_errors.invalid_mxc_uri()
         async with AsyncExitStack() as stack:
             try:
                 response = await self._open(stack, mxc, user, authenticated=True)

@@ -11,7 +11,7 @@ from federation.matrix.errors import MatrixError
 from federation.media import media as media_errors
 from federation.media.file_name import safe_file_name
 from federation.media.media import MIB, MediaInfo, MediaSettings, OpenMedia, parse_mxc
-from federation.media.media_type import believed_type
+from federation.media.media_type import effective_type
 from storage.concurrency import uninterrupted
 
 MOST_BYTES: Final = MediaSettings().max_upload_size
@@ -57,7 +57,7 @@ class MediaRepository(HasParts):
             read = _Read(_once(content) if isinstance(content, bytes) else content)
             await _take_in(file, read, media_errors.upload_too_large)
             # Called what it is, and not what somebody says: the homeserver serves it as that.
-            kind = believed_type(content_type, read.head)
+            kind = effective_type(content_type, read.head)
             address = await self._parts.client.upload(user, _chunks(file), kind, name, limit=MOST_BYTES)
         mxc = parse_mxc(address)
         assert mxc is not None, "the client has looked at it"
@@ -68,12 +68,12 @@ class MediaRepository(HasParts):
         """It is here whole before anybody is told what it is."""
         address = parse_mxc(mxc)
         if address is None:
-            raise media_errors.no_address()
+            raise media_errors.invalid_mxc_uri()
         with SpooledTemporaryFile(max_size=MIB) as file:
             async with self._parts.client.download(mxc, limit=MOST_BYTES) as found:
                 read = _Read(found.chunks)
                 await _take_in(file, read, media_errors.remote_too_large)
-                kind, name = believed_type(found.content_type, read.head), safe_file_name(found.file_name)
+                kind, name = effective_type(found.content_type, read.head), safe_file_name(found.file_name)
             info = MediaInfo(address, read.sha256, read.size, kind, name, None, self._parts.now_ms())
             yield OpenMedia(info, _chunks(file))
 

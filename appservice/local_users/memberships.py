@@ -10,7 +10,7 @@ from typing import Any, Final
 from mautrix.api import Method, Path, PathBuilder
 
 from appservice.local_users.parts import MEMBER, HasParts, Parts
-from federation.directory.profile import MOST_CHARACTERS, changed, read
+from federation.directory.profile import MAX_CHARACTERS, apply_changes, parse_profile
 from federation.events.room_event import Invite, Member
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain, is_room_id, is_server_name, is_user_id
@@ -43,8 +43,8 @@ class Users(HasParts):
         before = await self.profile(user)
         if before is None:
             raise MatrixError("M_NOT_FOUND", "There is no such user here.", 404)
-        after = changed(before, said)
-        for name in MOST_CHARACTERS:
+        after = apply_changes(before, said)
+        for name in MAX_CHARACTERS:
             if before.get(name) != after.get(name):
                 path = Path.v3.profile[user][name]
                 # What is empty is taken out.
@@ -69,7 +69,7 @@ class Users(HasParts):
             if refused.status in {403, 404}:
                 return None
             raise
-        return read(found) or {}
+        return parse_profile(found) or {}
 
 
 ENTERING: Final = 180.0

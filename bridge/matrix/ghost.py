@@ -25,7 +25,7 @@ from appservice.registration.namespaces import Namespaces
 from bridge.agents.address import AgentAddress
 from bridge.agents.agent import AgentStatus
 from bridge.text.terminal import harmless
-from federation.directory.profile import MOST_CHARACTERS, NAME
+from federation.directory.profile import MAX_CHARACTERS, NAME
 from federation.matrix.identifiers import (
     MAX_BYTES,
     domain,
@@ -92,7 +92,7 @@ def puppet_of(user: str, server_name: str) -> AgentAddress | None:
 
 def display_name(agent_id: str) -> str:
     """In one line, with nothing in it that hides or turns round what others see."""
-    shown, most = harmless(agent_id), MOST_CHARACTERS[NAME]
+    shown, most = harmless(agent_id), MAX_CHARACTERS[NAME]
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 

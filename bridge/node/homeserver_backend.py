@@ -118,7 +118,7 @@ class HomeserverBackend:
     async def node_started(self, node: NodeCore) -> None:
         """Whoever looks for a user or a room of it finds them in its own tables, but for what is made when it
         is asked for."""
-        self.homeserver.directory.make = node.make_portal
+        self.homeserver.directory.create_missing_room = node.make_portal
 
     async def close(self) -> None:
         await self._stack.aclose()

@@ -20,16 +20,16 @@ from storage.rooms.aliases import (
     unpublish_room,
 )
 
-MOST_SERVERS: Final = 500
+MAX_SERVERS: Final = 500
 """The most servers in a response. A server that wants to join tries a few of them."""
 
 
-Make = Callable[[str, str], Awaitable[bool]]
+RoomCreator = Callable[[str, str], Awaitable[bool]]
 """Called with an unknown alias of this server and the requesting server; returns whether it now has a
 room."""
 
 
-async def _nothing_is_made(alias: str, asked_by: str) -> bool:
+async def _create_no_room(alias: str, requester: str) -> bool:
     return False
 
 
@@ -51,30 +51,30 @@ class Directory:
         self._membership_client = membership_client
         self._rooms = rooms
         self._now_ms = now_ms
-        self.make: Make = _nothing_is_made
+        self.create_missing_room: RoomCreator = _create_no_room
 
     # -- aliases --
 
     async def create(self, alias: str, room_id: str, user: str) -> None:
         """Create an alias. Repeating it has no effect; 409 if the alias belongs to another room."""
-        self._check_ours(alias)
+        self._check_local_alias(alias)
         _check_room(room_id)
         async with self._database.transaction() as connection:
             if await insert_alias(connection, Alias(alias, room_id, user, self._now_ms())):
                 return
-            there = await fetch_alias(connection, alias)
-        if there is None or there.room_id != room_id:
+            existing = await fetch_alias(connection, alias)
+        if existing is None or existing.room_id != room_id:
             raise MatrixError("M_ROOM_IN_USE", f"The alias {alias} belongs to another room.", 409)
 
     async def remove(self, alias: str) -> bool:
         """Delete an alias; return whether it existed."""
-        self._check_ours(alias)
+        self._check_local_alias(alias)
         async with self._database.transaction() as connection:
             return await delete_alias(connection, alias)
 
-    async def entry(self, alias: str) -> Alias | None:
+    async def fetch(self, alias: str) -> Alias | None:
         """Return an alias of this server with its creator."""
-        self._check_ours(alias)
+        self._check_local_alias(alias)
         async with self._database.transaction(readonly=True) as connection:
             return await fetch_alias(connection, alias)
 
@@ -91,13 +91,15 @@ class Directory:
             raise MatrixError("M_INVALID_PARAM", f"{alias[:255]} is not a valid room alias.", 400)
         server = domain(alias) or ""
         if server != self._server_name:
-            return await self._resolve_elsewhere(server, alias)
-        there = await self.entry(alias)
-        if there is None:
+            return await self._resolve_remote(server, alias)
+        existing = await self.fetch(alias)
+        if existing is None:
             return None
-        return there.room_id, self._named(sorted(await self._rooms.servers_in_room(there.room_id)))
+        return existing.room_id, self._own_server_first(
+            sorted(await self._rooms.servers_in_room(existing.room_id))
+        )
 
-    async def _resolve_elsewhere(self, server: str, alias: str) -> tuple[str, tuple[str, ...]] | None:
+    async def _resolve_remote(self, server: str, alias: str) -> tuple[str, tuple[str, ...]] | None:
         try:
             room_id, servers = await self._membership_client.directory(server, alias)
         except PeerRefused as refused:
@@ -107,22 +109,26 @@ class Directory:
             raise
         if not is_room_id(room_id):
             raise PeerMalformed(server, "responded without a valid room id")
-        return room_id, self._named(filter(is_server_name, servers))
+        return room_id, self._own_server_first(filter(is_server_name, servers))
 
-    def _named(self, servers: Iterable[str]) -> tuple[str, ...]:
+    def _own_server_first(self, servers: Iterable[str]) -> tuple[str, ...]:
         """Return the servers, this server first."""
-        return tuple(sorted(servers, key=lambda name: name != self._server_name))[:MOST_SERVERS]
+        return tuple(sorted(servers, key=lambda name: name != self._server_name))[:MAX_SERVERS]
 
-    async def answer(self, query: Mapping[str, str], asked_by: str) -> dict[str, Any]:
-        """Respond to `GET /query/directory` for an alias of this server. If it is unknown, `make` may
-        create its room first."""
+    async def handle_query(self, query: Mapping[str, str], requester: str) -> dict[str, Any]:
+        """Respond to `GET /query/directory` for an alias of this server. `create_missing_room` may create
+        the room of an unknown alias first."""
         alias = query.get("room_alias")
         if not alias:
             raise MatrixError("M_MISSING_PARAM", "room_alias is missing.", 400)
         if not is_room_alias(alias):
             raise MatrixError("M_INVALID_PARAM", "room_alias is not a valid room alias.", 400)
         found = await self.resolve(alias) if domain(alias) == self._server_name else None
-        if found is None and domain(alias) == self._server_name and await self.make(alias, asked_by):
+        if (
+            found is None
+            and domain(alias) == self._server_name
+            and await self.create_missing_room(alias, requester)
+        ):
             found = await self.resolve(alias)
         if found is None:
             raise MatrixError("M_NOT_FOUND", f"The alias {alias[:255]} does not exist on this server.", 404)
@@ -141,7 +147,7 @@ class Directory:
         async with self._database.transaction(readonly=True) as connection:
             return await is_published(connection, room_id)
 
-    def _check_ours(self, alias: str) -> None:
+    def _check_local_alias(self, alias: str) -> None:
         if not is_room_alias(alias) or domain(alias) != self._server_name:
             raise MatrixError("M_INVALID_PARAM", f"{alias[:255]} cannot be an alias of this server.", 400)
 

@@ -13,10 +13,10 @@ from federation.matrix.identifiers import is_user_id
 
 NAME: Final = "displayname"
 AVATAR: Final = "avatar_url"
-MOST_CHARACTERS: Final[Mapping[str, int]] = {NAME: 256, AVATAR: 1000}
+MAX_CHARACTERS: Final[Mapping[str, int]] = {NAME: 256, AVATAR: 1000}
 """As in Synapse."""
-MOST_KEY_BYTES: Final = 255
-MOST_BYTES: Final = 64 * 1024
+MAX_KEY_BYTES: Final = 255
+MAX_BYTES: Final = 64 * 1024
 """The limit of a whole profile in canonical JSON."""
 
 # "a custom field following the Common Namespaced Identifier Grammar": it begins with a letter from a to z,
@@ -28,28 +28,28 @@ _NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _OF_ONE_EVENT: Final = frozenset({"reason", "third_party_invite", "join_authorised_via_users_server"})
 
 
-def changed(profile: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def apply_changes(profile: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the profile with these fields set. None removes a field, as does an empty display name or
     avatar. Raises MatrixError for invalid fields."""
-    made = dict(profile)
+    result = dict(profile)
     for key, value in changes.items():
-        if len(key.encode("utf-8", "surrogatepass")) > MOST_KEY_BYTES:
+        if len(key.encode("utf-8", "surrogatepass")) > MAX_KEY_BYTES:
             raise MatrixError(
-                "M_KEY_TOO_LARGE", f"The name of a profile field must have at most {MOST_KEY_BYTES} bytes."
+                "M_KEY_TOO_LARGE", f"The name of a profile field must have at limit {MAX_KEY_BYTES} bytes."
             )
         if _KEY.fullmatch(key) is None:
             raise MatrixError(
                 "M_INVALID_PARAM",
                 "A profile field's name must begin with a-z and contain only a-z, 0-9, '.', '_' and '-'.",
             )
-        if value is None or (value == "" and key in MOST_CHARACTERS):
-            made.pop(key, None)
+        if value is None or (value == "" and key in MAX_CHARACTERS):
+            result.pop(key, None)
         else:
             _check(key, value)
-            made[key] = value
-    if len(encode(made)) > MOST_BYTES:
-        raise MatrixError("M_PROFILE_TOO_LARGE", f"The profile must have at most {MOST_BYTES} bytes.")
-    return made
+            result[key] = value
+    if len(encode(result)) > MAX_BYTES:
+        raise MatrixError("M_PROFILE_TOO_LARGE", f"The profile must have at limit {MAX_BYTES} bytes.")
+    return result
 
 
 def _check(key: str, value: Any) -> None:
@@ -61,25 +61,25 @@ def _check(key: str, value: Any) -> None:
         ) from None
     if _NUL.search(written) is not None:
         raise MatrixError("M_INVALID_PARAM", f"The value of {key} contains NUL.")
-    most = MOST_CHARACTERS.get(key)
-    if most is not None and not (isinstance(value, str) and len(value) <= most):
-        raise MatrixError("M_INVALID_PARAM", f"{key} must be a string of at most {most} characters.")
+    limit = MAX_CHARACTERS.get(key)
+    if limit is not None and not (isinstance(value, str) and len(value) <= limit):
+        raise MatrixError("M_INVALID_PARAM", f"{key} must be a string of at limit {limit} characters.")
 
 
-def retold(content: Mapping[str, Any], profile: Mapping[str, Any]) -> dict[str, Any] | None:
+def updated_member_content(content: Mapping[str, Any], profile: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the content of a new member event with this profile, or None if the current content already
     has it. Other fields of the content are kept."""
-    if all(content.get(name) == profile.get(name) for name in MOST_CHARACTERS):
+    if all(content.get(name) == profile.get(name) for name in MAX_CHARACTERS):
         return None
     kept = {
-        name: said
-        for name, said in content.items()
-        if name not in MOST_CHARACTERS and name not in _OF_ONE_EVENT
+        name: value
+        for name, value in content.items()
+        if name not in MAX_CHARACTERS and name not in _OF_ONE_EVENT
     }
-    return {**kept, **{name: profile[name] for name in MOST_CHARACTERS if name in profile}}
+    return {**kept, **{name: profile[name] for name in MAX_CHARACTERS if name in profile}}
 
 
-def asked(query: Mapping[str, str]) -> tuple[str, str | None]:
+def parse_profile_query(query: Mapping[str, str]) -> tuple[str, str | None]:
     """Parse `user_id` and `field` of a profile query."""
     user = query.get("user_id")
     if not user:
@@ -89,17 +89,17 @@ def asked(query: Mapping[str, str]) -> tuple[str, str | None]:
     return user, query.get("field")
 
 
-def read(answer: Mapping[str, Any]) -> dict[str, Any] | None:
+def parse_profile(response: Mapping[str, Any]) -> dict[str, Any] | None:
     """Parse another server's response, leaving out invalid fields. None if it is larger than a profile may
     be."""
     profile: dict[str, Any] = {}
     size = 0
-    for key, value in answer.items():
-        if key in MOST_CHARACTERS and not isinstance(value, str):
+    for key, value in response.items():
+        if key in MAX_CHARACTERS and not isinstance(value, str):
             continue
         try:
             size += len(encode({key: value}))
         except NotCanonical:
             continue
         profile[key] = value
-    return profile if size <= MOST_BYTES else None
+    return profile if size <= MAX_BYTES else None

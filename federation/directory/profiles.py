@@ -14,7 +14,13 @@ from federation.caches import WeightedCache
 from federation.client.client import FederationClient
 from federation.client.errors import PeerMalformed, PeerRefused
 from federation.client.requests import request_target
-from federation.directory.profile import MOST_CHARACTERS, asked, changed, read, retold
+from federation.directory.profile import (
+    MAX_CHARACTERS,
+    apply_changes,
+    parse_profile,
+    parse_profile_query,
+    updated_member_content,
+)
 from federation.matrix.canonical_json import encode
 from federation.matrix.errors import MatrixError, PeerError
 from federation.matrix.identifiers import domain, is_current_user_id, is_user_id
@@ -36,12 +42,12 @@ from storage.federation.users import (
 from storage.rooms.rooms import fetch_rooms_of_user
 
 MEMBER: Final = "m.room.member"
-CHANGES_AT_ONCE: Final = 100
-ROOMS_AT_ONCE: Final = 8
+CHANGES_PER_QUERY: Final = 100
+CONCURRENT_ROOMS: Final = 8
 """Rooms are updated concurrently, so that a slow policy server of one room does not delay the others."""
 
 
-class ProfileChanges:
+class ProfileUpdater:
     """Sends changed profiles to rooms. `report` receives a sentence about each room that could not be
     updated."""
 
@@ -49,11 +55,11 @@ class ProfileChanges:
         self._database = database
         self._rooms = rooms
         self._report = report
-        self._woken = asyncio.Event()
+        self._has_changes = asyncio.Event()
         self._tasks = BackgroundTasks()
 
     def start(self) -> None:
-        self._woken.set()
+        self._has_changes.set()
         self._tasks.supervise("changes of profiles", self._run)
 
     async def close(self) -> None:
@@ -62,28 +68,28 @@ class ProfileChanges:
 
     def wake(self) -> None:
         """Call this after a change was committed."""
-        self._woken.set()
+        self._has_changes.set()
 
     async def _run(self) -> None:
-        await self._woken.wait()
-        self._woken.clear()
+        await self._has_changes.wait()
+        self._has_changes.clear()
         try:
-            await self._work_off()
+            await self._process_changes()
         except BaseException:
-            self._woken.set()
+            self._has_changes.set()
             raise
 
-    async def _work_off(self) -> None:
+    async def _process_changes(self) -> None:
         after = 0
         while True:
             async with self._database.transaction(readonly=True) as connection:
-                changes = await list_changes(connection, after, CHANGES_AT_ONCE)
+                changes = await list_changes(connection, after, CHANGES_PER_QUERY)
             if not changes:
                 return
             for change in changes:
                 after = change.number
                 try:
-                    await self._tell(change)
+                    await self._update_rooms(change)
                 except ConnectionLost:
                     raise
                 except Exception as error:
@@ -92,16 +98,16 @@ class ProfileChanges:
                         f"The profile of {change.user_id} could not be updated in all rooms: {error!r}"
                     )
 
-    async def _tell(self, change: ProfileChange) -> None:
+    async def _update_rooms(self, change: ProfileChange) -> None:
         async with self._database.transaction(readonly=True) as connection:
             room_ids = await fetch_rooms_of_user(connection, change.user_id)
-        gate = asyncio.Semaphore(ROOMS_AT_ONCE)
+        gate = asyncio.Semaphore(CONCURRENT_ROOMS)
 
-        async def tell(room_id: str) -> None:
+        async def update(room_id: str) -> None:
             async with gate:
-                await self._tell_room(room_id, change.user_id)
+                await self._update_room(room_id, change.user_id)
 
-        results = await asyncio.gather(*map(tell, room_ids), return_exceptions=True)
+        results = await asyncio.gather(*map(update, room_ids), return_exceptions=True)
         for result in results:
             # Refusals were reported by the calls.
             if isinstance(result, BaseException):
@@ -109,14 +115,14 @@ class ProfileChanges:
         async with self._database.transaction() as connection:
             await delete_change(connection, change)
 
-    async def _tell_room(self, room_id: str, user: str) -> None:
+    async def _update_room(self, room_id: str, user: str) -> None:
         key = (MEMBER, user)
         member = (await self._rooms.current_events(room_id, [key])).get(key)
         async with self._database.transaction(readonly=True) as connection:
             profile = await fetch_profile(connection, user)
         if profile is None or member is None or member.membership != "join":
             return
-        content = retold(member.content, profile)
+        content = updated_member_content(member.content, profile)
         if content is None:
             return
         try:
@@ -125,23 +131,23 @@ class ProfileChanges:
             self._report(f"The profile of {user} could not be updated in {room_id}: {refused}")
 
 
-KEPT_MS: Final = 5 * 60 * 1000
+CACHE_MS: Final = 5 * 60 * 1000
 """How long a remote profile is cached."""
-MISSED_MS: Final = 60 * 1000
+NEGATIVE_CACHE_MS: Final = 60 * 1000
 """How long it is cached that a remote user does not exist."""
-MOST_BYTES: Final = 8 * 1024 * 1024
+MAX_BYTES: Final = 8 * 1024 * 1024
 """The limit of all cached profiles."""
-_WEIGHT_OF_ANY: Final = 500
+_BASE_WEIGHT: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedProfile:
     profile: Mapping[str, Any] | None
     until_ms: int
 
 
-def _weight(kept: _Kept) -> int:
-    return _WEIGHT_OF_ANY + (0 if kept.profile is None else len(encode(kept.profile)))
+def _weight(cached: _CachedProfile) -> int:
+    return _BASE_WEIGHT + (0 if cached.profile is None else len(encode(cached.profile)))
 
 
 class Profiles:
@@ -162,9 +168,9 @@ class Profiles:
         self._database = database
         self._client = client
         self._now_ms = now_ms
-        self._changes = ProfileChanges(database, rooms, report)
-        self._kept: WeightedCache[str, _Kept] = WeightedCache(MOST_BYTES, _weight)
-        self._questions: SingleFlight[str, Mapping[str, Any] | None] = SingleFlight()
+        self._changes = ProfileUpdater(database, rooms, report)
+        self._cache: WeightedCache[str, _CachedProfile] = WeightedCache(MAX_BYTES, _weight)
+        self._requests: SingleFlight[str, Mapping[str, Any] | None] = SingleFlight()
 
     async def start(self) -> None:
         """Begin to send changed profiles, including those left by a previous process."""
@@ -172,14 +178,14 @@ class Profiles:
 
     async def close(self) -> None:
         await self._changes.close()
-        await self._questions.close()
+        await self._requests.close()
 
     # -- users of this server --
 
     async def ensure_user(self, user: str) -> None:
         """Create the user if needed. It must be a user of this server with a localpart valid for new
         users."""
-        if not self._is_ours(user) or not is_current_user_id(user):
+        if not self._is_local(user) or not is_current_user_id(user):
             raise MatrixError(
                 "M_INVALID_USERNAME", f"{user[:255]} is not a valid user id of this server.", 400
             )
@@ -188,7 +194,7 @@ class Profiles:
 
     async def exists(self, user: str) -> bool:
         """Return whether this user of this server exists."""
-        if not self._is_ours(user):
+        if not self._is_local(user):
             return False
         async with self._database.transaction(readonly=True) as connection:
             return await is_user(connection, user)
@@ -197,12 +203,12 @@ class Profiles:
         """Set `displayname`, `avatar_url` or other fields; None removes a field. The change is committed
         when this returns; the user's rooms are updated afterwards."""
         async with self._database.transaction() as connection:
-            before = await lock_profile(connection, user) if self._is_ours(user) else None
+            before = await lock_profile(connection, user) if self._is_local(user) else None
             if before is None:
                 raise _no_such_user()
-            after = changed(before, fields)
+            after = apply_changes(before, fields)
             await update_profile(connection, user, after)
-            concerns_rooms = any(before.get(name) != after.get(name) for name in MOST_CHARACTERS)
+            concerns_rooms = any(before.get(name) != after.get(name) for name in MAX_CHARACTERS)
             if concerns_rooms:
                 await insert_change(connection, user)
         if concerns_rooms:
@@ -215,42 +221,42 @@ class Profiles:
         user's server does not respond."""
         if not is_user_id(user):
             raise MatrixError("M_INVALID_PARAM", f"{user[:255]} is not a valid user id.", 400)
-        if self._is_ours(user):
+        if self._is_local(user):
             return await self._database.read(lambda connection: fetch_profile(connection, user))
-        kept = self._kept.get(user)
-        if kept is not None and kept.until_ms > self._now_ms():
-            profile = kept.profile
+        cached = self._cache.get(user)
+        if cached is not None and cached.until_ms > self._now_ms():
+            profile = cached.profile
         else:
-            profile = await self._questions.run(user, lambda: self._ask(user))
+            profile = await self._requests.run(user, lambda: self._query(user))
         return None if profile is None else dict(profile)
 
-    async def answer(self, query: Mapping[str, str]) -> dict[str, Any]:
+    async def handle_query(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Respond to `GET /query/profile` for a user of this server."""
-        user, field = asked(query)
-        profile = await self.profile(user) if self._is_ours(user) else None
+        user, field = parse_profile_query(query)
+        profile = await self.profile(user) if self._is_local(user) else None
         if profile is None:
             raise _no_such_user()
         # "If specified, the server will only return the given field in the response."
         return {name: value for name, value in profile.items() if field in (None, name)}
 
-    async def _ask(self, user: str) -> Mapping[str, Any] | None:
+    async def _query(self, user: str) -> Mapping[str, Any] | None:
         server = domain(user)
         assert server is not None, "a user id has a server name"
         target = request_target("/_matrix/federation/v1/query/profile", query=[("user_id", user)])
         try:
-            profile = read(await self._client.request("GET", server, target))
+            profile = parse_profile(await self._client.request("GET", server, target))
         except PeerRefused as refused:
             # "404: The user does not exist or does not have a profile."
             if refused.status != 404:
                 raise
-            self._kept[user] = _Kept(None, self._now_ms() + MISSED_MS)
+            self._cache[user] = _CachedProfile(None, self._now_ms() + NEGATIVE_CACHE_MS)
             return None
         if profile is None:
             raise PeerMalformed(server, "responded with a profile larger than allowed")
-        self._kept[user] = _Kept(profile, self._now_ms() + KEPT_MS)
+        self._cache[user] = _CachedProfile(profile, self._now_ms() + CACHE_MS)
         return profile
 
-    def _is_ours(self, user: str) -> bool:
+    def _is_local(self, user: str) -> bool:
         return is_user_id(user) and domain(user) == self._server_name
 
 

@@ -40,30 +40,30 @@ _TEXTS: Final[tuple[tuple[str, StateKey, str], ...]] = (
 )
 _READ_TEXTS: Final = ("join_rule", "room_version", *(name for name, _, _ in _TEXTS))
 
-SUMMARISED: Final[tuple[StateKey, ...]] = tuple(
+SUMMARY_STATE: Final[tuple[StateKey, ...]] = tuple(
     dict.fromkeys(
         [CREATE, JOIN_RULES, HISTORY_VISIBILITY, _GUEST_ACCESS, ACL, *(key for _, key, _ in _TEXTS)]
     )
 )
-"""The state events from which a summary is made."""
+"""The state events from which a summary is result."""
 
-WORDS: Final[tuple[StateKey, ...]] = tuple(
+REDACTABLE: Final[tuple[StateKey, ...]] = tuple(
     key for name, key, _ in _TEXTS if name in ("name", "topic", "canonical_alias", "avatar_url")
 )
 """Those with texts or pictures of users, which may be redacted: the summary has their redacted content.
 The others stay in effect when they are redacted."""
 
-MOST_MEMBERS: Final = 2**53 - 1
+MAX_MEMBERS: Final = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class RoomSummary:
     """A room summary. `fields` is its JSON in responses; the other attributes decide who may see it."""
 
-    said: Mapping[str, Any] = field(repr=False)
+    fields: Mapping[str, Any] = field(repr=False)
     is_open: bool
     """Everyone may join, knock or read."""
-    admitting: tuple[str, ...]
+    allowed_by: tuple[str, ...]
     """Rooms whose members may join, for a restricted join rule."""
     acl: ServerAcl
     only_server: str | None
@@ -71,25 +71,25 @@ class RoomSummary:
 
     @property
     def room_id(self) -> str:
-        return str(self.said["room_id"])
+        return str(self.fields["room_id"])
 
     @property
     def is_space(self) -> bool:
-        return self.said.get("room_type") == SPACE
+        return self.fields.get("room_type") == SPACE
 
-    def shuts_out(self, server: str) -> bool:
+    def excludes(self, server: str) -> bool:
         """Whether the server cannot participate, by the server ACL or `m.federate`."""
         return not self.acl.allows(server) or self.only_server not in (None, server)
 
 
-def summarised(version: RoomVersion, state: Mapping[StateKey, Pdu], members: int) -> RoomSummary:
-    """Make the summary of a room. `state` has those events of `SUMMARISED` that the room has; `members` is
+def summarise(version: RoomVersion, state: Mapping[StateKey, Pdu], members: int) -> RoomSummary:
+    """Make the summary of a room. `state` has the events of `SUMMARY_STATE` that the room has; `members` is
     the number of joined members."""
     create = state[CREATE]
     rule = RoomState(state, create, version).join_rule
     world_readable = _text(state, HISTORY_VISIBILITY, "history_visibility") == "world_readable"
-    admitting = allowed_rooms(state, version)
-    said: dict[str, Any] = {
+    allowed_by = allowed_rooms(state, version)
+    fields: dict[str, Any] = {
         "room_id": create.room_id,
         "room_version": version.id,
         "num_joined_members": members,
@@ -101,51 +101,51 @@ def summarised(version: RoomVersion, state: Mapping[StateKey, Pdu], members: int
     for name, key, property_ in _TEXTS:
         text = _text(state, key, property_)
         if text and (key != _CANONICAL_ALIAS or is_room_alias(text)):
-            said[name] = text
-    if admitting:
+            fields[name] = text
+    if allowed_by:
         # "If the room is a restricted room, these are the room IDs which are specified by the join rules."
-        said["allowed_room_ids"] = list(admitting)
+        fields["allowed_room_ids"] = list(allowed_by)
     acl = state.get(ACL)
     federates = create.content.get("m.federate", True) is True
     return RoomSummary(
-        said,
-        is_open=world_readable or _lets_in(rule, version),
-        admitting=admitting,
+        fields,
+        is_open=world_readable or _admits_everyone(rule, version),
+        allowed_by=allowed_by,
         acl=server_acl(None if acl is None else acl.content),
         only_server=None if federates else domain(create.sender),
     )
 
 
-def read_summary(entry: object) -> dict[str, Any] | None:
+def parse_summary(entry: object) -> dict[str, Any] | None:
     """Parse another server's summary of a room, leaving out invalid fields. None without a valid room id."""
     room_id = entry.get("room_id") if isinstance(entry, dict) else None
     if not isinstance(entry, dict) or not isinstance(room_id, str) or not is_room_id(room_id):
         return None
     members = entry.get("num_joined_members")
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "room_id": room_id,
-        "num_joined_members": min(max(members, 0), MOST_MEMBERS) if type(members) is int else 0,
+        "num_joined_members": min(max(members, 0), MAX_MEMBERS) if type(members) is int else 0,
         "world_readable": entry.get("world_readable") is True,
         "guest_can_join": entry.get("guest_can_join") is True,
     }
-    said |= {name: entry[name] for name in _READ_TEXTS if isinstance(entry.get(name), str)}
+    fields |= {name: entry[name] for name in _READ_TEXTS if isinstance(entry.get(name), str)}
     allowed = entry.get("allowed_room_ids")
     if isinstance(allowed, list):
         ids = [one for one in allowed[:MAX_CONDITIONS] if isinstance(one, str) and is_room_id(one)]
-        said["allowed_room_ids"] = ids
-    return said
+        fields["allowed_room_ids"] = ids
+    return fields
 
 
-def is_said_open(said: Mapping[str, Any]) -> bool:
+def is_reported_open(fields: Mapping[str, Any]) -> bool:
     """Whether everyone may join, knock or read, according to another server's summary.
 
     "If not present, the room is assumed to be `public`."
     """
-    rule = said.get("join_rule", "public")
-    return said["world_readable"] is True or rule in ("public", "knock", "knock_restricted")
+    rule = fields.get("join_rule", "public")
+    return fields["world_readable"] is True or rule in ("public", "knock", "knock_restricted")
 
 
-def _lets_in(rule: object, version: RoomVersion) -> bool:
+def _admits_everyone(rule: object, version: RoomVersion) -> bool:
     return (
         rule == "public"
         or (version.knocking and rule == "knock")
@@ -158,22 +158,22 @@ def _text(state: Mapping[StateKey, Pdu], key: StateKey, name: str) -> str | None
     return text if isinstance(text, str) else None
 
 
-MOST_BYTES: Final = 16 * 1024 * 1024
+MAX_BYTES: Final = 16 * 1024 * 1024
 """Limit of the cached summaries, and of the cached children of spaces, as JSON."""
-MOST_EVENTS: Final = 2_000
+MAX_EVENTS: Final = 2_000
 """The most state events that are read to find the children of a space."""
-_WEIGHT_OF_ANY: Final = 500
+_BASE_WEIGHT: Final = 500
 
 _Children = tuple[int, Sequence[Child]]
 """The room's generation at which the entry was cached, and the children."""
 
 
-def _weight_of_summary(kept: tuple[int, RoomSummary | None]) -> int:
-    return _WEIGHT_OF_ANY + (0 if kept[1] is None else len(orjson.dumps(kept[1].said)))
+def _weight_of_summary(cached: tuple[int, RoomSummary | None]) -> int:
+    return _BASE_WEIGHT + (0 if cached[1] is None else len(orjson.dumps(cached[1].fields)))
 
 
-def _weight_of_children(kept: _Children) -> int:
-    return _WEIGHT_OF_ANY + len(orjson.dumps(kept[1]))
+def _weight_of_children(cached: _Children) -> int:
+    return _BASE_WEIGHT + len(orjson.dumps(cached[1]))
 
 
 class RoomSummaries:
@@ -181,11 +181,11 @@ class RoomSummaries:
         self._server_name = server_name
         self._database = database
         self._rooms = rooms
-        self._kept: WeightedCache[str, tuple[int, RoomSummary | None]] = WeightedCache(
-            MOST_BYTES, _weight_of_summary
+        self._cache: WeightedCache[str, tuple[int, RoomSummary | None]] = WeightedCache(
+            MAX_BYTES, _weight_of_summary
         )
         self._children: WeightedCache[tuple[str, bool], _Children] = WeightedCache(
-            MOST_BYTES, _weight_of_children
+            MAX_BYTES, _weight_of_children
         )
 
     async def of(self, room_id: str) -> RoomSummary | None:
@@ -206,32 +206,32 @@ class RoomSummaries:
         if view is None:
             return ()
         key = (space.room_id, suggested_only)
-        kept = self._children.get(key)
-        if kept is not None and kept[0] == view.generation:
-            return kept[1]
+        cached = self._children.get(key)
+        if cached is not None and cached[0] == view.generation:
+            return cached[1]
         async with self._database.transaction(readonly=True) as connection:
             entries = await fetch_entries(connection, space.room_id, CHILD)
-        events = await self._rooms.events(sorted(entries.values())[:MOST_EVENTS])
+        events = await self._rooms.events(sorted(entries.values())[:MAX_EVENTS])
         shown = await self._rooms.apply_redactions(list(events.values()))
-        made = children_of(shown, suggested_only=suggested_only)
-        self._children[key] = (view.generation, made)
-        return made
+        result = children_of(shown, suggested_only=suggested_only)
+        self._children[key] = (view.generation, result)
+        return result
 
     async def _summary(self, row: RoomRow) -> RoomSummary | None:
-        kept = self._kept.get(row.room_id)
-        if kept is not None and kept[0] == row.generation:
-            return kept[1]
-        made = await self._made(row)
-        self._kept[row.room_id] = (row.generation, made)
-        return made
+        cached = self._cache.get(row.room_id)
+        if cached is not None and cached[0] == row.generation:
+            return cached[1]
+        result = await self._summarise(row)
+        self._cache[row.room_id] = (row.generation, result)
+        return result
 
-    async def _made(self, row: RoomRow) -> RoomSummary | None:
+    async def _summarise(self, row: RoomRow) -> RoomSummary | None:
         async with self._database.transaction(readonly=True) as connection:
             joined = await count_joined_by_server(connection, row.room_id)
         if self._server_name not in joined:
             return None
-        state = await self._rooms.current_events(row.room_id, SUMMARISED)
-        words = await self._rooms.apply_redactions([state[key] for key in WORDS if key in state])
+        state = await self._rooms.current_events(row.room_id, SUMMARY_STATE)
+        redacted = await self._rooms.apply_redactions([state[key] for key in REDACTABLE if key in state])
         assert CREATE in state, "a joined room has a create event"
-        state |= {pdu.key: pdu for pdu in words if pdu.key is not None}
-        return summarised(ROOM_VERSIONS[row.version], state, sum(joined.values()))
+        state |= {pdu.key: pdu for pdu in redacted if pdu.key is not None}
+        return summarise(ROOM_VERSIONS[row.version], state, sum(joined.values()))

@@ -11,84 +11,84 @@ from typing import Any, Final
 
 import orjson
 
-from federation.directory.room_summary import SPACE, RoomSummary, read_summary
-from federation.directory.spaces import Child, read_children, servers_of
+from federation.directory.room_summary import SPACE, RoomSummary, parse_summary
+from federation.directory.spaces import Child, parse_children, via_of
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import is_room_id
 
-MOST_ON_PAGE: Final = 50
+MAX_ON_PAGE: Final = 50
 """The most rooms on a page of a walk, and the most children in a response to a server. As in Synapse."""
-MOST_BYTES: Final = 512 * 1024
+MAX_BYTES: Final = 512 * 1024
 """The limit for the children in a response to a server. It requests others by their ids."""
-MOST_ROOMS: Final = 1_000
+MAX_ROOMS: Final = 1_000
 """The most rooms that a walk visits, on all pages together."""
-MOST_DEPTH: Final = 10
+MAX_DEPTH: Final = 10
 """How deep a walk goes into a space. "Servers should apply a default value, and impose a maximum value to
 avoid resource exhaustion."
 """
-MOST_READ: Final = 1_000
+MAX_PARSED: Final = 1_000
 """The most children that are read from another server's response."""
 
-Said = Mapping[str, Any]
+SummaryFields = Mapping[str, Any]
 """The fields of a room summary, as JSON."""
 
 
 # -- one level, between servers --
 
 
-def answer(
+def encode_response(
     room: RoomSummary,
     children_state: Sequence[Child],
     children: Sequence[RoomSummary],
     inaccessible: Sequence[str],
 ) -> dict[str, Any]:
     """Return the response to a server. `inaccessible` are rooms that it has no "viable way to peek/join"."""
-    told: list[Said] = []
+    listed: list[SummaryFields] = []
     size = 0
     for child in children:
-        size += len(orjson.dumps(child.said))
-        if size > MOST_BYTES:
+        size += len(orjson.dumps(child.fields))
+        if size > MAX_BYTES:
             break
-        told.append(child.said)
+        listed.append(child.fields)
     return {
-        "room": {**room.said, "children_state": children_state},
-        "children": told,
+        "room": {**room.fields, "children_state": children_state},
+        "children": listed,
         "inaccessible_children": list(inaccessible),
     }
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A visited room. `children` and `inaccessible` are what another server reported about its children."""
+class VisitedRoom:
+    """A visited room. `reported` and `inaccessible` are what another server reported about its children."""
 
-    said: Said = field(repr=False)
+    fields: SummaryFields = field(repr=False)
     children_state: Sequence[Child] = field(default=(), repr=False)
-    heard: Mapping[str, Said] = field(default_factory=dict, repr=False)
+    reported: Mapping[str, SummaryFields] = field(default_factory=dict, repr=False)
     inaccessible: frozenset[str] = frozenset()
 
     def as_json(self) -> dict[str, Any]:
-        return {**self.said, "children_state": list(self.children_state)}
+        return {**self.fields, "children_state": list(self.children_state)}
 
 
-def read_answer(content: Mapping[str, Any], room_id: str, *, suggested_only: bool) -> Seen | None:
+def parse_response(content: Mapping[str, Any], room_id: str, *, suggested_only: bool) -> VisitedRoom | None:
     """Parse another server's response; None if it is not about the room."""
     room = content.get("room")
-    said = read_summary(room)
-    if said is None or not isinstance(room, dict) or said["room_id"] != room_id:
+    fields = parse_summary(room)
+    if fields is None or not isinstance(room, dict) or fields["room_id"] != room_id:
         return None
     children, inaccessible = content.get("children"), content.get("inaccessible_children")
-    heard = [
+    reported = [
         child
-        for entry in (children[:MOST_READ] if isinstance(children, list) else ())
-        if (child := read_summary(entry)) is not None
+        for entry in (children[:MAX_PARSED] if isinstance(children, list) else ())
+        if (child := parse_summary(entry)) is not None
     ]
-    return Seen(
-        said,
-        read_children(room.get("children_state"), suggested_only=suggested_only),
-        {child["room_id"]: child for child in heard},
+    return VisitedRoom(
+        fields,
+        parse_children(room.get("children_state"), suggested_only=suggested_only),
+        {child["room_id"]: child for child in reported},
         frozenset(
             one
-            for one in (inaccessible[:MOST_READ] if isinstance(inaccessible, list) else ())
+            for one in (inaccessible[:MAX_PARSED] if isinstance(inaccessible, list) else ())
             if isinstance(one, str) and is_room_id(one)
         ),
     )
@@ -98,51 +98,51 @@ def read_answer(content: Mapping[str, Any], room_id: str, *, suggested_only: boo
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Visit:
     """The walk requests a visit of this room. `reported` is the summary from the server of its parent."""
 
     room_id: str
     via: tuple[str, ...]
     depth: int = 0
-    heard: Said | None = field(default=None, repr=False)
+    reported: SummaryFields | None = field(default=None, repr=False)
     is_last: bool = False
     """Its children will not be visited."""
 
     @property
-    def hearsay_is_enough(self) -> bool:
+    def is_report_sufficient(self) -> bool:
         """Whether the reported summary suffices. For a space it lacks the children."""
-        return self.heard is not None and (self.is_last or self.heard.get("room_type") != SPACE)
+        return self.reported is not None and (self.is_last or self.reported.get("room_type") != SPACE)
 
 
-Walk = Generator[Look, Seen | None, None]
+Walk = Generator[Visit, VisitedRoom | None, None]
 
 
 def walk(room_id: str, via: Sequence[str], max_depth: int) -> Walk:
     """Walk depth first, visiting each room once. The caller sends None for a room that is skipped."""
-    waiting = [Look(room_id, tuple(via), is_last=max_depth == 0)]
-    looked_at: set[str] = set()
-    while waiting and len(looked_at) < MOST_ROOMS:
-        look = waiting.pop()
-        if look.room_id in looked_at:
+    pending = [Visit(room_id, tuple(via), is_last=max_depth == 0)]
+    visited_ids: set[str] = set()
+    while pending and len(visited_ids) < MAX_ROOMS:
+        visit = pending.pop()
+        if visit.room_id in visited_ids:
             continue
-        looked_at.add(look.room_id)
-        seen = yield look
-        if seen is None or look.is_last:
+        visited_ids.add(visit.room_id)
+        room = yield visit
+        if room is None or visit.is_last:
             continue
-        depth = look.depth + 1
-        waiting += [
-            Look(
+        depth = visit.depth + 1
+        pending += [
+            Visit(
                 child["state_key"],
-                servers_of(child),
+                via_of(child),
                 depth,
-                seen.heard.get(child["state_key"]),
+                room.reported.get(child["state_key"]),
                 is_last=depth >= max_depth,
             )
-            for child in reversed(seen.children_state)
-            if child["state_key"] not in seen.inaccessible
+            for child in reversed(room.children_state)
+            if child["state_key"] not in room.inaccessible
         ]
         # Rooms beyond the limit would never be visited.
-        del waiting[:-MOST_ROOMS]
+        del pending[:-MAX_ROOMS]
 
 
 # -- pages --
@@ -151,7 +151,7 @@ _START: Final = re.compile(r"([0-9]{1,4})\.([0-9]{1,2})\.([01])", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class HierarchyQuery:
     """A walk and the start of a page: after how many visited rooms it begins."""
 
     max_depth: int
@@ -159,30 +159,32 @@ class Route:
     limit: int
     after: int = 0
 
-    def token(self, looked_at: int) -> str:
+    def token(self, visited_ids: int) -> str:
         """Return the token of the next page. The walk is repeated up to there, so that no process has to
         keep its state, and a forged token is harmless."""
-        return f"{looked_at}.{self.max_depth}.{int(self.suggested_only)}"
+        return f"{visited_ids}.{self.max_depth}.{int(self.suggested_only)}"
 
 
-def route(*, limit: int | None, max_depth: int | None, suggested_only: bool, start: str | None) -> Route:
+def parse_query(
+    *, limit: int | None, max_depth: int | None, suggested_only: bool, start: str | None
+) -> HierarchyQuery:
     """Parse the parameters of a request and apply the limits."""
     if limit is not None and limit <= 0:
         raise MatrixError("M_INVALID_PARAM", "limit must be greater than zero.")
     if max_depth is not None and max_depth < 0:
         raise MatrixError("M_INVALID_PARAM", "max_depth must not be negative.")
-    chosen = Route(
-        MOST_DEPTH if max_depth is None else min(max_depth, MOST_DEPTH),
+    query = HierarchyQuery(
+        MAX_DEPTH if max_depth is None else min(max_depth, MAX_DEPTH),
         suggested_only,
-        MOST_ON_PAGE if limit is None else min(limit, MOST_ON_PAGE),
+        MAX_ON_PAGE if limit is None else min(limit, MAX_ON_PAGE),
     )
     if start is None:
-        return chosen
+        return query
     match = _START.fullmatch(start)
     # "If specified, `max_depth` and `suggested_only` cannot be changed from the first request."
-    if match is None or start != chosen.token(int(match[1])):
+    if match is None or start != query.token(int(match[1])):
         raise MatrixError(
             "M_INVALID_PARAM",
             "from is not a pagination token of this walk, or max_depth or suggested_only has changed.",
         )
-    return Route(chosen.max_depth, chosen.suggested_only, chosen.limit, int(match[1]))
+    return HierarchyQuery(query.max_depth, query.suggested_only, query.limit, int(match[1]))

@@ -12,10 +12,10 @@ from federation.matrix.canonical_json import NotCanonical, encode
 from federation.matrix.identifiers import is_room_id, is_user_id
 
 CHILD: Final = "m.space.child"
-MOST_CHILDREN: Final = 500
-MOST_BYTES: Final = 256 * 1024
+MAX_CHILDREN: Final = 500
+MAX_BYTES: Final = 256 * 1024
 """The limit for the children of one space: an event may have 64 kB, and a response has many spaces."""
-MOST_DEPTH: Final = 100
+MAX_DEPTH: Final = 100
 """The limit for the nesting of an event. A response contains it some levels deep, and the JSON encoder
 fails beyond 254."""
 
@@ -29,41 +29,41 @@ Child = Mapping[str, Any]
 
 def children_of(events: Iterable[Pdu], *, suggested_only: bool = False) -> list[Child]:
     """Return the children from the state of a local room."""
-    return _chosen((_shown(pdu) for pdu in events), suggested_only)
+    return _select((_stripped(pdu) for pdu in events), suggested_only)
 
 
-def read_children(entries: object, *, suggested_only: bool = False) -> list[Child]:
+def parse_children(entries: object, *, suggested_only: bool = False) -> list[Child]:
     """Parse the children in another server's response, leaving out invalid events."""
-    listed = entries[: 10 * MOST_CHILDREN] if isinstance(entries, list) else []
-    read = [child for entry in listed if (child := _read(entry)) is not None]
-    return _chosen(read, suggested_only)
+    listed = entries[: 10 * MAX_CHILDREN] if isinstance(entries, list) else []
+    parsed = [child for entry in listed if (child := _parse(entry)) is not None]
+    return _select(parsed, suggested_only)
 
 
-def servers_of(child: Child) -> tuple[str, ...]:
+def via_of(child: Child) -> tuple[str, ...]:
     via: list[str] = child["content"]["via"]
     return tuple(via)
 
 
-def _chosen(children: Iterable[Child], suggested_only: bool) -> list[Child]:
+def _select(children: Iterable[Child], suggested_only: bool) -> list[Child]:
     """Return the valid children in order, up to the limits."""
-    chosen: list[Child] = []
+    selected: list[Child] = []
     size = 0
-    for child in sorted(filter(_is_child, children), key=_place):
+    for child in sorted(filter(_is_child, children), key=_sort_key):
         # "suggested_only: Optional (default false) flag to indicate whether or not the server should only
         # consider suggested rooms."
         if suggested_only and child["content"].get("suggested") is not True:
             continue
         try:
-            size += len(encode(child, max_depth=MOST_DEPTH))
+            size += len(encode(child, max_depth=MAX_DEPTH))
         except NotCanonical:
             continue  # an event of an early room version, which other servers could not parse in a response
-        if size > MOST_BYTES or len(chosen) == MOST_CHILDREN:
+        if size > MAX_BYTES or len(selected) == MAX_CHILDREN:
             break
-        chosen.append(child)
-    return chosen
+        selected.append(child)
+    return selected
 
 
-def _shown(pdu: Pdu) -> Child:
+def _stripped(pdu: Pdu) -> Child:
     return {
         "type": pdu.type,
         "state_key": pdu.state_key,
@@ -73,7 +73,7 @@ def _shown(pdu: Pdu) -> Child:
     }
 
 
-def _read(entry: object) -> Child | None:
+def _parse(entry: object) -> Child | None:
     if not isinstance(entry, dict) or entry.get("type") != CHILD:
         return None
     state_key, sender, content, time = (
@@ -104,7 +104,7 @@ def _is_child(child: Child) -> bool:
     )
 
 
-def _place(child: Child) -> tuple[bool, str, int, str]:
+def _sort_key(child: Child) -> tuple[bool, str, int, str]:
     # "Rooms are sorted based on a lexicographic ordering of the Unicode codepoints of the characters in
     # `order` values. Rooms with no `order` come last, in ascending numeric order of the `origin_server_ts` of
     # their `m.space.child` events, or ascending lexicographic order of their `room_id`s in case of equal

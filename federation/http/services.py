@@ -16,14 +16,14 @@ from aiohttp import hdrs, web
 from federation.directory.aliases import Directory
 from federation.directory.profiles import Profiles
 from federation.directory.public_rooms import PublicRooms
-from federation.directory.space_walk import Spaces
+from federation.directory.space_walk import SpaceHierarchies
 from federation.http.middleware import PeerLeft
 from federation.matrix.networks import AdmissionRules
 from federation.media import media as media_errors
 from federation.media.location import SAFETY, media_headers
 from federation.media.media import OpenMedia
-from federation.media.multipart import framed
-from federation.media.repository import Media
+from federation.media.multipart import multipart_frame
+from federation.media.repository import MediaRepository
 from federation.memberships.incoming import MembershipRequestHandler
 from federation.peers.request_authenticator import AuthenticatedRequest, RequestAuthenticator
 from federation.rooms.requests import RoomRequestHandler
@@ -75,7 +75,7 @@ class QueryServices:
     profiles: Profiles
     directory: Directory
     public_rooms: PublicRooms
-    spaces: Spaces
+    spaces: SpaceHierarchies
 
 
 QUERIES = web.AppKey("QUERIES", QueryServices)
@@ -113,7 +113,7 @@ class MediaForPeers:
     """The media repository for requests of other servers, with a limit of concurrent responses."""
 
     def __init__(
-        self, media: Media, authenticator: RequestAuthenticator, *, most_at_once: int = MOST_AT_ONCE
+        self, media: MediaRepository, authenticator: RequestAuthenticator, *, most_at_once: int = MOST_AT_ONCE
     ) -> None:
         self.media = media
         self.authenticator = authenticator
@@ -142,7 +142,7 @@ async def two_part_answer(request: web.Request, opened: OpenMedia) -> web.Stream
     streamed from the disk."""
     info = opened.info
     boundary = secrets.token_hex(16)
-    before, after = framed(boundary, media_headers(info.content_type, info.file_name))
+    before, after = multipart_frame(boundary, media_headers(info.content_type, info.file_name))
     response = web.StreamResponse(
         headers={**SAFETY, hdrs.CONTENT_TYPE: f"multipart/mixed; boundary={boundary}"}
     )

@@ -21,7 +21,7 @@ from federation.local_users.upgrade import RoomUpgradeOperations
 from federation.matrix.capabilities import BackendCapability
 from federation.matrix.errors import MatrixError, PeerError
 from federation.media.media import MediaInfo, OpenMedia
-from federation.media.repository import Media
+from federation.media.repository import MediaRepository
 from federation.memberships.outgoing import MembershipService
 from federation.memberships.remote_membership import AllServersFailed
 from federation.outbox.outbox import Outbox
@@ -56,7 +56,7 @@ class LocalUsers(
         membership: MembershipService,
         profiles: Profiles,
         directory: Directory,
-        media: Media,
+        media: MediaRepository,
         outbox: Outbox,
         edus: EduDispatcher,
         now_ms: Callable[[], int],

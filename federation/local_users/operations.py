@@ -7,13 +7,13 @@ from typing import Any, Final
 from cachetools import LRUCache
 
 from federation.directory.aliases import Directory
-from federation.directory.profile import MOST_CHARACTERS
+from federation.directory.profile import MAX_CHARACTERS
 from federation.directory.profiles import Profiles
 from federation.events import Pdu, StateKey
 from federation.local_users.ephemeral_sender import EphemeralSender
 from federation.matrix.errors import MatrixError, PeerError
 from federation.matrix.identifiers import domain, is_user_id
-from federation.media.repository import Media
+from federation.media.repository import MediaRepository
 from federation.memberships.outgoing import MembershipService
 from federation.memberships.remote_membership import AllServersFailed
 from federation.rooms.engine import RoomGraph
@@ -33,7 +33,7 @@ class Services:
     membership: MembershipService
     profiles: Profiles
     directory: Directory
-    media: Media
+    media: MediaRepository
     edus: EduDispatcher
     ephemeral: EphemeralSender
     now_ms: Callable[[], int]
@@ -77,7 +77,7 @@ class Operations:
         profile = await self._services.profiles.profile(user)
         if profile is None:
             raise MatrixError("M_NOT_FOUND", f"The user {user} does not exist on this server.", 404)
-        return {name: profile[name] for name in MOST_CHARACTERS if name in profile}
+        return {name: profile[name] for name in MAX_CHARACTERS if name in profile}
 
     async def _resolve(self, alias: str) -> tuple[str, Sequence[str]] | None:
         try:

@@ -13,13 +13,13 @@ from urllib.parse import quote
 
 from federation.media.media_type import is_inline
 
-MOST_BYTES: Final = 255
+MAX_BYTES: Final = 255
 """The limit of file systems."""
-_LOOKED_AT: Final = 4096
-_MOST_OF_A_SUFFIX: Final = 16
+_MAX_EXAMINED: Final = 4096
+_MAX_SUFFIX: Final = 16
 # Control and format characters (including those that change the writing direction), lone surrogates,
 # private and unassigned characters, and line and paragraph separators.
-_REFUSED: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def safe_file_name(name: str | None) -> str | None:
@@ -27,7 +27,7 @@ def safe_file_name(name: str | None) -> str | None:
     if not name:
         return None
     # The end of the path has the name without directories and the suffix.
-    last = name[-_LOOKED_AT:].replace("\\", "/").rpartition("/")[2]
+    last = name[-_MAX_EXAMINED:].replace("\\", "/").rpartition("/")[2]
     visible = "".join(one if _is_harmless(one) else " " for one in unicodedata.normalize("NFC", last))
     # Leading dots hide a file from listings, and trailing spaces and dots hide its suffix: `a.exe .`.
     plain = " ".join(visible.split()).strip(" .")
@@ -35,17 +35,17 @@ def safe_file_name(name: str | None) -> str | None:
 
 
 def _is_harmless(character: str) -> bool:
-    return unicodedata.category(character) not in _REFUSED and character not in '"<>|:*?'
+    return unicodedata.category(character) not in _REFUSED_CATEGORIES and character not in '"<>|:*?'
 
 
 def _shortened(name: str) -> str:
-    if len(name.encode()) <= MOST_BYTES:
+    if len(name.encode()) <= MAX_BYTES:
         return name
     stem, dot, suffix = name.rpartition(".")
     end = (dot + suffix).encode()
-    if not dot or len(end) > _MOST_OF_A_SUFFIX:
-        return _cut(name, MOST_BYTES)
-    return _cut(stem, MOST_BYTES - len(end)) + end.decode()
+    if not dot or len(end) > _MAX_SUFFIX:
+        return _cut(name, MAX_BYTES)
+    return _cut(stem, MAX_BYTES - len(end)) + end.decode()
 
 
 def _cut(text: str, most: int) -> str:
@@ -53,7 +53,7 @@ def _cut(text: str, most: int) -> str:
     return text.encode()[:most].decode("utf-8", "ignore").rstrip(" .")
 
 
-_LONGEST: Final = 4096
+_MAX_LENGTH: Final = 4096
 
 
 def content_disposition(content_type: str, file_name: str | None) -> str:
@@ -71,7 +71,7 @@ def content_disposition(content_type: str, file_name: str | None) -> str:
 
 def file_name_in(header: str | None) -> str | None:
     """Return the file name in a header as aiohttp decodes it. It is not sanitised."""
-    if header is None or len(header) > _LONGEST:
+    if header is None or len(header) > _MAX_LENGTH:
         return None
     message = Message()
     message["Content-Disposition"] = _whole(header)

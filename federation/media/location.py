@@ -31,7 +31,7 @@ def media_headers(content_type: str, file_name: str | None) -> dict[str, str]:
     }
 
 
-_LONGEST: Final = 8 * 1024
+_MAX_LENGTH: Final = 8 * 1024
 
 
 def read_location(text: str) -> URL | None:
@@ -40,7 +40,7 @@ def read_location(text: str) -> URL | None:
     IP addresses are refused: they would not be resolved and so bypass the check of resolved addresses.
     127.1 and 0x7f000001 are addresses too; they end in a digit, as no host name does.
     """
-    if len(text) > _LONGEST or not text.isascii() or not text.isprintable():
+    if len(text) > _MAX_LENGTH or not text.isascii() or not text.isprintable():
         return None
     try:
         url = URL(text, encoded=True)

@@ -70,7 +70,7 @@ def not_found() -> MatrixError:
     return MatrixError("M_NOT_FOUND", "This media does not exist on this server.", 404)
 
 
-def no_address() -> MatrixError:
+def invalid_mxc_uri() -> MatrixError:
     return MatrixError("M_INVALID_PARAM", "This is not a valid mxc:// URI.")
 
 
@@ -96,7 +96,7 @@ def no_thumbnail() -> MatrixError:
     return MatrixError("M_UNKNOWN", "A thumbnail of this media cannot be created.", 400)
 
 
-def no_room() -> MatrixError:
+def disk_full() -> MatrixError:
     return MatrixError("M_UNKNOWN", "This server has no disk space left for media.", 507)
 
 
@@ -114,7 +114,7 @@ def is_unaware_of_endpoint(error: PeerRefused) -> bool:
     return error.errcode == "M_UNRECOGNIZED" and error.status in {400, 404, 405}
 
 
-def passed_on(error: PeerRefused) -> MatrixError | None:
+def client_error(error: PeerRefused) -> MatrixError | None:
     """Return the error for the client if the origin's refusal is useful to it, else None."""
     match error.status, error.errcode:
         case 404, _:

@@ -7,7 +7,7 @@ import re
 import struct
 from typing import Final
 
-ENOUGH: Final = 64
+HEAD_BYTES: Final = 64
 """The number of first bytes that suffice."""
 
 PNG: Final = "image/png"
@@ -16,7 +16,7 @@ GIF: Final = "image/gif"
 WEBP: Final = "image/webp"
 AVIF: Final = "image/avif"
 
-CAN_BE_DECODED: Final = frozenset({PNG, JPEG, GIF, WEBP})
+DECODABLE: Final = frozenset({PNG, JPEG, GIF, WEBP})
 """The types for which thumbnails are created."""
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
@@ -91,16 +91,16 @@ _TYPE: Final = re.compile(
 )
 # The only parameter that is kept. Other charsets can hide the content of a text.
 _UTF_8: Final = re.compile(r";[ \t]*charset=\"?utf-8\"?[ \t]*(?:;|\Z)", re.ASCII | re.IGNORECASE)
-_LONGEST: Final = 1024
+_MAX_LENGTH: Final = 1024
 
 
 def media_type(declared: str | None) -> str:
     """Return the declared type in lower case and without parameters; `UNKNOWN` if it is invalid."""
-    match = _TYPE.match(declared[:_LONGEST]) if declared else None
+    match = _TYPE.match(declared[:_MAX_LENGTH]) if declared else None
     return match[1].lower() if match else UNKNOWN
 
 
-def believed_type(declared: str | None, head: bytes) -> str:
+def effective_type(declared: str | None, head: bytes) -> str:
     """Return the type as which the bytes are stored and served.
 
     Bytes declared as an image get the type that is detected in them, or `UNKNOWN` if they are no image.
@@ -111,7 +111,7 @@ def believed_type(declared: str | None, head: bytes) -> str:
         if found is None:
             return UNKNOWN
         return kind if (kind, found) == ("image/apng", "image/png") else found
-    if kind.startswith("text/") and declared is not None and _UTF_8.search(declared[:_LONGEST]):
+    if kind.startswith("text/") and declared is not None and _UTF_8.search(declared[:_MAX_LENGTH]):
         return f"{kind}; charset=utf-8"
     return kind
 

@@ -16,8 +16,8 @@ from federation.media import media as media_errors
 from federation.media.fetcher import MediaFetcher
 from federation.media.media import MediaInfo, MediaSettings, Mxc, OpenMedia, parse_mxc
 from federation.media.media_type import UNKNOWN, image_type
-from federation.media.store import MediaStore, taking_in
-from federation.media.thumbnail_size import Method, ThumbnailSize, choose
+from federation.media.store import MediaStore, receive_media
+from federation.media.thumbnail_size import Method, ThumbnailSize, choose_size
 from federation.media.thumbnailer import Thumbnailer
 from storage.concurrency import SingleFlight, uninterrupted
 from storage.errors import LocalError
@@ -27,12 +27,12 @@ log = structlog.get_logger("palaver.media")
 
 CHUNK: Final = 256 * 1024
 # Seconds between two prunings when little is downloaded.
-PRUNED_EVERY: Final = 3600.0
+PRUNE_INTERVAL: Final = 3600.0
 # "homeservers are recommended to use at least 128 bits": 24 bytes are 192, in 32 characters.
 _ID_BYTES: Final = 24
 
 
-class Media:
+class MediaRepository:
     """The content repository. Without a `fetcher` no media of other servers is downloaded. Call `close` at
     the end."""
 
@@ -49,12 +49,12 @@ class Media:
         self._fetcher = fetcher
         self._settings = settings
         self._thumbnailer = thumbnailer or Thumbnailer(
-            most_pixels=settings.max_image_pixels, time_limit=settings.thumbnail_timeout
+            max_pixels=settings.max_image_pixels, time_limit=settings.thumbnail_timeout
         )
         self._fetches: SingleFlight[Mxc, MediaInfo] = SingleFlight()
         self._thumbnails: SingleFlight[tuple[str, str], None] = SingleFlight()
         self._fetched = 0
-        self._much_fetched = asyncio.Event()
+        self._prune_now = asyncio.Event()
 
     async def start(self) -> None:
         """Prepare the directory. Raises `LocalError` if it cannot be used."""
@@ -83,25 +83,25 @@ class Media:
         Raises `MatrixError` if it is too large or the disk is full.
         """
         settings = self._settings
-        with _no_room_told():
-            async with taking_in(
+        with _map_disk_full():
+            async with receive_media(
                 self._store.files, settings.max_upload_size, media_errors.upload_too_large
-            ) as intake:
+            ) as receiver:
                 if isinstance(content, bytes):
-                    await intake.take(content)
+                    await receiver.write(content)
                 else:
                     async for chunk in content:
-                        await intake.take(chunk)
+                        await receiver.write(chunk)
                 mxc = Mxc(self._server_name, secrets.token_urlsafe(_ID_BYTES))
-                return await self._store.keep(intake, mxc, content_type, file_name, user)
+                return await self._store.save(receiver, mxc, content_type, file_name, user)
 
     @asynccontextmanager
-    async def open(self, address: str | Mxc) -> AsyncIterator[OpenMedia]:
+    async def open(self, uri: str | Mxc) -> AsyncIterator[OpenMedia]:
         """Open media of this server or of another one, downloading it if needed.
 
         Raises `MatrixError` if it is not available, and `PeerError` if its server fails.
         """
-        info, file = await self._reach(_mxc(address))
+        info, file = await self._find_or_fetch(_mxc(uri))
         with file:
             yield OpenMedia(info, _chunks(file))
 
@@ -111,17 +111,17 @@ class Media:
         async with self.open(Mxc(self._server_name, media_id)) as opened:
             yield opened
 
-    async def thumbnail(self, address: str | Mxc, width: int, height: int, method: Method) -> OpenMedia:
+    async def thumbnail(self, uri: str | Mxc, width: int, height: int, method: Method) -> OpenMedia:
         """Return a thumbnail of at least this size, unless the original or the largest thumbnail is
         smaller. `info` describes the thumbnail."""
-        return await self._thumbnail(_mxc(address), choose(width, height, method))
+        return await self._thumbnail(_mxc(uri), choose_size(width, height, method))
 
     async def local_thumbnail(self, media_id: str, size: ThumbnailSize) -> OpenMedia:
         """Return a thumbnail of media of this server, for other servers. Nothing is downloaded."""
         return await self._thumbnail(Mxc(self._server_name, media_id), size)
 
     async def _thumbnail(self, mxc: Mxc, size: ThumbnailSize) -> OpenMedia:
-        info, original = await self._reach(mxc)
+        info, original = await self._find_or_fetch(mxc)
         with original:
             data = await self._read_thumbnail(info, size)
             if data is None:
@@ -139,9 +139,9 @@ class Media:
         )
         return OpenMedia(described, _once(data))
 
-    async def quarantine(self, address: str | Mxc, *, quarantined: bool = True) -> bool:
+    async def quarantine(self, uri: str | Mxc, *, quarantined: bool = True) -> bool:
         """Stop serving the media. Return False if it is not stored here."""
-        return await self._store.quarantine(_mxc(address), quarantined=quarantined)
+        return await self._store.quarantine(_mxc(uri), quarantined=quarantined)
 
     async def prune(self) -> int:
         """Delete media of other servers that is too old or exceeds the cache size; return how many."""
@@ -151,17 +151,17 @@ class Media:
             log.info("Pruned media of other servers.", count=pruned)
         return pruned
 
-    async def keep_pruned(self) -> None:
-        """Prune for ever: every `PRUNED_EVERY` seconds, and sooner when much has been downloaded.
+    async def prune_forever(self) -> None:
+        """Prune for ever: every `PRUNE_INTERVAL` seconds, and sooner when much has been downloaded.
 
         First delete files that a killed process has left.
         """
         is_cleared = False
         while True:
-            self._much_fetched.clear()
+            self._prune_now.clear()
             self._fetched = 0
             try:
-                if not is_cleared and (cleared := await self._store.clear_away()):
+                if not is_cleared and (cleared := await self._store.delete_orphans()):
                     log.info("Deleted media files without a database row.", count=cleared)
                 is_cleared = True
                 await self.prune()
@@ -169,10 +169,10 @@ class Media:
                 # Retried the next time: only disk space depends on it.
                 log.warning("Failed to prune media.", problem=str(error))
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(PRUNED_EVERY):
-                    await self._much_fetched.wait()
+                async with asyncio.timeout(PRUNE_INTERVAL):
+                    await self._prune_now.wait()
 
-    async def _reach(self, mxc: Mxc) -> tuple[MediaInfo, FileIO]:
+    async def _find_or_fetch(self, mxc: Mxc) -> tuple[MediaInfo, FileIO]:
         for may_fetch in (True, False):
             info = await self._store.find(mxc)
             file = None if info is None else self._store.open(info)
@@ -185,11 +185,11 @@ class Media:
 
     async def _fetch(self, mxc: Mxc) -> MediaInfo:
         assert self._fetcher is not None, "checked by the caller"
-        with _no_room_told():
+        with _map_disk_full():
             info = await self._fetcher.fetch(mxc)
         self._fetched += info.size
         if self._fetched > self._settings.remote_cache_size // 8:
-            self._much_fetched.set()
+            self._prune_now.set()
         return info
 
     async def _read_thumbnail(self, info: MediaInfo, size: ThumbnailSize) -> bytes | None:
@@ -204,27 +204,27 @@ class Media:
         original = self._store.open(info)
         if original is None:
             return
-        with original, _no_room_told():
+        with original, _map_disk_full():
             await uninterrupted(self._store.files.check_free_space, 0)
-            async with taking_in(self._store.files, 0, media_errors.upload_too_large) as intake:
-                await self._thumbnailer.make(info.sha256, original, size, intake.incoming.handle())
-                await self._store.keep_thumbnail(intake, info, size.name)
+            async with receive_media(self._store.files, 0, media_errors.upload_too_large) as receiver:
+                await self._thumbnailer.make(info.sha256, original, size, receiver.file.handle())
+                await self._store.save_thumbnail(receiver, info, size.name)
 
 
-def _mxc(address: str | Mxc) -> Mxc:
-    mxc = parse_mxc(address) if isinstance(address, str) else address
+def _mxc(uri: str | Mxc) -> Mxc:
+    mxc = parse_mxc(uri) if isinstance(uri, str) else uri
     if mxc is None:
-        raise media_errors.no_address()
+        raise media_errors.invalid_mxc_uri()
     return mxc
 
 
 @contextlib.contextmanager
-def _no_room_told() -> Iterator[None]:
+def _map_disk_full() -> Iterator[None]:
     try:
         yield
     except DiskFull as error:
         log.error("Failed to store media.", problem=error.problem, advice=error.advice)
-        raise media_errors.no_room() from error
+        raise media_errors.disk_full() from error
 
 
 async def _chunks(file: FileIO) -> AsyncIterator[bytes]:

@@ -14,7 +14,7 @@ from federation.matrix.errors import MatrixError
 from federation.media import media as media_errors
 from federation.media.file_name import safe_file_name
 from federation.media.media import MediaInfo, Mxc
-from federation.media.media_type import believed_type
+from federation.media.media_type import effective_type
 from storage.concurrency import uninterrupted
 from storage.database import Connection, Database
 from storage.media import media as rows
@@ -25,44 +25,44 @@ from storage.media.media import EvictableMedia, MediaRow
 _PIECE: Final = 256 * 1024
 
 
-class MediaIntake:
+class MediaReceiver:
     """Receives media into a temporary file. `too_large` makes the error for more than `limit` bytes."""
 
-    def __init__(self, incoming: PendingFile, limit: int, too_large: Callable[[int], MatrixError]) -> None:
-        self.incoming = incoming
+    def __init__(self, file: PendingFile, limit: int, too_large: Callable[[int], MatrixError]) -> None:
+        self.file = file
         self._limit = limit
         self._too_large = too_large
-        self._waiting = bytearray()
+        self._buffer = bytearray()
 
-    def expect(self, size: int | None) -> None:
+    def check_size(self, size: int | None) -> None:
         """Raise if the announced size is too large."""
         if size is not None and size > self._limit:
             raise self._too_large(self._limit)
 
-    async def take(self, data: bytes) -> None:
-        self.expect(self.incoming.size + len(self._waiting) + len(data))
-        self._waiting += data
-        if len(self._waiting) >= _PIECE:
-            await self._write()
+    async def write(self, data: bytes) -> None:
+        self.check_size(self.file.size + len(self._buffer) + len(data))
+        self._buffer += data
+        if len(self._buffer) >= _PIECE:
+            await self._flush_buffer()
 
     async def complete(self) -> None:
         """Write the rest and flush the file to the disk."""
-        await self._write()
-        await uninterrupted(self.incoming.flush)
+        await self._flush_buffer()
+        await uninterrupted(self.file.flush)
 
-    async def _write(self) -> None:
-        data, self._waiting = bytes(self._waiting), bytearray()
-        await uninterrupted(self.incoming.write, data)
+    async def _flush_buffer(self) -> None:
+        data, self._buffer = bytes(self._buffer), bytearray()
+        await uninterrupted(self.file.write, data)
 
 
 @asynccontextmanager
-async def taking_in(
+async def receive_media(
     files: MediaFiles, limit: int, too_large: Callable[[int], MatrixError]
-) -> AsyncIterator[MediaIntake]:
+) -> AsyncIterator[MediaReceiver]:
     """Receive media. The file is deleted at the end unless it was stored."""
     incoming = files.begin()
     try:
-        yield MediaIntake(incoming, limit, too_large)
+        yield MediaReceiver(incoming, limit, too_large)
     finally:
         await uninterrupted(incoming.discard)
 
@@ -70,10 +70,10 @@ async def taking_in(
 log = structlog.get_logger("palaver.media")
 
 # The minimum interval between two updates of the time of last use, in milliseconds.
-TOUCHED_EVERY: Final = 3600 * 1000
+TOUCH_INTERVAL_MS: Final = 3600 * 1000
 # Downloaded media is not pruned for so many milliseconds.
-GRACE: Final = 60 * 1000
-_PRUNED_AT_ONCE: Final = 100
+MIN_AGE_MS: Final = 60 * 1000
+_PRUNE_BATCH: Final = 100
 
 
 class MediaStore:
@@ -85,23 +85,23 @@ class MediaStore:
         self._database = database
         self._now_ms = now_ms
 
-    async def keep(
+    async def save(
         self,
-        intake: MediaIntake,
+        receiver: MediaReceiver,
         mxc: Mxc,
         declared_type: str | None,
         file_name: str | None,
         uploader: str | None,
     ) -> MediaInfo:
         """Store received media under its mxc URI. File and row are durable when this returns."""
-        await intake.complete()
-        incoming = intake.incoming
+        await receiver.complete()
+        incoming = receiver.file
         row = MediaRow(
             origin=mxc.server,
             media_id=mxc.media_id,
             sha256=incoming.sha256,
             size=incoming.size,
-            content_type=believed_type(declared_type, incoming.head),
+            content_type=effective_type(declared_type, incoming.head),
             file_name=safe_file_name(file_name),
             uploader=uploader,
             created_at=self._now_ms(),
@@ -123,7 +123,7 @@ class MediaStore:
         if row.quarantined:
             raise media_errors.not_found()
         now = self._now_ms()
-        if row.last_used_at <= now - TOUCHED_EVERY:
+        if row.last_used_at <= now - TOUCH_INTERVAL_MS:
             async with self._database.transaction() as connection:
                 await rows.touch(connection, mxc.server, mxc.media_id, now)
         return _info(row)
@@ -135,15 +135,15 @@ class MediaStore:
             log.warning("The file of stored media is missing.", mxc=str(info.mxc), sha256=info.sha256)
         return file
 
-    async def keep_thumbnail(self, intake: MediaIntake, of: MediaInfo, name: str) -> bool:
+    async def save_thumbnail(self, receiver: MediaReceiver, of: MediaInfo, name: str) -> bool:
         """Store a thumbnail unless the image has been pruned meanwhile. Return whether it was stored."""
         sha256 = bytes.fromhex(of.sha256)
         async with self._database.transaction() as connection:
             await rows.lock_bytes(connection, sha256)
-            needed = await rows.is_referenced(connection, sha256)
-            if needed:
-                await uninterrupted(intake.incoming.save_thumbnail, sha256, name)
-        return needed
+            is_referenced = await rows.is_referenced(connection, sha256)
+            if is_referenced:
+                await uninterrupted(receiver.file.save_thumbnail, sha256, name)
+        return is_referenced
 
     async def quarantine(self, mxc: Mxc, *, quarantined: bool = True) -> bool:
         """Stop serving these bytes, under any mxc URI. Return False if the media is not stored here."""
@@ -158,47 +158,47 @@ class MediaStore:
         pruned = 0
         while True:
             async with self._database.transaction(readonly=True) as connection:
-                surplus = await rows.fetch_evictable(
+                evicted = await rows.fetch_evictable(
                     connection,
                     unused_since=self._now_ms() - cache_age_ms,
                     most_bytes=cache_size,
-                    used_until=self._now_ms() - GRACE,
-                    limit=_PRUNED_AT_ONCE,
+                    used_until=self._now_ms() - MIN_AGE_MS,
+                    limit=_PRUNE_BATCH,
                 )
-            for one in surplus:
-                await self._forget(one)
-            pruned += len(surplus)
-            if len(surplus) < _PRUNED_AT_ONCE:
+            for media in evicted:
+                await self._evict(media)
+            pruned += len(evicted)
+            if len(evicted) < _PRUNE_BATCH:
                 return pruned
 
-    async def _forget(self, surplus: EvictableMedia) -> None:
+    async def _evict(self, evicted: EvictableMedia) -> None:
         """Delete the file before the row is committed: if the process is killed in between, the row has no
         file, and the media is downloaded again."""
         async with self._database.transaction() as connection:
-            await rows.lock_bytes(connection, surplus.sha256)
-            await rows.delete_remote(connection, surplus)
-            await self._delete_unneeded(connection, surplus.sha256)
+            await rows.lock_bytes(connection, evicted.sha256)
+            await rows.delete_remote(connection, evicted)
+            await self._delete_if_unreferenced(connection, evicted.sha256)
 
-    async def clear_away(self) -> int:
+    async def delete_orphans(self) -> int:
         """Delete files without a row, which killed processes leave; return how many."""
         cleared = 0
         for section in await uninterrupted(self.files.sections):
-            kept = await uninterrupted(self.files.list_hashes, section)
+            stored = await uninterrupted(self.files.list_hashes, section)
             async with self._database.transaction(readonly=True) as connection:
-                unneeded = await rows.fetch_unreferenced(connection, kept)
-            for sha256 in unneeded:
+                orphans = await rows.fetch_unreferenced(connection, stored)
+            for sha256 in orphans:
                 async with self._database.transaction() as connection:
                     # A process that has just named the file holds this lock until the row is written.
                     await rows.lock_bytes(connection, sha256)
-                    cleared += await self._delete_unneeded(connection, sha256)
+                    cleared += await self._delete_if_unreferenced(connection, sha256)
         return cleared
 
-    async def _delete_unneeded(self, connection: Connection, sha256: bytes) -> bool:
+    async def _delete_if_unreferenced(self, connection: Connection, sha256: bytes) -> bool:
         """Delete the file if no row refers to it. The caller holds the lock on these bytes."""
-        needed = await rows.is_referenced(connection, sha256)
-        if not needed:
+        is_referenced = await rows.is_referenced(connection, sha256)
+        if not is_referenced:
             await uninterrupted(self.files.delete, sha256)
-        return not needed
+        return not is_referenced
 
 
 def _info(row: MediaRow) -> MediaInfo:

@@ -35,7 +35,7 @@ class ThumbnailSize:
 BOXES: Final = ((32, 32), (96, 96), (256, 256), (320, 240), (480, 480), (640, 480), (800, 600))
 
 
-def choose(width: int, height: int, method: Method) -> ThumbnailSize:
+def choose_size(width: int, height: int, method: Method) -> ThumbnailSize:
     """Return the smallest size that is at least as large as requested; the client shrinks it.
 
     For cropping, a box of the same shape is preferred to a smaller one.
@@ -48,13 +48,13 @@ def choose(width: int, height: int, method: Method) -> ThumbnailSize:
     return ThumbnailSize(*large_enough[0], method)
 
 
-def read_size(width: str | None, height: str | None, method: str | None) -> ThumbnailSize:
+def parse_size(width: str | None, height: str | None, method: str | None) -> ThumbnailSize:
     """Parse the query of a request. "the caller requested non-integer dimensions, or asked for
     negatively-sized images" is a 400; so is an unknown method."""
     asked = Method.SCALE if method is None else next((one for one in Method if one == method), None)
     if asked is None:
         raise MatrixError("M_INVALID_PARAM", "method must be scale or crop.")
-    return choose(_side("width", width), _side("height", height), asked)
+    return choose_size(_side("width", width), _side("height", height), asked)
 
 
 def _side(name: str, text: str | None) -> int:

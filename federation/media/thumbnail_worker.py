@@ -19,7 +19,7 @@ TOO_LARGE: Final = 4
 FORMATS: Final = ("PNG", "JPEG", "WEBP", "GIF")
 # Memory for each pixel, in all copies that exist at the same time, and memory of the program itself.
 BYTES_PER_PIXEL: Final = 16
-BYTES_OF_PROGRAM: Final = 512 * 1024 * 1024
+PROGRAM_BYTES: Final = 512 * 1024 * 1024
 QUALITY: Final = 85
 
 
@@ -27,14 +27,14 @@ class TooLarge(ValueError):
     """The decoded image would have more pixels than allowed."""
 
 
-def make(source: IO[bytes], width: int, height: int, *, crop: bool, most_pixels: int) -> bytes:
+def make(source: IO[bytes], width: int, height: int, *, crop: bool, max_pixels: int) -> bytes:
     """Return the thumbnail: a PNG if the image has transparency, else a JPEG. It is not larger than the
     image.
 
     Only the first frame of an animation is used. EXIF orientation is applied, and no metadata is copied.
     """
     try:
-        plain = _decoded(source, max(width, height), most_pixels)
+        plain = _decoded(source, max(width, height), max_pixels)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise TooLarge from error
     small = _cropped(plain, width, height) if crop else _scaled(plain, width, height)
@@ -49,11 +49,11 @@ def make(source: IO[bytes], width: int, height: int, *, crop: bool, most_pixels:
     return written.getvalue()
 
 
-def _decoded(source: IO[bytes], enough: int, most_pixels: int) -> Image.Image:
+def _decoded(source: IO[bytes], enough: int, max_pixels: int) -> Image.Image:
     """Decode the image upright, as RGB or RGBA. It may be reduced: no side needs more pixels than
     `enough`."""
     # Pillow warns beyond this size, for each frame, and fails beyond twice this size.
-    Image.MAX_IMAGE_PIXELS = most_pixels
+    Image.MAX_IMAGE_PIXELS = max_pixels
     with warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         with Image.open(source, formats=FORMATS) as image:
@@ -76,9 +76,9 @@ def _cropped(image: Image.Image, width: int, height: int) -> Image.Image:
     return ImageOps.fit(image, box, Image.Resampling.LANCZOS)
 
 
-def limit_memory(most_pixels: int, seconds: int) -> None:
+def limit_memory(max_pixels: int, seconds: int) -> None:
     """Set resource limits, which the kernel enforces."""
-    memory = BYTES_OF_PROGRAM + BYTES_PER_PIXEL * most_pixels
+    memory = PROGRAM_BYTES + BYTES_PER_PIXEL * max_pixels
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     # No core dumps with users' images, and few files: standard output is already open.
@@ -87,10 +87,10 @@ def limit_memory(most_pixels: int, seconds: int) -> None:
 
 
 def main() -> int:
-    width, height, most_pixels, seconds = (int(argument) for argument in sys.argv[1:5])
-    limit_memory(most_pixels, seconds)
+    width, height, max_pixels, seconds = (int(argument) for argument in sys.argv[1:5])
+    limit_memory(max_pixels, seconds)
     try:
-        thumbnail = make(sys.stdin.buffer, width, height, crop=sys.argv[5] == "crop", most_pixels=most_pixels)
+        thumbnail = make(sys.stdin.buffer, width, height, crop=sys.argv[5] == "crop", max_pixels=max_pixels)
     except (TooLarge, MemoryError):
         return TOO_LARGE
     except Exception:

@@ -16,58 +16,58 @@ from cachetools import LRUCache
 from federation.matrix.errors import MatrixError
 from federation.media import media as media_errors
 from federation.media import thumbnail_worker
-from federation.media.media_type import CAN_BE_DECODED, ENOUGH, dimensions, image_type
+from federation.media.media_type import DECODABLE, HEAD_BYTES, dimensions, image_type
 from federation.media.thumbnail_size import Method, ThumbnailSize
 
 WORKERS: Final = 2
-MOST_WAITING: Final = 64
-_MOST_REMEMBERED: Final = 10_000
+MAX_QUEUED: Final = 64
+_MAX_FAILED: Final = 10_000
 
 Refusal = Callable[[], MatrixError]
 # The environment variables that the program gets: those that Python may need to find its libraries.
-_PASSED_ON: Final = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
+_ENVIRONMENT: Final = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
 
 
 class Thumbnailer:
     """Creates thumbnails with a `program` like `thumbnail_worker`; only tests use another one."""
 
     def __init__(
-        self, *, most_pixels: int, time_limit: float, program: Path = Path(thumbnail_worker.__file__)
+        self, *, max_pixels: int, time_limit: float, program: Path = Path(thumbnail_worker.__file__)
     ) -> None:
-        self._most_pixels = most_pixels
+        self._max_pixels = max_pixels
         self._time_limit = time_limit
         self._program = program
-        self._places = asyncio.Semaphore(WORKERS)
-        self._waiting = 0
+        self._workers = asyncio.Semaphore(WORKERS)
+        self._queued = 0
         # Images whose thumbnails have failed for good, so that they are not tried for each request.
-        self._hopeless: LRUCache[str, Refusal] = LRUCache(_MOST_REMEMBERED)
+        self._failed: LRUCache[str, Refusal] = LRUCache(_MAX_FAILED)
 
     async def make(self, sha256: str, source: FileIO, size: ThumbnailSize, target: FileIO) -> None:
         """Write the thumbnail of `source`, whose hash is `sha256`, to `target`. Raises `MatrixError`."""
-        known = self._hopeless.get(sha256)
-        if known is not None:
-            raise known()
-        refusal = self._refused_by_head(os.pread(source.fileno(), ENOUGH, 0))
+        refusal = self._failed.get(sha256)
         if refusal is not None:
             raise refusal()
-        if self._waiting >= MOST_WAITING:
+        refusal = self._refusal_by_head(os.pread(source.fileno(), HEAD_BYTES, 0))
+        if refusal is not None:
+            raise refusal()
+        if self._queued >= MAX_QUEUED:
             raise media_errors.busy()
-        self._waiting += 1
+        self._queued += 1
         try:
-            async with self._places:
+            async with self._workers:
                 refusal = await self._run(source, size, target)
         finally:
-            self._waiting -= 1
+            self._queued -= 1
         if refusal is not None:
-            self._hopeless[sha256] = refusal
+            self._failed[sha256] = refusal
             raise refusal()
 
-    def _refused_by_head(self, head: bytes) -> Refusal | None:
+    def _refusal_by_head(self, head: bytes) -> Refusal | None:
         """Return the refusal of an image by its first bytes, without decoding it."""
-        if image_type(head) not in CAN_BE_DECODED:
+        if image_type(head) not in DECODABLE:
             return media_errors.no_thumbnail
         width, height = dimensions(head) or (0, 0)
-        return media_errors.image_too_large if width * height > self._most_pixels else None
+        return media_errors.image_too_large if width * height > self._max_pixels else None
 
     async def _run(self, source: FileIO, size: ThumbnailSize, target: FileIO) -> Refusal | None:
         """Run the program. Return a refusal if the thumbnail can never be created, else None. Raises
@@ -77,12 +77,12 @@ class Thumbnailer:
             # Isolated mode: imports depend neither on the working directory nor on the environment.
             "-I",
             str(self._program),
-            *map(str, (size.width, size.height, self._most_pixels, math.ceil(self._time_limit / 2))),
+            *map(str, (size.width, size.height, self._max_pixels, math.ceil(self._time_limit / 2))),
             "crop" if size.method is Method.CROP else "scale",
             stdin=source,
             stdout=target,
             stderr=subprocess.DEVNULL,
-            env={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
         )
         try:
             async with asyncio.timeout(self._time_limit):

@@ -32,7 +32,7 @@ from federation.matrix.errors import MatrixError
 from federation.matrix.networks import LOOPBACK, AdmissionRules
 from federation.media.fetcher import MediaFetcher
 from federation.media.media import MediaSettings
-from federation.media.repository import Media
+from federation.media.repository import MediaRepository
 from federation.media.store import MediaStore
 from federation.media.thumbnail_size import Method
 from federation.peers.request_authenticator import RequestAuthenticator
@@ -60,7 +60,7 @@ class Us:
     """As much of a node as media takes."""
 
     name: str
-    media: Media
+    media: MediaRepository
     seen: Recorder
 
     @property
@@ -85,7 +85,9 @@ async def us(authority: Authority, database: Database, tmp_path: Path) -> AsyncI
 
         settings = MediaSettings()
         store = MediaStore(database, MediaFiles(tmp_path / "media"), now_ms)
-        media = Media(name, store, MediaFetcher(store, client, web, settings.max_remote_size), settings)
+        media = MediaRepository(
+            name, store, MediaFetcher(store, client, web, settings.max_remote_size), settings
+        )
         await media.start()
         stack.push_async_callback(media.close)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from bridge.control.server.arguments import to_local_error
-from federation.directory.room_summary import SUMMARISED, summarised
+from federation.directory.room_summary import SUMMARY_STATE, summarise
 from federation.events import CREATE, Pdu, StateKey
 from federation.homeserver import Homeserver
 from federation.matrix.errors import PeerError
@@ -48,7 +48,7 @@ async def summaries(homeserver: Homeserver, room_ids: Collection[str]) -> dict[s
     Redacted content is omitted."""
     async with homeserver.database.transaction(readonly=True) as connection:
         rows = {row.room_id: row for row in await fetch_rooms(connection, room_ids)}
-        entries = await fetch_state_entries(connection, room_ids, {type_ for type_, _ in SUMMARISED})
+        entries = await fetch_state_entries(connection, room_ids, {type_ for type_, _ in SUMMARY_STATE})
     events = await homeserver.graph.events([entry.event_id for entry in entries])
     shown = {pdu.event_id: pdu for pdu in await homeserver.graph.apply_redactions(list(events.values()))}
     states: dict[str, dict[StateKey, Pdu]] = {room_id: {} for room_id in rows}
@@ -66,7 +66,7 @@ def _fields(row: RoomRow, state: Mapping[StateKey, Pdu]) -> Mapping[str, Any]:
     if CREATE not in state:
         # Should not happen, but one broken room must not break the list of all rooms.
         return {"room_id": row.room_id, "room_version": row.version}
-    return summarised(ROOM_VERSIONS[row.version], state, 0).said
+    return summarise(ROOM_VERSIONS[row.version], state, 0).fields
 
 
 SHORTEST: Final = 4

@@ -20,7 +20,7 @@ from aiohttp import web
 from federation.http.services import MEDIA, two_part_answer
 from federation.media import media as media_errors
 from federation.media.media import is_media_id
-from federation.media.thumbnail_size import read_size
+from federation.media.thumbnail_size import parse_size
 
 
 async def media_download(request: web.Request) -> web.StreamResponse:
@@ -39,7 +39,7 @@ async def media_thumbnail(request: web.Request) -> web.StreamResponse:
     asker = await shared.authenticator.authenticate(request)
     media_id = request.match_info["media_id"]
     query = request.query
-    size = read_size(query.get("width"), query.get("height"), query.get("method"))
+    size = parse_size(query.get("width"), query.get("height"), query.get("method"))
     if not is_media_id(media_id):
         raise media_errors.not_found()
     with shared.place(asker.origin):

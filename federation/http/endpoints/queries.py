@@ -25,22 +25,22 @@ from federation.matrix.errors import MatrixError
 
 async def query_directory(request: web.Request) -> web.Response:
     services, asked = await begin_query(request)
-    return json_answer(await services.directory.answer(request.query, asked.origin))
+    return json_answer(await services.directory.handle_query(request.query, asked.origin))
 
 
 async def query_profile(request: web.Request) -> web.Response:
     services, _ = await begin_query(request)
-    return json_answer(await services.profiles.answer(request.query))
+    return json_answer(await services.profiles.handle_query(request.query))
 
 
 async def list_public_rooms(request: web.Request) -> web.Response:
     services, asked = await begin_query(request)
-    return json_answer(await services.public_rooms.answer(asked.origin, from_query(request.query)))
+    return json_answer(await services.public_rooms.handle_query(asked.origin, from_query(request.query)))
 
 
 async def search_public_rooms(request: web.Request) -> web.Response:
     services, asked = await begin_query(request)
-    return json_answer(await services.public_rooms.answer(asked.origin, from_body(asked.content)))
+    return json_answer(await services.public_rooms.handle_query(asked.origin, from_body(asked.content)))
 
 
 _BOOLEANS = {"true": True, "false": False}
@@ -52,7 +52,9 @@ async def hierarchy(request: web.Request) -> web.Response:
     if suggested_only is None:
         raise MatrixError("M_INVALID_PARAM", "suggested_only must be true or false.", 400)
     room_id = request.match_info["room_id"]
-    return json_answer(await services.spaces.answer(asked.origin, room_id, suggested_only=suggested_only))
+    return json_answer(
+        await services.spaces.handle_query(asked.origin, room_id, suggested_only=suggested_only)
+    )
 
 
 async def openid_userinfo(request: web.Request) -> web.Response:

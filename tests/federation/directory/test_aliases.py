@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from federation.client.errors import PeerMalformed, PeerRefused
-from federation.directory.aliases import MOST_SERVERS, Directory
+from federation.directory.aliases import MAX_SERVERS, Directory
 from federation.matrix.errors import MatrixError, PeerError
 from federation.memberships.outgoing import LocalAlias, MembershipClient
 from storage.database import Database
@@ -64,11 +64,11 @@ async def test_an_alias_leads_to_a_room_and_its_servers(
     await directory.create(KITCHEN, room.room_id, US)
     resolve: LocalAlias = directory.resolve
     assert await resolve(KITCHEN) == (room.room_id, (HERE, "a.example", "b.example"))
-    assert await directory.answer({"room_alias": KITCHEN}, "asker.test") == {
+    assert await directory.handle_query({"room_alias": KITCHEN}, "requester.test") == {
         "room_id": room.room_id,
         "servers": [HERE, "a.example", "b.example"],
     }
-    assert await directory.entry(KITCHEN) == Alias(KITCHEN, room.room_id, US, NOW)
+    assert await directory.fetch(KITCHEN) == Alias(KITCHEN, room.room_id, US, NOW)
 
 
 async def test_an_alias_may_name_a_room_that_nobody_here_is_in(directory: Directory) -> None:
@@ -100,7 +100,7 @@ async def test_what_is_no_alias_of_ours_is_refused(directory: Directory, alias: 
     for asked in (
         directory.create(alias, "!room:a.example", US),
         directory.remove(alias),
-        directory.entry(alias),
+        directory.fetch(alias),
     ):
         with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
             await asked
@@ -127,7 +127,7 @@ async def test_another_servers_alias_is_asked_for_there(directory: Directory, pe
     found = await directory.resolve(f"#kitchen:{PEER}")
     assert found is not None
     assert found[1][:3] == (HERE, "a.example", "s0.example")
-    assert len(found[1]) == MOST_SERVERS
+    assert len(found[1]) == MAX_SERVERS
 
 
 async def test_what_can_go_wrong_elsewhere(directory: Directory, peer: Peer) -> None:
@@ -163,7 +163,7 @@ async def test_servers_are_answered_about_our_aliases_alone(
 ) -> None:
     """Nobody is asked on their behalf."""
     with pytest.raises(MatrixError, match=refusal):
-        await directory.answer(query, "asker.test")
+        await directory.handle_query(query, "requester.test")
 
 
 async def test_rooms_are_published(directory: Directory) -> None:

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from federation.client.errors import PeerMalformed, PeerRefused
-from federation.directory.profiles import KEPT_MS, MISSED_MS, Profiles
+from federation.directory.profiles import CACHE_MS, NEGATIVE_CACHE_MS, Profiles
 from federation.matrix.errors import MatrixError, PeerError
 from storage.database import Database
 from storage.federation.users import list_changes
@@ -123,7 +123,7 @@ async def test_another_servers_word_is_kept_for_some_minutes(
     for _ in range(3):
         assert await profiles.profile(BOB) == {"displayname": "Bob"}
     assert peer.asked == [BOB]
-    neighbourhood.clock.now += KEPT_MS / 1000
+    neighbourhood.clock.now += CACHE_MS / 1000
     peer.answer = ({"displayname": "Robert", "m.tz": "UTC"}, 200)
     assert await profiles.profile(BOB) == {"displayname": "Robert", "m.tz": "UTC"}
     assert peer.asked == [BOB, BOB]
@@ -152,7 +152,7 @@ async def test_nobody_of_that_name_is_an_answer_too(
     assert await profiles.profile(BOB) is None
     peer.answer = ({}, 200)
     assert await profiles.profile(BOB) is None
-    neighbourhood.clock.now += MISSED_MS / 1000
+    neighbourhood.clock.now += NEGATIVE_CACHE_MS / 1000
     assert await profiles.profile(BOB) == {}
 
 
@@ -176,10 +176,10 @@ async def test_servers_are_answered_about_our_users_alone(profiles: Profiles, pe
     """All of the profile, or the field that was asked for, if there is one."""
     await profiles.ensure_user(ALICE)
     await profiles.set_profile(ALICE, displayname="Alice", **{"m.tz": "UTC"})
-    assert await profiles.answer({"user_id": ALICE}) == {"displayname": "Alice", "m.tz": "UTC"}
-    assert await profiles.answer({"user_id": ALICE, "field": "m.tz"}) == {"m.tz": "UTC"}
-    assert await profiles.answer({"user_id": ALICE, "field": "avatar_url"}) == {}
+    assert await profiles.handle_query({"user_id": ALICE}) == {"displayname": "Alice", "m.tz": "UTC"}
+    assert await profiles.handle_query({"user_id": ALICE, "field": "m.tz"}) == {"m.tz": "UTC"}
+    assert await profiles.handle_query({"user_id": ALICE, "field": "avatar_url"}) == {}
     for user in (BOB, f"@nobody:{OWN_NAME}"):
         with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
-            await profiles.answer({"user_id": user})
+            await profiles.handle_query({"user_id": user})
     assert peer.asked == []

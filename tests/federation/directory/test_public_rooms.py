@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from federation.client.errors import PeerMalformed, PeerRefused
-from federation.directory.public_rooms import PublicRooms, Question, from_body, from_query
+from federation.directory.public_rooms import PublicRooms, RoomsQuery, from_body, from_query
 from federation.directory.room_summary import RoomSummaries
 from federation.matrix.errors import MatrixError
 from storage.rooms.aliases import publish_room
@@ -52,9 +52,9 @@ async def test_only_rooms_that_somebody_could_enter_are_listed(here: Node) -> No
     for room_id in (small, large, closed, left, readable, "!gone:here.test"):
         await published(here, room_id)
     rooms = list_of(here)
-    assert len(ids(await rooms.local(Question()))) == 4
+    assert len(ids(await rooms.local(RoomsQuery()))) == 4
     await here.membership.leave(left, alice)
-    listed = ids(await rooms.local(Question()))
+    listed = ids(await rooms.local(RoomsQuery()))
     assert listed[0] == large
     assert set(listed) == {large, small, readable}
     assert unpublished not in listed
@@ -66,19 +66,19 @@ async def test_servers_see_no_rooms_that_shut_them_out(here: Node) -> None:
     room_id = await here.create("12", alice)
     await published(here, room_id)
     rooms = list_of(here)
-    assert ids(await rooms.answer("there.test", Question())) == [room_id]
+    assert ids(await rooms.handle_query("there.test", RoomsQuery())) == [room_id]
     await furnish(here, room_id, alice, server_acl={"allow": ["*"], "deny": ["there.*"]})
-    assert ids(await rooms.answer("there.test", Question())) == []
-    assert ids(await rooms.answer("other.test", Question())) == [room_id]
-    assert ids(await rooms.local(Question())) == [room_id]
+    assert ids(await rooms.handle_query("there.test", RoomsQuery())) == []
+    assert ids(await rooms.handle_query("other.test", RoomsQuery())) == [room_id]
+    assert ids(await rooms.local(RoomsQuery())) == [room_id]
 
 
 async def test_servers_may_be_told_nothing(here: Node) -> None:
     """Where it is switched off."""
     rooms = list_of(here, public_rooms_over_federation=False)
     with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
-        await rooms.answer("there.test", Question())
-    assert ids(await rooms.local(Question())) == []
+        await rooms.handle_query("there.test", RoomsQuery())
+    assert ids(await rooms.local(RoomsQuery())) == []
 
 
 async def asking(
@@ -95,7 +95,7 @@ async def test_another_server_is_asked(neighbourhood: Neighbourhood, here: Node)
     """With a GET, or with a POST for what only that can say."""
     answer = {"chunk": [{"room_id": "!r:peer.test", "num_joined_members": 3}, {}], "next_batch": "theirs"}
     rooms, server = await asking(neighbourhood, here, answering(answer))
-    read = await rooms.remote(PEER, from_query({"limit": "7", "since": "x"}, elsewhere=True))
+    read = await rooms.remote(PEER, from_query({"limit": "7", "since": "x"}, remote=True))
     assert read == {
         "chunk": [
             {
@@ -111,7 +111,7 @@ async def test_another_server_is_asked(neighbourhood: Neighbourhood, here: Node)
         "GET",
         {"limit": "7", "since": "x"},
     )
-    search = from_body({"filter": {"generic_search_term": "soup"}}, elsewhere=True)
+    search = from_body({"filter": {"generic_search_term": "soup"}}, remote=True)
     assert await rooms.remote(PEER, search) == read
     assert server.requests[1].method == "POST"
     assert json.loads(server.bodies[1]) == {"limit": 100, "filter": {"generic_search_term": "soup"}}
@@ -131,4 +131,4 @@ async def test_what_another_server_does_wrong(
     """Is its own fault."""
     rooms, _ = await asking(neighbourhood, here, answering(content, status))
     with pytest.raises(error):
-        await rooms.remote(PEER, Question())
+        await rooms.remote(PEER, RoomsQuery())

@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation.directory.public_rooms import (
-    MOST_BYTES,
-    MOST_ROOMS,
-    Question,
-    body_of,
+    MAX_BYTES,
+    MAX_ROOMS,
+    RoomsQuery,
+    encode_body,
+    encode_query,
     from_body,
     from_query,
     is_listed,
     is_search,
     page,
-    query_of,
-    read_page,
+    parse_page,
 )
 from federation.directory.room_summary import RoomSummary
 from federation.matrix.errors import MatrixError
@@ -36,7 +36,7 @@ NAMES = ["limit", "since", "filter", "third_party_instance_id", "include_all_net
 def room(name: str, members: int = 1, /, **said: Any) -> RoomSummary:
     every = {"world_readable": False, "guest_can_join": False, "join_rule": "public"}
     given = {"room_id": f"!{name}:a.example", "num_joined_members": members, **every, **said}
-    return RoomSummary(given, is_open=True, admitting=(), acl=NO_ACL, only_server=None)
+    return RoomSummary(given, is_open=True, allowed_by=(), acl=NO_ACL, only_server=None)
 
 
 def names(answer: dict[str, Any]) -> str:
@@ -59,7 +59,7 @@ def walked(
 def test_the_largest_come_first() -> None:
     """And equals in the order of their ids; what belongs to spaces is left out."""
     rooms = [room("a", 1, room_version="12"), room("c", 5, name="C"), room("b", 5), room("d", 9)]
-    answer = page(rooms, Question())
+    answer = page(rooms, RoomsQuery())
     assert names(answer) == "dbca"
     assert answer["total_room_count_estimate"] == 4
     assert set(answer) == {"chunk", "total_room_count_estimate"}
@@ -86,7 +86,7 @@ def test_pages_follow_each_other_both_ways() -> None:
 def test_pages_survive_what_happens_to_rooms_in_between() -> None:
     """A room that has gone, all that have gone, and more that have come."""
     rooms = [room(name, 5) for name in "abcd"]
-    token = page(rooms, Question(limit=2))["next_batch"]
+    token = page(rooms, RoomsQuery(limit=2))["next_batch"]
     assert names(page([rooms[0], rooms[3]], from_body({"since": token}))) == "d"
     behind = page(rooms[:1], from_body({"since": token}))
     assert behind["chunk"] == []
@@ -103,7 +103,7 @@ def test_pages_survive_what_happens_to_rooms_in_between() -> None:
 def test_all_rooms_are_walked_once(given_: list[tuple[str, int]], limit: int) -> None:
     """Whatever their sizes and that of the pages; backwards as forwards."""
     rooms = [room(name, members) for name, members in given_]
-    expected = names(page(rooms, Question()))
+    expected = names(page(rooms, RoomsQuery()))
     assert "".join(walked(rooms, limit)) == expected
     backwards = walked(rooms, limit, "prev_batch", "p0~")
     assert "".join(reversed(backwards)) == expected
@@ -111,8 +111,8 @@ def test_all_rooms_are_walked_once(given_: list[tuple[str, int]], limit: int) ->
 
 def test_a_page_is_no_larger_than_an_answer_may_be() -> None:
     """Topics are as long as events; a single one always fits."""
-    rooms = [room(name, topic="x" * (MOST_BYTES // 3)) for name in "abcde"] + [
-        room("f", topic="x" * MOST_BYTES)
+    rooms = [room(name, topic="x" * (MAX_BYTES // 3)) for name in "abcde"] + [
+        room("f", topic="x" * MAX_BYTES)
     ]
     assert walked(rooms, 100) == ["ab", "cd", "e", "f"]
 
@@ -151,9 +151,9 @@ def test_there_is_no_third_partys_network_here() -> None:
 def test_limits_are_capped() -> None:
     """0 stands for no limit."""
     for query in ({}, {"limit": "0"}, {"limit": "1000"}, {"limit": "9" * 18}):
-        assert from_query(query).limit == MOST_ROOMS
+        assert from_query(query).limit == MAX_ROOMS
     assert from_query({"limit": "5"}).limit == 5
-    assert from_body({}).limit == from_body({"limit": 2**70}).limit == MOST_ROOMS
+    assert from_body({}).limit == from_body({"limit": 2**70}).limit == MAX_ROOMS
 
 
 @pytest.mark.parametrize(
@@ -217,35 +217,35 @@ def test_who_sees_a_room() -> None:
     """Nobody sees one that is closed; a server sees none in which it could not take part."""
     assert is_listed(room("a"), None)
     assert is_listed(room("a"), "b.example")
-    shut = RoomSummary({}, is_open=True, admitting=(), acl=server_acl({"deny": ["*"]}), only_server=None)
+    shut = RoomSummary({}, is_open=True, allowed_by=(), acl=server_acl({"deny": ["*"]}), only_server=None)
     assert is_listed(shut, None)
     assert not is_listed(shut, "b.example")
-    closed = RoomSummary({}, is_open=False, admitting=(), acl=NO_ACL, only_server=None)
+    closed = RoomSummary({}, is_open=False, allowed_by=(), acl=NO_ACL, only_server=None)
     assert not is_listed(closed, None)
 
 
 def test_a_question_for_another_server() -> None:
     """A search takes a body; its tokens are taken as they are."""
-    plain = from_query({"limit": "5", "since": "theirs", "third_party_instance_id": "irc"}, elsewhere=True)
+    plain = from_query({"limit": "5", "since": "theirs", "third_party_instance_id": "irc"}, remote=True)
     assert not is_search(plain)
-    assert query_of(plain) == [("limit", "5"), ("since", "theirs"), ("third_party_instance_id", "irc")]
+    assert encode_query(plain) == [("limit", "5"), ("since", "theirs"), ("third_party_instance_id", "irc")]
     filter_ = {"generic_search_term": "Soup now", "room_types": ["m.space", None]}
-    search = from_body({"limit": 5, "since": "theirs", "filter": filter_}, elsewhere=True)
+    search = from_body({"limit": 5, "since": "theirs", "filter": filter_}, remote=True)
     assert is_search(search)
-    assert body_of(search) == {
+    assert encode_body(search) == {
         "limit": 5,
         "since": "theirs",
         "filter": {"generic_search_term": "Soup now", "room_types": [None, "m.space"]},
     }
     with pytest.raises(MatrixError):
-        from_query({"since": "x" * 1001}, elsewhere=True)
+        from_query({"since": "x" * 1001}, remote=True)
 
 
 def test_another_servers_list_is_read() -> None:
     """Rooms without an id are left out, and so is what is no token or number."""
     chunk = [{"room_id": "!a:b.example", "name": "A", "aliases": []}, {"name": "B"}, 5]
     answer = {"chunk": chunk, "next_batch": "n", "prev_batch": 5, "total_room_count_estimate": -1}
-    assert read_page(answer) == {
+    assert parse_page(answer) == {
         "chunk": [
             {
                 "room_id": "!a:b.example",
@@ -257,16 +257,16 @@ def test_another_servers_list_is_read() -> None:
         ],
         "next_batch": "n",
     }
-    assert read_page({"chunk": [], "total_room_count_estimate": 7}) == {
+    assert parse_page({"chunk": [], "total_room_count_estimate": 7}) == {
         "chunk": [],
         "total_room_count_estimate": 7,
     }
-    assert read_page({"chunk": {}}) is None
-    assert read_page({}) is None
+    assert parse_page({"chunk": {}}) is None
+    assert parse_page({}) is None
 
 
 @given(st.dictionaries(st.sampled_from(["chunk", "next_batch", "total_room_count_estimate"]), JSON))
 def test_a_hostile_list_can_be_passed_on_or_is_none(answer: dict[str, Any]) -> None:
     """Whatever is in it."""
-    read = read_page(answer)
+    read = parse_page(answer)
     assert read is None or orjson.dumps(read)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from federation.directory.space_walk import KEPT_MS, MISSED_MS, RemoteHierarchy
+from federation.directory.space_walk import CACHE_MS, NEGATIVE_CACHE_MS, RemoteSpaces
 from tests.support.neighbourhood import Neighbourhood
 
 ROOM = "!space:a.example"
@@ -39,13 +39,13 @@ async def peers(neighbourhood: Neighbourhood, *names: str) -> list[Peer]:
     return made
 
 
-def hierarchy(neighbourhood: Neighbourhood) -> RemoteHierarchy:
-    return RemoteHierarchy(neighbourhood.reach().client, now_ms=lambda: int(neighbourhood.clock() * 1000))
+def hierarchy(neighbourhood: Neighbourhood) -> RemoteSpaces:
+    return RemoteSpaces(neighbourhood.reach().client, now_ms=lambda: int(neighbourhood.clock() * 1000))
 
 
-async def name_from(asked: RemoteHierarchy, *servers: str, suggested_only: bool = False) -> Any:
-    seen = await asked.ask(ROOM, servers, suggested_only=suggested_only)
-    return None if seen is None else seen.said["name"]
+async def name_from(asked: RemoteSpaces, *servers: str, suggested_only: bool = False) -> Any:
+    seen = await asked.query(ROOM, servers, suggested_only=suggested_only)
+    return None if seen is None else seen.fields["name"]
 
 
 async def test_the_first_server_that_says_anything_is_believed(neighbourhood: Neighbourhood) -> None:
@@ -93,7 +93,7 @@ async def test_answers_are_kept_for_some_minutes(neighbourhood: Neighbourhood) -
     assert await name_from(asked, "two.test", "one.test") == "two.test"
     assert (len(one.paths), len(two.paths)) == (1, 1)
     assert await name_from(asked, "one.test", suggested_only=True) == "one.test"
-    neighbourhood.clock.now += KEPT_MS / 1000
+    neighbourhood.clock.now += CACHE_MS / 1000
     assert await name_from(asked, "one.test") == "one.test"
     assert len(one.paths) == 3
 
@@ -106,19 +106,19 @@ async def test_refusals_are_kept_for_a_minute(neighbourhood: Neighbourhood) -> N
     assert await name_from(asked, "one.test") is None
     peer.answer = good
     assert await name_from(asked, "one.test") is None
-    neighbourhood.clock.now += MISSED_MS / 1000
+    neighbourhood.clock.now += NEGATIVE_CACHE_MS / 1000
     assert await name_from(asked, "one.test") == "one.test"
 
 
 async def test_a_silent_server_is_not_asked_about_the_next_room(neighbourhood: Neighbourhood) -> None:
     """A space that names a dead server a thousand times costs one wait."""
     reach = neighbourhood.reach()
-    asked = RemoteHierarchy(reach.client, now_ms=lambda: int(neighbourhood.clock() * 1000))
+    asked = RemoteSpaces(reach.client, now_ms=lambda: int(neighbourhood.clock() * 1000))
     for number in range(5):
-        assert await asked.ask(f"!{number}:a.example", ["nowhere.test"], suggested_only=False) is None
+        assert await asked.query(f"!{number}:a.example", ["nowhere.test"], suggested_only=False) is None
     assert len(reach.counted.ended) == 1
-    neighbourhood.clock.now += MISSED_MS / 1000
-    assert await asked.ask("!0:a.example", ["nowhere.test"], suggested_only=False) is None
+    neighbourhood.clock.now += NEGATIVE_CACHE_MS / 1000
+    assert await asked.query("!0:a.example", ["nowhere.test"], suggested_only=False) is None
     assert len(reach.counted.ended) == 2
 
 
@@ -136,5 +136,5 @@ async def test_hostile_answers_do_no_harm(neighbourhood: Neighbourhood, answer: 
     """There is no answer then, or one without children."""
     (peer,) = await peers(neighbourhood, "one.test")
     peer.answer = (answer, 200)
-    seen = await hierarchy(neighbourhood).ask(ROOM, ["one.test"], suggested_only=False)
+    seen = await hierarchy(neighbourhood).query(ROOM, ["one.test"], suggested_only=False)
     assert seen is None or list(seen.children_state) == []

@@ -29,13 +29,13 @@ async def test_a_summary_follows_its_room(pair: tuple[Node, Node]) -> None:
     room_id = await here.create("12", alice)
     first = await summaries.of(room_id)
     assert first is not None
-    assert first.said["num_joined_members"] == 1
+    assert first.fields["num_joined_members"] == 1
     assert await summaries.of(room_id) is first
     await furnish(here, room_id, alice, name={"name": "Kitchen"})
     await there.membership.join(room_id, bob, ["here.test"])
     second = await summaries.of(room_id)
     assert second is not None
-    assert (second.said["name"], second.said["num_joined_members"]) == ("Kitchen", 2)
+    assert (second.fields["name"], second.fields["num_joined_members"]) == ("Kitchen", 2)
 
 
 async def test_there_is_none_of_rooms_that_nobody_here_is_in(pair: tuple[Node, Node]) -> None:
@@ -64,7 +64,7 @@ async def test_what_was_redacted_is_not_said(pair: tuple[Node, Node]) -> None:
     await put_child(here, space, "!a:here.test", alice)
     made = await summaries.of(space)
     assert made is not None
-    assert made.said["topic"] == "Nonsense"
+    assert made.fields["topic"] == "Nonsense"
     assert len(await summaries.children(made, suggested_only=False)) == 1
     state = await here.graph.current_state(space)
     for key in (("m.room.topic", ""), ("m.room.server_acl", ""), ("m.space.child", "!a:here.test")):
@@ -73,9 +73,9 @@ async def test_what_was_redacted_is_not_said(pair: tuple[Node, Node]) -> None:
         )
     made = await summaries.of(space)
     assert made is not None
-    assert "topic" not in made.said
-    assert made.shuts_out("evil.test")
-    assert not made.shuts_out("good.test")
+    assert "topic" not in made.fields
+    assert made.excludes("evil.test")
+    assert not made.excludes("good.test")
     assert await summaries.children(made, suggested_only=False) == []
 
 

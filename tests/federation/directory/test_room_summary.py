@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.directory.room_summary import SUMMARISED, RoomSummary, is_said_open, read_summary, summarised
+from federation.directory.room_summary import (
+    SUMMARY_STATE,
+    RoomSummary,
+    is_reported_open,
+    parse_summary,
+    summarise,
+)
 from tests.support.rooms import ALICE, BOB, Room, public_room
 
 JSON = st.recursive(
@@ -18,14 +24,14 @@ JSON = st.recursive(
 
 
 def summary(room: Room, members: int = 2) -> RoomSummary:
-    state = {key: pdu for key, pdu in room.state().items() if key in SUMMARISED}
-    return summarised(room.version, state, members)
+    state = {key: pdu for key, pdu in room.state().items() if key in SUMMARY_STATE}
+    return summarise(room.version, state, members)
 
 
 def test_a_bare_room_has_only_what_every_room_has() -> None:
     """Members, version, and how to come in."""
     room = public_room("12", BOB)
-    assert summary(room).said == {
+    assert summary(room).fields == {
         "room_id": room.room_id,
         "room_version": "12",
         "num_joined_members": 2,
@@ -50,7 +56,7 @@ def test_a_furnished_room_says_all_of_it() -> None:
         room.send(type_, ALICE, content, "")
     made = summary(room)
     assert made.is_space
-    assert made.said == {
+    assert made.fields == {
         "room_id": room.room_id,
         "room_version": "12",
         "num_joined_members": 2,
@@ -79,10 +85,10 @@ def test_what_is_of_another_type_is_not_said() -> None:
     ):
         room.send(type_, ALICE, content, "")
     made = summary(room)
-    assert set(made.said) == {
+    assert set(made.fields) == {
         "room_id", "room_version", "num_joined_members", "world_readable", "guest_can_join", "join_rule",
     }  # fmt: skip
-    assert made.said["join_rule"] == "invite"
+    assert made.fields["join_rule"] == "invite"
     assert not made.is_open
     assert not made.is_space
 
@@ -120,21 +126,21 @@ def test_the_rooms_that_open_another_are_named() -> None:
     ]
     room.send("m.room.join_rules", ALICE, {"join_rule": "restricted", "allow": allow}, "")
     made = summary(room)
-    assert made.said["allowed_room_ids"] == ["!space:a.example"]
-    assert made.admitting == ("!space:a.example",)
+    assert made.fields["allowed_room_ids"] == ["!space:a.example"]
+    assert made.allowed_by == ("!space:a.example",)
     room.send("m.room.join_rules", ALICE, {"join_rule": "invite", "allow": allow}, "")
-    assert "allowed_room_ids" not in summary(room).said
+    assert "allowed_room_ids" not in summary(room).fields
 
 
 def test_some_servers_cannot_take_part() -> None:
     """By the ACL, or because the room keeps to one server."""
     room = public_room("11")
     room.send("m.room.server_acl", ALICE, {"allow": ["*"], "deny": ["evil.*"]}, "")
-    assert summary(room).shuts_out("evil.example")
-    assert not summary(room).shuts_out("b.example")
+    assert summary(room).excludes("evil.example")
+    assert not summary(room).excludes("b.example")
     closed = summary(public_room("11", **{"m.federate": False}))
-    assert closed.shuts_out("b.example")
-    assert not closed.shuts_out("a.example")
+    assert closed.excludes("b.example")
+    assert not closed.excludes("a.example")
 
 
 def test_another_servers_summary_is_read() -> None:
@@ -151,7 +157,7 @@ def test_another_servers_summary_is_read() -> None:
         "allowed_room_ids": ["!a:b.example", 5, "x"],
         "aliases": ["#a:b.example"],
     }
-    assert read_summary(entry) == {
+    assert parse_summary(entry) == {
         "room_id": "!r:b.example",
         "num_joined_members": 5,
         "world_readable": True,
@@ -166,13 +172,13 @@ def test_another_servers_summary_is_read() -> None:
 def test_a_hostile_summary_does_no_harm(entry: Any) -> None:
     """It is none, or can be passed on."""
     if isinstance(entry, dict):
-        said = read_summary({"room_id": "!r:b.example", **entry})
+        said = parse_summary({"room_id": "!r:b.example", **entry})
         assert said is None or orjson.dumps(said)
         if said is not None:
             assert 0 <= said["num_joined_members"] < 2**53
-            assert is_said_open(said) in (True, False)
+            assert is_reported_open(said) in (True, False)
     else:
-        assert read_summary(entry) is None
+        assert parse_summary(entry) is None
 
 
 @pytest.mark.parametrize(
@@ -189,6 +195,6 @@ def test_a_hostile_summary_does_no_harm(entry: Any) -> None:
 )
 def test_another_servers_word_on_who_may_come_in(said: dict[str, Any], is_open: bool) -> None:
     """Without a join rule a room counts as public."""
-    read = read_summary({"room_id": "!r:b.example", **said})
+    read = parse_summary({"room_id": "!r:b.example", **said})
     assert read is not None
-    assert is_said_open(read) is is_open
+    assert is_reported_open(read) is is_open

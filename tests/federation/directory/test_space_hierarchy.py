@@ -1,4 +1,4 @@
-"""Spaces across nodes of ours: what servers are shown, and what our users see of all levels."""
+"""SpaceHierarchies across nodes of ours: what servers are shown, and what our users see of all levels."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from federation.directory.room_summary import RoomSummaries
-from federation.directory.space_walk import LONGEST_PAGE_MS, Spaces
+from federation.directory.space_walk import MAX_PAGE_MS, SpaceHierarchies
 from federation.matrix.errors import MatrixError
 from tests.federation.http.query_pair import create_space, furnish, put_child
 from tests.federation.nodes import Node, Nodes, now_ms
@@ -34,9 +34,11 @@ class Clock:
         return self.now
 
 
-def spaces_of(node: Node, clock: Clock | None = None) -> Spaces:
+def spaces_of(node: Node, clock: Clock | None = None) -> SpaceHierarchies:
     summaries = RoomSummaries(node.name, node.database, node.graph)
-    return Spaces(node.name, node.database, node.client, node.graph, summaries, now_ms=clock or now_ms)
+    return SpaceHierarchies(
+        node.name, node.database, node.client, node.graph, summaries, now_ms=clock or now_ms
+    )
 
 
 def restricted_to(room_id: str) -> dict[str, Any]:
@@ -49,7 +51,7 @@ def ids(answer: dict[str, Any]) -> list[str]:
 
 async def is_shown(node: Node, server: str, room_id: str) -> bool:
     try:
-        answer = await spaces_of(node).answer(server, room_id, suggested_only=False)
+        answer = await spaces_of(node).handle_query(server, room_id, suggested_only=False)
     except MatrixError as refused:
         if refused.status == 404:
             return False
@@ -112,7 +114,7 @@ async def test_children_are_told_apart(pair: tuple[Node, Node]) -> None:
     for child in (room_id, closed, inner, "!unknown:other.test"):
         await put_child(here, space, child, alice)
     await put_child(here, inner, room_id, alice)
-    answer = await spaces_of(here).answer(THERE, space, suggested_only=False)
+    answer = await spaces_of(here).handle_query(THERE, space, suggested_only=False)
     assert {room["room_id"] for room in answer["children"]} == {room_id, inner}
     assert all("children_state" not in room for room in answer["children"])
     assert answer["inaccessible_children"] == [closed]
@@ -192,7 +194,7 @@ async def test_a_page_ends_when_it_takes_too_long(pair: tuple[Node, Node]) -> No
     space = await create_space(here, alice)
     child = await here.create("12", alice)
     await put_child(here, space, child, alice)
-    slow = spaces_of(here, Clock(LONGEST_PAGE_MS + 1))
+    slow = spaces_of(here, Clock(MAX_PAGE_MS + 1))
     first = await slow.hierarchy(space, alice)
     assert ids(first) == [space]
     second = await slow.hierarchy(space, alice, start=first["next_batch"])

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.directory.room_summary import RoomSummary, read_summary
+from federation.directory.room_summary import RoomSummary, parse_summary
 from federation.directory.space_hierarchy import (
-    MOST_BYTES,
-    MOST_DEPTH,
-    MOST_ON_PAGE,
-    MOST_ROOMS,
-    Look,
-    Seen,
-    answer,
-    read_answer,
-    route,
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_ON_PAGE,
+    MAX_ROOMS,
+    Visit,
+    VisitedRoom,
+    encode_response,
+    parse_query,
+    parse_response,
     walk,
 )
 from federation.matrix.errors import MatrixError
@@ -47,28 +47,30 @@ def child(name: str, time: int = 1) -> dict[str, Any]:
 
 
 def said(name: str, **more: Any) -> dict[str, Any]:
-    read = read_summary({"room_id": id_of(name), **more})
+    read = parse_summary({"room_id": id_of(name), **more})
     assert read is not None
     return read
 
 
-def space(name: str, children: str, **how: Any) -> Seen:
-    return Seen(said(name, room_type="m.space"), [child(one) for one in children], **how)
+def space(name: str, children: str, **how: Any) -> VisitedRoom:
+    return VisitedRoom(said(name, room_type="m.space"), [child(one) for one in children], **how)
 
 
-def walked(rooms: Mapping[str, Seen | None], root: str = "a", max_depth: int = MOST_DEPTH) -> list[Look]:
+def walked(
+    rooms: Mapping[str, VisitedRoom | None], root: str = "a", max_depth: int = MAX_DEPTH
+) -> list[Visit]:
     """All looks of a walk through these rooms; what is not among them is a room without children."""
     talk = walk(id_of(root), ["a.example"], max_depth)
     looks = [next(talk)]
     try:
         while True:
             name = looks[-1].room_id[1:].partition(":")[0]
-            looks.append(talk.send(rooms.get(name, Seen(said(name)))))
+            looks.append(talk.send(rooms.get(name, VisitedRoom(said(name)))))
     except StopIteration:
         return looks
 
 
-def path(looks: Sequence[Look]) -> str:
+def path(looks: Sequence[Visit]) -> str:
     return "".join(look.room_id[1] for look in looks)
 
 
@@ -76,7 +78,7 @@ def test_the_walk_goes_deep_first_and_keeps_the_order() -> None:
     """Each child is looked at through the servers of its event."""
     looks = walked({"a": space("a", "bcd"), "c": space("c", "ef")})
     assert path(looks) == "abcefd"
-    assert looks[3] == Look(id_of("e"), ("e.example",), 2)
+    assert looks[3] == Visit(id_of("e"), ("e.example",), 2)
 
 
 def test_each_room_is_looked_at_once() -> None:
@@ -102,25 +104,25 @@ def test_it_goes_no_deeper_than_it_may() -> None:
 def test_what_a_server_says_of_children_is_taken_along() -> None:
     """It is enough for what is no space, and at the last level; what is inaccessible is not looked at."""
     heard = {id_of("b"): said("b"), id_of("c"): said("c", room_type="m.space")}
-    rooms = {"a": space("a", "bcde", heard=heard, inaccessible=frozenset({id_of("d")}))}
+    rooms = {"a": space("a", "bcde", reported=heard, inaccessible=frozenset({id_of("d")}))}
     looks = walked(rooms)
     assert path(looks) == "abce"
-    assert [look.hearsay_is_enough for look in looks] == [False, True, False, False]
+    assert [look.is_report_sufficient for look in looks] == [False, True, False, False]
     looks = walked(rooms, max_depth=1)
-    assert [look.hearsay_is_enough for look in looks] == [False, True, True, False]
+    assert [look.is_report_sufficient for look in looks] == [False, True, True, False]
 
 
 def test_a_walk_ends() -> None:
     """However many rooms there are."""
-    talk = walk(id_of("0"), [], MOST_DEPTH)
+    talk = walk(id_of("0"), [], MAX_DEPTH)
     looks = [next(talk)]
     with contextlib.suppress(StopIteration):
         while True:
             start = len(looks) * 500
             children = [child(str(number)) for number in range(start, start + 500)]
-            looks.append(talk.send(Seen(said("x"), children)))
-    assert len(looks) == MOST_ROOMS
-    assert max(look.depth for look in looks) == MOST_DEPTH
+            looks.append(talk.send(VisitedRoom(said("x"), children)))
+    assert len(looks) == MAX_ROOMS
+    assert max(look.depth for look in looks) == MAX_DEPTH
 
 
 @given(
@@ -129,7 +131,7 @@ def test_a_walk_ends() -> None:
 )
 def test_any_tangle_is_walked(tangle: dict[str, list[str]], max_depth: int) -> None:
     """Every room once, and no room that nothing leads to."""
-    rooms: dict[str, Seen | None] = {name: space(name, "".join(to)) for name, to in tangle.items()}
+    rooms: dict[str, VisitedRoom | None] = {name: space(name, "".join(to)) for name, to in tangle.items()}
     found = path(walked(rooms, max_depth=max_depth))
     assert len(set(found)) == len(found)
     reachable = {"a"}
@@ -140,16 +142,18 @@ def test_any_tangle_is_walked(tangle: dict[str, list[str]], max_depth: int) -> N
 
 def test_a_server_is_told_one_level() -> None:
     """The space with its events, its children without theirs, and those that it need not ask for."""
-    room = RoomSummary(said("a"), is_open=True, admitting=(), acl=NO_ACL, only_server=None)
-    other = RoomSummary(said("b"), is_open=True, admitting=(), acl=NO_ACL, only_server=None)
-    told = answer(room, [child("b"), child("c")], [other], [id_of("c")])
+    room = RoomSummary(said("a"), is_open=True, allowed_by=(), acl=NO_ACL, only_server=None)
+    other = RoomSummary(said("b"), is_open=True, allowed_by=(), acl=NO_ACL, only_server=None)
+    told = encode_response(room, [child("b"), child("c")], [other], [id_of("c")])
     assert told == {
         "room": {**said("a"), "children_state": [child("b"), child("c")]},
         "children": [said("b")],
         "inaccessible_children": [id_of("c")],
     }
-    read = read_answer(told, id_of("a"), suggested_only=False)
-    assert read == Seen(said("a"), [child("b"), child("c")], {id_of("b"): said("b")}, frozenset({id_of("c")}))
+    read = parse_response(told, id_of("a"), suggested_only=False)
+    assert read == VisitedRoom(
+        said("a"), [child("b"), child("c")], {id_of("b"): said("b")}, frozenset({id_of("c")})
+    )
     assert read is not None
     assert read.as_json() == told["room"]
 
@@ -157,10 +161,10 @@ def test_a_server_is_told_one_level() -> None:
 def test_a_server_is_not_told_more_than_fits() -> None:
     """It asks for the others one by one."""
     large = RoomSummary(
-        said("b", topic="x" * MOST_BYTES), is_open=True, admitting=(), acl=NO_ACL, only_server=None
+        said("b", topic="x" * MAX_BYTES), is_open=True, allowed_by=(), acl=NO_ACL, only_server=None
     )
-    small = RoomSummary(said("a"), is_open=True, admitting=(), acl=NO_ACL, only_server=None)
-    assert answer(small, [], [small, large, small], [])["children"] == [said("a")]
+    small = RoomSummary(said("a"), is_open=True, allowed_by=(), acl=NO_ACL, only_server=None)
+    assert encode_response(small, [], [small, large, small], [])["children"] == [said("a")]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +173,7 @@ def test_a_server_is_not_told_more_than_fits() -> None:
 )
 def test_an_answer_about_another_room_is_none(content: dict[str, Any]) -> None:
     """Or about no room at all."""
-    assert read_answer(content, id_of("a"), suggested_only=False) is None
+    assert parse_response(content, id_of("a"), suggested_only=False) is None
 
 
 @given(
@@ -178,20 +182,20 @@ def test_an_answer_about_another_room_is_none(content: dict[str, Any]) -> None:
 def test_a_hostile_answer_can_be_passed_on(parts: dict[str, Any]) -> None:
     """As far as anything is left of it."""
     content = {"room": {**parts, "room_id": id_of("a")}, **parts}
-    seen = read_answer(content, id_of("a"), suggested_only=False)
+    seen = parse_response(content, id_of("a"), suggested_only=False)
     assert seen is not None
     assert orjson.dumps(seen.as_json())
 
 
 def test_pages_are_asked_for() -> None:
     """Limits are capped; a token begins where the page before ended."""
-    first = route(limit=None, max_depth=None, suggested_only=False, start=None)
-    assert (first.limit, first.max_depth, first.after) == (MOST_ON_PAGE, MOST_DEPTH, 0)
-    large = route(limit=2**70, max_depth=2**70, suggested_only=True, start=None)
-    assert (large.limit, large.max_depth) == (MOST_ON_PAGE, MOST_DEPTH)
-    small = route(limit=3, max_depth=0, suggested_only=True, start=None)
+    first = parse_query(limit=None, max_depth=None, suggested_only=False, start=None)
+    assert (first.limit, first.max_depth, first.after) == (MAX_ON_PAGE, MAX_DEPTH, 0)
+    large = parse_query(limit=2**70, max_depth=2**70, suggested_only=True, start=None)
+    assert (large.limit, large.max_depth) == (MAX_ON_PAGE, MAX_DEPTH)
+    small = parse_query(limit=3, max_depth=0, suggested_only=True, start=None)
     assert (small.limit, small.max_depth, small.suggested_only) == (3, 0, True)
-    second = route(limit=5, max_depth=0, suggested_only=True, start=small.token(17))
+    second = parse_query(limit=5, max_depth=0, suggested_only=True, start=small.token(17))
     assert (second.after, second.limit) == (17, 5)
 
 
@@ -202,11 +206,11 @@ def test_pages_are_asked_for() -> None:
 def test_other_tokens_are_refused(start: str) -> None:
     """Also those of a walk that went otherwise."""
     with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
-        route(limit=None, max_depth=None, suggested_only=False, start=start)
+        parse_query(limit=None, max_depth=None, suggested_only=False, start=start)
 
 
 @pytest.mark.parametrize(("limit", "max_depth"), [(0, None), (-1, None), (None, -1)])
 def test_impossible_limits_are_refused(limit: int | None, max_depth: int | None) -> None:
     """A page has at least one room, and a depth is not below the ground."""
     with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
-        route(limit=limit, max_depth=max_depth, suggested_only=False, start=None)
+        parse_query(limit=limit, max_depth=max_depth, suggested_only=False, start=None)

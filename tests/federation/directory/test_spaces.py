@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.directory.spaces import MOST_BYTES, MOST_CHILDREN, children_of, read_children, servers_of
+from federation.directory.spaces import MAX_BYTES, MAX_CHILDREN, children_of, parse_children, via_of
 from tests.support.rooms import ALICE, Room, public_room
 
 JSON = st.recursive(
@@ -50,13 +50,13 @@ def test_the_events_of_a_room_are_shown_stripped() -> None:
             "origin_server_ts": event.origin_server_ts,
         }
     ]
-    assert servers_of(children_of([event])[0]) == ("a.example",)
+    assert via_of(children_of([event])[0]) == ("a.example",)
 
 
 @pytest.mark.parametrize("via", [None, [], "a.example", ["a.example", 5], {"a.example": 1}])
 def test_without_servers_to_go_through_there_is_no_child(via: object) -> None:
     """So it is with an event that was redacted."""
-    assert read_children([child("a", {"via": via})]) == []
+    assert parse_children([child("a", {"via": via})]) == []
     room = public_room("12")
     put(room, "a", {"via": via})
     assert children_of([room.state()["m.space.child", "!a:a.example"]]) == []
@@ -65,7 +65,7 @@ def test_without_servers_to_go_through_there_is_no_child(via: object) -> None:
 def test_children_have_an_order() -> None:
     """By `order` where it is valid; then by time; then by room id."""
     assert names(
-        read_children(
+        parse_children(
             [
                 child("g", {"order": "x" * 51}, 3),
                 child("f", {"order": "ä"}, 2),
@@ -83,15 +83,15 @@ def test_children_have_an_order() -> None:
 def test_only_suggested_ones_are_chosen_when_asked_for() -> None:
     """`suggested` is true and nothing else."""
     entries = [child("a", {"suggested": True}), child("b", {"suggested": 1}), child("c")]
-    assert names(read_children(entries, suggested_only=True)) == "a"
-    assert names(read_children(entries)) == "abc"
+    assert names(parse_children(entries, suggested_only=True)) == "a"
+    assert names(parse_children(entries)) == "abc"
 
 
 def test_no_more_are_shown_than_fit() -> None:
     """In number and in size."""
-    assert len(read_children([child(f"{number:04}") for number in range(MOST_CHILDREN + 1)])) == MOST_CHILDREN
-    large = [child(name, {"x": "y" * (MOST_BYTES // 3)}) for name in "abcd"]
-    assert names(read_children(large)) == "ab"
+    assert len(parse_children([child(f"{number:04}") for number in range(MAX_CHILDREN + 1)])) == MAX_CHILDREN
+    large = [child(name, {"x": "y" * (MAX_BYTES // 3)}) for name in "abcd"]
+    assert names(parse_children(large)) == "ab"
 
 
 def test_a_child_that_nobody_could_read_is_left_out() -> None:
@@ -114,7 +114,7 @@ def test_a_child_that_nobody_could_read_is_left_out() -> None:
 def test_what_is_no_child_is_left_out(changed: dict[str, Any]) -> None:
     """The others stay."""
     entries = [{**child("a"), **changed}, 5, child("b")]
-    assert names(read_children(entries)) == "b"
+    assert names(parse_children(entries)) == "b"
 
 
 @given(
@@ -127,7 +127,7 @@ def test_what_is_no_child_is_left_out(changed: dict[str, Any]) -> None:
 )
 def test_hostile_entries_are_left_out_or_can_be_passed_on(entries: object) -> None:
     """Whatever they hold."""
-    assert orjson.dumps(read_children(entries)) is not None
+    assert orjson.dumps(parse_children(entries)) is not None
 
 
 def test_a_deep_entry_is_left_out() -> None:
@@ -135,4 +135,4 @@ def test_a_deep_entry_is_left_out() -> None:
     deep: Any = 1
     for _ in range(120):
         deep = [deep]
-    assert names(read_children([child("a", {"x": deep}), child("b")])) == "b"
+    assert names(parse_children([child("a", {"x": deep}), child("b")])) == "b"

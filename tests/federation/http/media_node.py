@@ -17,7 +17,7 @@ from federation.keys.key_ring import KeyRing
 from federation.keys.server_keys import LocalKey
 from federation.matrix.networks import LOOPBACK, AdmissionRules
 from federation.media.media import MediaSettings
-from federation.media.repository import Media
+from federation.media.repository import MediaRepository
 from federation.peers.request_authenticator import RequestAuthenticator
 from storage.database import Database
 from tests.federation.http.running import KEYS, PATIENT, Answer, Client, Recorder, Running
@@ -39,7 +39,7 @@ class MediaNode:
     """`peer` is the name of a server whose key is known."""
 
     running: Running
-    media: Media
+    media: MediaRepository
     shared: MediaForPeers
     repository: Repository
     neighbourhood: Neighbourhood

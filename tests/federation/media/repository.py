@@ -7,8 +7,8 @@ from pathlib import Path
 from federation.media import media as media_errors
 from federation.media.fetcher import MediaFetcher
 from federation.media.media import MediaInfo, MediaSettings, Mxc, OpenMedia
-from federation.media.repository import Media
-from federation.media.store import MediaStore, taking_in
+from federation.media.repository import MediaRepository
+from federation.media.store import MediaStore, receive_media
 from federation.media.thumbnailer import Thumbnailer
 from storage.database import Database
 from storage.media.files import MediaFiles
@@ -40,8 +40,8 @@ class Repository:
         fetcher: MediaFetcher | None = None,
         settings: MediaSettings | None = None,
         thumbnailer: Thumbnailer | None = None,
-    ) -> Media:
-        return Media(US, self.store, fetcher, settings or MediaSettings(), thumbnailer)
+    ) -> MediaRepository:
+        return MediaRepository(US, self.store, fetcher, settings or MediaSettings(), thumbnailer)
 
     def left(self) -> Sequence[str]:
         """The directories that hold a file, one for each."""
@@ -52,9 +52,9 @@ class Repository:
         )
 
     async def keep(self, mxc: Mxc, data: bytes, uploader: str | None = None) -> MediaInfo:
-        async with taking_in(self.files, 1 << 30, media_errors.upload_too_large) as intake:
-            await intake.take(data)
-            return await self.store.keep(intake, mxc, "text/plain", "a.txt", uploader)
+        async with receive_media(self.files, 1 << 30, media_errors.upload_too_large) as intake:
+            await intake.write(data)
+            return await self.store.save(intake, mxc, "text/plain", "a.txt", uploader)
 
 
 def repository(database: Database, directory: Path, *, reserve: int = 0) -> Repository:

@@ -13,7 +13,7 @@ from federation.client.public_web import PublicWeb
 from federation.matrix.errors import MatrixError, PeerError
 from federation.media.fetcher import MediaFetcher
 from federation.media.media import Mxc
-from federation.media.multipart import framed
+from federation.media.multipart import multipart_frame
 from tests.federation.media.repository import Repository
 from tests.federation.pictures import HTML, picture
 from tests.support.loopback_server import Handler
@@ -24,7 +24,9 @@ LIMIT = 1000
 
 
 def two_parts(data: bytes, **headers: str) -> Handler:
-    before, after = framed("b0undary", {name.replace("_", "-"): value for name, value in headers.items()})
+    before, after = multipart_frame(
+        "b0undary", {name.replace("_", "-"): value for name, value in headers.items()}
+    )
     return answering(before + data + after, Content_Type='multipart/mixed; boundary="b0undary"')
 
 
@@ -149,7 +151,7 @@ async def endless(request: web.Request) -> web.StreamResponse:
     """Chunked, so that nobody knows how much will come."""
     response = web.StreamResponse(headers={"Content-Type": "multipart/mixed; boundary=b"})
     await response.prepare(request)
-    await response.write(framed("b", {"Content-Type": "a/b"})[0])
+    await response.write(multipart_frame("b", {"Content-Type": "a/b"})[0])
     for _ in range(100):
         await response.write(b"x" * LIMIT)
     return response
@@ -204,7 +206,7 @@ async def test_exactly_as_large_as_allowed(
         assert (await by.fetch(mxc)).size == LIMIT
 
 
-BEFORE, AFTER = framed("b", {"Content-Type": "a/b"})
+BEFORE, AFTER = multipart_frame("b", {"Content-Type": "a/b"})
 
 
 @pytest.mark.parametrize(

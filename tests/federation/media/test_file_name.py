@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.media.file_name import MOST_BYTES, safe_file_name
+from federation.media.file_name import MAX_BYTES, safe_file_name
 
 
 @pytest.mark.parametrize(
@@ -46,9 +46,9 @@ def test_a_long_name_keeps_its_suffix() -> None:
     safe = safe_file_name("ä" * 200 + ".jpeg")
     assert safe is not None
     assert safe.endswith("ä.jpeg")
-    assert MOST_BYTES - 1 <= len(safe.encode()) <= MOST_BYTES
-    assert safe_file_name("a" * 300) == "a" * MOST_BYTES
-    assert safe_file_name("a." + "b" * 300) == ("a." + "b" * 300)[:MOST_BYTES]
+    assert MAX_BYTES - 1 <= len(safe.encode()) <= MAX_BYTES
+    assert safe_file_name("a" * 300) == "a" * MAX_BYTES
+    assert safe_file_name("a." + "b" * 300) == ("a." + "b" * 300)[:MAX_BYTES]
 
 
 def test_a_huge_name_costs_nothing() -> None:
@@ -62,7 +62,7 @@ def test_every_name_is_safe_or_none(name: str) -> None:
     """And what is safe stays as it is."""
     safe = safe_file_name(name)
     if safe is not None:
-        assert 0 < len(safe.encode()) <= MOST_BYTES
+        assert 0 < len(safe.encode()) <= MAX_BYTES
         assert not set(safe) & set('/\\"<>|:*?')
         assert safe == safe.strip(" .")
         assert all(unicodedata.category(one)[0] != "C" for one in safe)

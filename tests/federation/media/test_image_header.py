@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.media.media_type import ENOUGH, dimensions, image_type
+from federation.media.media_type import HEAD_BYTES, dimensions, image_type
 from tests.federation.pictures import HTML, SVG, bomb, moving, picture
 
 
@@ -25,8 +25,8 @@ from tests.federation.pictures import HTML, SVG, bomb, moving, picture
 )
 def test_a_picture_is_known(data: bytes, kind: str, size: tuple[int, int] | None) -> None:
     """Its type, and its size where the head says it: for all three kinds of WebP too."""
-    assert image_type(data[:ENOUGH]) == kind
-    assert dimensions(data[:ENOUGH]) == size
+    assert image_type(data[:HEAD_BYTES]) == kind
+    assert dimensions(data[:HEAD_BYTES]) == size
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_what_is_no_picture_is_none(data: bytes) -> None:
     st.sampled_from(
         [b"\x89PNG\r\n\x1a\n", b"GIF89a", b"RIFF1234WEBP", b"RIFF1234WEBPVP8X", b"\xff\xd8\xff", b""]
     ),
-    st.binary(max_size=ENOUGH),
+    st.binary(max_size=HEAD_BYTES),
 )
 def test_any_bytes_are_read(beginning: bytes, rest: bytes) -> None:
     """Nothing is raised, however short or wrong they are."""

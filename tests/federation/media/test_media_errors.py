@@ -11,13 +11,13 @@ from federation.media import media as media_errors
     ("error", "status", "errcode"),
     [
         (media_errors.not_found(), 404, "M_NOT_FOUND"),
-        (media_errors.no_address(), 400, "M_INVALID_PARAM"),
+        (media_errors.invalid_mxc_uri(), 400, "M_INVALID_PARAM"),
         (media_errors.not_yet_uploaded(), 504, "M_NOT_YET_UPLOADED"),
         (media_errors.upload_too_large(5), 413, "M_TOO_LARGE"),
         (media_errors.remote_too_large(5), 502, "M_TOO_LARGE"),
         (media_errors.image_too_large(), 413, "M_TOO_LARGE"),
         (media_errors.no_thumbnail(), 400, "M_UNKNOWN"),
-        (media_errors.no_room(), 507, "M_UNKNOWN"),
+        (media_errors.disk_full(), 507, "M_UNKNOWN"),
         (media_errors.busy(), 429, "M_LIMIT_EXCEEDED"),
     ],
 )
@@ -45,7 +45,7 @@ def test_a_server_that_does_not_know_the_endpoint(status: int, errcode: str | No
 
 
 @pytest.mark.parametrize(
-    ("status", "errcode", "passed_on"),
+    ("status", "errcode", "client_error"),
     [
         (404, "M_NOT_FOUND", (404, "M_NOT_FOUND")),
         (504, "M_NOT_YET_UPLOADED", (504, "M_NOT_YET_UPLOADED")),
@@ -57,10 +57,10 @@ def test_a_server_that_does_not_know_the_endpoint(status: int, errcode: str | No
         (401, "M_UNAUTHORIZED", None),
     ],
 )
-def test_what_the_origin_says(status: int, errcode: str, passed_on: tuple[int, str] | None) -> None:
+def test_what_the_origin_says(status: int, errcode: str, client_error: tuple[int, str] | None) -> None:
     """Its word on its media is passed on; its own troubles are not ours to name."""
-    error = media_errors.passed_on(PeerRefused("a", status, errcode, "", 700))
-    assert (None if error is None else (error.status, error.errcode)) == passed_on
+    error = media_errors.client_error(PeerRefused("a", status, errcode, "", 700))
+    assert (None if error is None else (error.status, error.errcode)) == client_error
     if status == 429:
         assert error is not None
         assert error.fields == {"retry_after_ms": 700}

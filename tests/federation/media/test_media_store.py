@@ -8,7 +8,7 @@ import pytest
 
 from federation.matrix.errors import MatrixError
 from federation.media.media import MediaInfo, Mxc
-from federation.media.store import GRACE, TOUCHED_EVERY
+from federation.media.store import MIN_AGE_MS, TOUCH_INTERVAL_MS
 from storage.media import media as rows
 from tests.federation.media.repository import ALICE, BEGINNING, US, Repository
 
@@ -48,7 +48,7 @@ async def test_the_same_bytes_are_kept_once(media_repository: Repository) -> Non
     await media_repository.keep(THEIRS, b"hello")
     assert media_repository.left() == ["sha256"]
     assert await media_repository.store.prune(0, 0) == 0, "somebody has just fetched it"
-    media_repository.times.now += GRACE
+    media_repository.times.now += MIN_AGE_MS
     assert await media_repository.store.prune(0, 0) == 1
     assert await media_repository.store.find(THEIRS) is None
     assert bytes_of(media_repository, ours) == b"hello"
@@ -62,10 +62,10 @@ async def test_ours_are_never_pruned_and_others_are(media_repository: Repository
     incoming = media_repository.files.begin()
     incoming.save_thumbnail(bytes.fromhex(theirs.sha256), "1x1-crop")
     assert media_repository.left() == ["sha256", "sha256", "thumbnails"]
-    media_repository.times.now += GRACE
-    assert await media_repository.store.prune(100, GRACE) == 0
+    media_repository.times.now += MIN_AGE_MS
+    assert await media_repository.store.prune(100, MIN_AGE_MS) == 0
     media_repository.times.now += 1
-    assert await media_repository.store.prune(100, GRACE) == 1
+    assert await media_repository.store.prune(100, MIN_AGE_MS) == 1
     assert media_repository.left() == ["sha256"]
     assert await media_repository.store.prune(0, 0) == 0
 
@@ -77,9 +77,9 @@ async def test_pruning_goes_on_until_all_is_done(media_repository: Repository) -
             sha256 = hashlib.sha256(bytes([number])).digest()
             row = rows.MediaRow("them.test", str(number), sha256, 1, "a/b", None, None, BEGINNING, BEGINNING)
             await rows.upsert(connection, row)
-    media_repository.times.now += GRACE
-    assert await media_repository.store.prune(10, 2 * GRACE) == 240
-    assert await media_repository.store.prune(10, 2 * GRACE) == 0
+    media_repository.times.now += MIN_AGE_MS
+    assert await media_repository.store.prune(10, 2 * MIN_AGE_MS) == 240
+    assert await media_repository.store.prune(10, 2 * MIN_AGE_MS) == 0
 
 
 async def test_bytes_that_come_while_they_go_are_kept(media_repository: Repository) -> None:
@@ -87,7 +87,7 @@ async def test_bytes_that_come_while_they_go_are_kept(media_repository: Reposito
     for number in range(20):
         data = f"{number}".encode()
         await media_repository.keep(replace(THEIRS, media_id=f"t{number}"), data)
-        media_repository.times.now += GRACE
+        media_repository.times.now += MIN_AGE_MS
         kept, _ = await asyncio.gather(
             media_repository.keep(replace(OURS, media_id=f"o{number}"), data, ALICE),
             media_repository.store.prune(0, 0),
@@ -102,8 +102,8 @@ async def test_what_a_kill_has_left_is_cleared_away(media_repository: Repository
     incoming.write(b"left")
     incoming.save()
     assert media_repository.left() == ["sha256", "sha256"]
-    assert await media_repository.store.clear_away() == 1
-    assert await media_repository.store.clear_away() == 0
+    assert await media_repository.store.delete_orphans() == 1
+    assert await media_repository.store.delete_orphans() == 0
     assert bytes_of(media_repository, kept) == b"hello"
 
 
@@ -112,7 +112,7 @@ async def test_clearing_away_takes_nothing_from_those_who_upload(media_repositor
     for number in range(20):
         kept, _ = await asyncio.gather(
             media_repository.keep(replace(OURS, media_id=f"{number}"), f"{number}".encode(), ALICE),
-            media_repository.store.clear_away(),
+            media_repository.store.delete_orphans(),
         )
         assert bytes_of(media_repository, kept) == f"{number}".encode()
 
@@ -120,19 +120,19 @@ async def test_clearing_away_takes_nothing_from_those_who_upload(media_repositor
 async def test_use_is_noted_now_and_then(media_repository: Repository) -> None:
     """Not for each look: that would be a write for each."""
     await media_repository.keep(THEIRS, b"theirs")
-    media_repository.times.now += TOUCHED_EVERY - 1
+    media_repository.times.now += TOUCH_INTERVAL_MS - 1
     await media_repository.store.find(THEIRS)
     assert await last_used(media_repository, THEIRS) == BEGINNING
     media_repository.times.now += 1
     await media_repository.store.find(THEIRS)
-    assert await last_used(media_repository, THEIRS) == BEGINNING + TOUCHED_EVERY
+    assert await last_used(media_repository, THEIRS) == BEGINNING + TOUCH_INTERVAL_MS
 
 
 async def test_what_is_in_quarantine_is_not_there(media_repository: Repository) -> None:
     """Under none of its addresses, and not pruned, so that it is not fetched again."""
     for mxc, uploader in ((OURS, ALICE), (THEIRS, None)):
         await media_repository.keep(mxc, b"bad", uploader)
-    media_repository.times.now += GRACE
+    media_repository.times.now += MIN_AGE_MS
     assert await media_repository.store.quarantine(OURS)
     assert not await media_repository.store.quarantine(Mxc(US, "nothing"))
     assert await media_repository.store.prune(0, 0) == 0

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.media.media_type import UNKNOWN, believed_type, is_inline, media_type
+from federation.media.media_type import UNKNOWN, effective_type, is_inline, media_type
 from tests.federation.pictures import HTML, SVG, picture
 
 
@@ -52,7 +52,7 @@ def test_a_type_is_a_type_or_unknown(declared: str | None, kind: str) -> None:
 )
 def test_a_picture_is_what_its_bytes_show(declared: str | None, data: bytes, believed: str) -> None:
     """Whoever calls a program a picture gets neither."""
-    assert believed_type(declared, data[:64]) == believed
+    assert effective_type(declared, data[:64]) == believed
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_may_run_is_saved(kind: str) -> None:
 @given(st.text(), st.binary(max_size=64))
 def test_any_declaration_gives_a_header(declared: str, head: bytes) -> None:
     """One line of ASCII, and a fixed point."""
-    believed = believed_type(declared, head)
+    believed = effective_type(declared, head)
     assert believed.isascii()
     assert believed.isprintable()
-    assert believed_type(believed, head) == believed
+    assert effective_type(believed, head) == believed

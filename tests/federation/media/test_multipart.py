@@ -9,7 +9,7 @@ from aiohttp.base_protocol import BaseProtocol
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.media.multipart import MOST_OF_METADATA, NotTwoParts, framed, read_two_parts
+from federation.media.multipart import MAX_METADATA, InvalidMultipart, multipart_frame, read_multipart
 
 JSON = b"Content-Type: application/json\r\n\r\n{}"
 
@@ -20,7 +20,7 @@ async def read(pieces: Sequence[bytes], boundary: str = "b") -> tuple[dict[str, 
     for piece in pieces:
         content.feed_data(piece)
     content.feed_eof()
-    headers, found = await read_two_parts(f"multipart/mixed; boundary={boundary}", content)
+    headers, found = await read_multipart(f"multipart/mixed; boundary={boundary}", content)
     return {name.lower(): value for name, value in headers.items()}, b"".join([one async for one in found])
 
 
@@ -30,7 +30,7 @@ def answer(*parts: bytes, end: bytes = b"\r\n--b--\r\n") -> bytes:
 
 def test_it_is_written_as_the_specification_shows_it() -> None:
     """Delimiters, heads, an empty object, the bytes."""
-    before, after = framed("gc0p4Jq0M2Yt08j34c0p", {"Content-Type": "text/plain"})
+    before, after = multipart_frame("gc0p4Jq0M2Yt08j34c0p", {"Content-Type": "text/plain"})
     assert before + b"hello" + after == (
         b"--gc0p4Jq0M2Yt08j34c0p\r\nContent-Type: application/json\r\n\r\n{}\r\n"
         b"--gc0p4Jq0M2Yt08j34c0p\r\nContent-Type: text/plain\r\n\r\nhello\r\n--gc0p4Jq0M2Yt08j34c0p--\r\n"
@@ -40,13 +40,15 @@ def test_it_is_written_as_the_specification_shows_it() -> None:
 def test_no_header_makes_a_second_one() -> None:
     """What could is a mistake of ours."""
     with pytest.raises(AssertionError):
-        framed("b", {"Content-Type": "text/plain\r\nLocation: x"})
+        multipart_frame("b", {"Content-Type": "text/plain\r\nLocation: x"})
 
 
 @given(st.binary(), st.data())
 async def test_what_is_written_is_read(content: bytes, data: st.DataObject) -> None:
     """In whatever pieces it comes."""
-    before, after = framed("b0undary", {"Content-Type": "image/png", "Content-Disposition": "inline"})
+    before, after = multipart_frame(
+        "b0undary", {"Content-Type": "image/png", "Content-Disposition": "inline"}
+    )
     whole = before + content + after
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
     pieces = [whole[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
@@ -61,7 +63,7 @@ async def test_what_is_written_is_read(content: bytes, data: st.DataObject) -> N
 )
 async def test_what_looks_like_a_delimiter_is_none(content: bytes) -> None:
     """Nor when it comes in small pieces."""
-    before, after = framed("bb", {"Content-Type": "a/b"})
+    before, after = multipart_frame("bb", {"Content-Type": "a/b"})
     whole = before + content + after
     assert (await read([whole], "bb"))[1] == content
     assert (await read([whole[at : at + 7] for at in range(0, len(whole), 7)], "bb"))[1] == content
@@ -109,7 +111,7 @@ async def test_other_ways_of_writing_it(whole: bytes, content: bytes) -> None:
         answer(JSON.replace(b"{}", b"[]"), b"\r\nx"),
         answer(JSON.replace(b"{}", b""), b"\r\nx"),
         answer(JSON.replace(b"{}", b"[" * 5000), b"\r\nx"),
-        answer(JSON.replace(b"{}", b" " * (MOST_OF_METADATA + 1)), b"\r\nx"),
+        answer(JSON.replace(b"{}", b" " * (MAX_METADATA + 1)), b"\r\nx"),
         answer(JSON, b"broken\r\n\r\nx"),
         answer(JSON, b"A : b\r\n\r\nx"),
         answer(JSON, b"A: b\rC: d\r\n\r\nx"),
@@ -125,7 +127,7 @@ async def test_other_ways_of_writing_it(whole: bytes, content: bytes) -> None:
 async def test_all_else_is_refused(whole: bytes) -> None:
     """In one piece or in many."""
     for pieces in ([whole], [whole[at : at + 7] for at in range(0, len(whole), 7)]):
-        with pytest.raises(NotTwoParts):
+        with pytest.raises(InvalidMultipart):
             await read(pieces)
 
 
@@ -142,8 +144,8 @@ async def test_all_else_is_refused(whole: bytes) -> None:
 async def test_another_type_is_refused(content_type: str) -> None:
     """And one that does not say what separates its parts."""
     loop = asyncio.get_running_loop()
-    with pytest.raises(NotTwoParts):
-        await read_two_parts(content_type, aiohttp.StreamReader(BaseProtocol(loop), 2**20, loop=loop))
+    with pytest.raises(InvalidMultipart):
+        await read_multipart(content_type, aiohttp.StreamReader(BaseProtocol(loop), 2**20, loop=loop))
 
 
 @given(st.lists(st.one_of(st.sampled_from([b"\r\n--b", b"--", b"\r\n", JSON, b": "]), st.binary(max_size=9))))
@@ -151,5 +153,5 @@ async def test_any_bytes_are_read_or_refused(pieces: list[bytes]) -> None:
     """Nothing else is raised."""
     try:
         await read([b"--b\r\n" + JSON, *pieces])
-    except NotTwoParts:
+    except InvalidMultipart:
         return

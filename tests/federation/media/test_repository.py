@@ -17,10 +17,10 @@ from federation.client.public_web import PublicWeb
 from federation.matrix.errors import MatrixError
 from federation.media.fetcher import MediaFetcher
 from federation.media.media import MediaSettings, Mxc, parse_mxc
-from federation.media.multipart import framed
-from federation.media.repository import Media
-from federation.media.store import GRACE
-from federation.media.thumbnail_size import Method, choose
+from federation.media.multipart import multipart_frame
+from federation.media.repository import MediaRepository
+from federation.media.store import MIN_AGE_MS
+from federation.media.thumbnail_size import Method, choose_size
 from federation.media.thumbnailer import Thumbnailer
 from storage.connect import DatabaseAddress
 from storage.database import Database
@@ -138,9 +138,9 @@ async def test_a_thumbnail_is_made_once(media_repository: Repository) -> None:
     assert first.info.file_name is None
     assert media_repository.left() == ["sha256", "thumbnails"]
     without_programs = media_repository.media(
-        thumbnailer=Thumbnailer(most_pixels=1, time_limit=1.0, program=Path("nothing.py"))
+        thumbnailer=Thumbnailer(max_pixels=1, time_limit=1.0, program=Path("nothing.py"))
     )
-    again = await without_programs.local_thumbnail(info.mxc.media_id, choose(96, 96, Method.CROP))
+    again = await without_programs.local_thumbnail(info.mxc.media_id, choose_size(96, 96, Method.CROP))
     assert await read(again) == data
 
 
@@ -152,9 +152,7 @@ async def test_a_thumbnail_for_many_is_made_once(media_repository: Repository, t
         "while not os.path.exists(sys.argv[0] + '.go'):\n    time.sleep(0.01)\n"
         "sys.stdout.buffer.write(bytes.fromhex('89504e470d0a1a0a'))\n"
     )
-    media = media_repository.media(
-        thumbnailer=Thumbnailer(most_pixels=10**6, time_limit=60, program=counting)
-    )
+    media = media_repository.media(thumbnailer=Thumbnailer(max_pixels=10**6, time_limit=60, program=counting))
     info = await media.upload(ALICE, picture(), "image/png")
     asking = [asyncio.create_task(media.thumbnail(info.mxc, 32, 32, Method.SCALE)) for _ in range(5)]
     async with asyncio.timeout(60):
@@ -201,7 +199,7 @@ async def test_a_directory_that_cannot_be_used(database: Database, tmp_path: Pat
 @asynccontextmanager
 async def with_fetcher(
     neighbourhood: Neighbourhood, repository: Repository, server: LoopbackServer, settings: MediaSettings
-) -> AsyncIterator[Media]:
+) -> AsyncIterator[MediaRepository]:
     public = PublicWeb(Dns(), user_agent="test")
     fetcher = MediaFetcher(repository.store, neighbourhood.reach().client, public, settings.max_remote_size)
     media = repository.media(fetcher, settings)
@@ -213,7 +211,7 @@ async def with_fetcher(
 
 
 async def their_picture(_: web.Request) -> web.StreamResponse:
-    before, after = framed("b", {"Content-Type": "image/png"})
+    before, after = multipart_frame("b", {"Content-Type": "image/png"})
     return web.Response(
         body=before + picture() + after, headers={"Content-Type": "multipart/mixed; boundary=b"}
     )
@@ -258,16 +256,16 @@ async def test_the_cache_is_pruned_soon_after_much_was_fetched(
     """Not only once an hour. Whoever has something open reads it to its end."""
 
     async def its_id(request: web.Request) -> web.StreamResponse:
-        before, after = framed("b", {"Content-Type": "text/plain"})
+        before, after = multipart_frame("b", {"Content-Type": "text/plain"})
         body = before + request.path.rpartition("/")[2].encode() + after
         return web.Response(body=body, headers={"Content-Type": "multipart/mixed; boundary=b"})
 
     server = await neighbourhood.server(its_id, "a.test")
     settings = MediaSettings(remote_cache_size=8)
     async with with_fetcher(neighbourhood, media_repository, server, settings) as media:
-        pruning = asyncio.create_task(media.keep_pruned())
+        pruning = asyncio.create_task(media.prune_forever())
         async with media.open(Mxc(f"a.test:{server.port}", "long-unused")) as opened:
-            media_repository.times.now += GRACE
+            media_repository.times.now += MIN_AGE_MS
             async with media.open(Mxc(f"a.test:{server.port}", "new")):
                 unused = media_repository.files.path(bytes.fromhex(opened.info.sha256))
                 async with asyncio.timeout(60):
@@ -296,13 +294,13 @@ async def test_pruning_goes_on_when_the_database_was_away(
         for connection in database._pool.connections:
             connection.terminate()
         with capture_logs() as logged:
-            pruning = asyncio.create_task(media.keep_pruned())
+            pruning = asyncio.create_task(media.prune_forever())
             async with asyncio.timeout(60):
                 while not logged:
                     await asyncio.sleep(0)
                 assert left.exists()
                 database._pool.address = database_address
-                media._much_fetched.set()
+                media._prune_now.set()
                 while left.exists():
                     await asyncio.sleep(0.01)
         pruning.cancel()

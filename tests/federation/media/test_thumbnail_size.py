@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation.matrix.errors import MatrixError
-from federation.media.thumbnail_size import BOXES, Method, choose, read_size
+from federation.media.thumbnail_size import BOXES, Method, choose_size, parse_size
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,13 @@ from federation.media.thumbnail_size import BOXES, Method, choose, read_size
 )
 def test_the_smallest_that_is_large_enough(asked: tuple[int, int], method: str, name: str) -> None:
     """To crop, the one of the same shape."""
-    assert choose(*asked, Method(method)).name == name
+    assert choose_size(*asked, Method(method)).name == name
 
 
 @given(st.integers(1, 10**9), st.integers(1, 10**9), st.sampled_from(Method))
 def test_there_are_few(width: int, height: int, method: Method) -> None:
     """Whatever is asked for: as many as boxes, for each method."""
-    size = choose(width, height, method)
+    size = choose_size(width, height, method)
     assert (size.width, size.height) in BOXES
     if width <= BOXES[-1][0] and height <= BOXES[-1][1]:
         assert size.width >= width
@@ -41,8 +41,8 @@ def test_there_are_few(width: int, height: int, method: Method) -> None:
 
 def test_a_query_is_read() -> None:
     """Without a method the picture is scaled."""
-    assert read_size("96", "96", "crop").name == "96x96-crop"
-    assert read_size("640", "480", None).name == "640x480-scale"
+    assert parse_size("96", "96", "crop").name == "96x96-crop"
+    assert parse_size("640", "480", None).name == "640x480-scale"
 
 
 @pytest.mark.parametrize(
@@ -64,5 +64,5 @@ def test_a_query_is_read() -> None:
 def test_nonsense_is_refused(width: str | None, height: str | None, method: str | None, errcode: str) -> None:
     """ "the caller requested non-integer dimensions, or asked for negatively-sized images" """
     with pytest.raises(MatrixError) as refused:
-        read_size(width, height, method)
+        parse_size(width, height, method)
     assert (refused.value.status, refused.value.errcode) == (400, errcode)

@@ -22,7 +22,7 @@ def the_limit_is_of_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def thumbnail(data: bytes, width: int = 96, height: int = 96, *, crop: bool = False) -> Image.Image:
-    made = Image.open(io.BytesIO(make(io.BytesIO(data), width, height, crop=crop, most_pixels=MOST)))
+    made = Image.open(io.BytesIO(make(io.BytesIO(data), width, height, crop=crop, max_pixels=MOST)))
     made.load()
     return made
 
@@ -90,7 +90,7 @@ def test_it_is_turned_upright_and_tells_nothing() -> None:
     for kind in ("JPEG", "PNG", "WEBP"):
         data = picture(kind, (400, 200), exif=exif.tobytes())
         assert b"somebody" in data
-        made = make(io.BytesIO(data), 96, 96, crop=False, most_pixels=MOST)
+        made = make(io.BytesIO(data), 96, 96, crop=False, max_pixels=MOST)
         assert b"somebody" not in made
         with Image.open(io.BytesIO(made)) as image:
             assert image.size == (48, 96)
@@ -100,7 +100,7 @@ def test_it_is_turned_upright_and_tells_nothing() -> None:
 def test_texts_and_profiles_are_not_kept() -> None:
     """Where text can be, there can be a name."""
     data = picture("PNG", mode="RGBA", colour=(1, 2, 3, 4), icc_profile=b"profile of somebody")
-    made = make(io.BytesIO(data), 96, 96, crop=False, most_pixels=MOST)
+    made = make(io.BytesIO(data), 96, 96, crop=False, max_pixels=MOST)
     assert b"iCCP" in data
     assert b"iCCP" not in made
 
@@ -119,7 +119,7 @@ def test_what_moves_stands_still(kind: str) -> None:
 def test_what_is_too_large_is_not_decoded(data: bytes, tmp_path: Path) -> None:
     """By what it claims: to decode it is what must not happen."""
     with pytest.raises(TooLarge):
-        make(io.BytesIO(data), 96, 96, crop=False, most_pixels=MOST)
+        make(io.BytesIO(data), 96, 96, crop=False, max_pixels=MOST)
     assert ask(data, tmp_path).returncode == TOO_LARGE
 
 

@@ -36,7 +36,7 @@ def program(tmp_path: Path, text: str) -> Path:
 
 async def test_a_thumbnail_is_made(tmp_path: Path) -> None:
     """By another process, of which nothing is left."""
-    made = await make(Thumbnailer(most_pixels=1_000_000, time_limit=60), picture(), tmp_path)
+    made = await make(Thumbnailer(max_pixels=1_000_000, time_limit=60), picture(), tmp_path)
     with Image.open(io.BytesIO(made)) as image:
         assert image.size == (96, 96)
 
@@ -48,13 +48,13 @@ async def test_a_thumbnail_is_made(tmp_path: Path) -> None:
 async def test_what_cannot_be_made_is_refused(tmp_path: Path, data: bytes, status: int) -> None:
     """Seen by its head or by the program."""
     with pytest.raises(MatrixError) as refused:
-        await make(Thumbnailer(most_pixels=1_000_000, time_limit=60), data, tmp_path)
+        await make(Thumbnailer(max_pixels=1_000_000, time_limit=60), data, tmp_path)
     assert refused.value.status == status
 
 
 async def test_a_program_that_does_not_end_is_ended(tmp_path: Path) -> None:
     """In time; and asked again it is tried again, since the machine may have been slow."""
-    by = Thumbnailer(most_pixels=1000_000, time_limit=1.0, program=program(tmp_path, NEVER_ENDS))
+    by = Thumbnailer(max_pixels=1000_000, time_limit=1.0, program=program(tmp_path, NEVER_ENDS))
     with pytest.raises(MatrixError) as refused:
         await make(by, picture(), tmp_path)
     assert refused.value.status == 400
@@ -66,7 +66,7 @@ async def test_a_program_that_does_not_end_is_ended(tmp_path: Path) -> None:
 
 async def test_whoever_goes_away_takes_the_program_along(tmp_path: Path) -> None:
     """No process is left that nobody waits for."""
-    by = Thumbnailer(most_pixels=1_000_000, time_limit=600, program=program(tmp_path, NEVER_ENDS))
+    by = Thumbnailer(max_pixels=1_000_000, time_limit=600, program=program(tmp_path, NEVER_ENDS))
     waiting = asyncio.create_task(make(by, picture(), tmp_path))
     target = tmp_path / "target"
     async with asyncio.timeout(60):
@@ -83,7 +83,7 @@ async def test_whoever_goes_away_takes_the_program_along(tmp_path: Path) -> None
 async def test_a_hopeless_picture_is_tried_once(tmp_path: Path, status: int, answer: int) -> None:
     """Its time is not spent for each who asks; that of another one is."""
     text = COUNTS.format(status=status)
-    by = Thumbnailer(most_pixels=1_000_000, time_limit=60, program=program(tmp_path, text))
+    by = Thumbnailer(max_pixels=1_000_000, time_limit=60, program=program(tmp_path, text))
     for sha256 in ("aa", "aa", "bb"):
         with pytest.raises(MatrixError) as refused:
             await make(by, picture(), tmp_path, sha256)
@@ -93,8 +93,8 @@ async def test_a_hopeless_picture_is_tried_once(tmp_path: Path, status: int, ans
 
 async def test_too_many_at_once_are_sent_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A queue that nobody sees the end of helps nobody."""
-    monkeypatch.setattr(thumbnailer, "MOST_WAITING", 1)
-    by = Thumbnailer(most_pixels=1_000_000, time_limit=600, program=program(tmp_path, NEVER_ENDS))
+    monkeypatch.setattr(thumbnailer, "MAX_QUEUED", 1)
+    by = Thumbnailer(max_pixels=1_000_000, time_limit=600, program=program(tmp_path, NEVER_ENDS))
     waiting: asyncio.Task[Any] = asyncio.create_task(make(by, picture(), tmp_path))
     await asyncio.sleep(0)
     with pytest.raises(MatrixError, match="M_LIMIT_EXCEEDED"):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bridge.connectors.offices.cluster.broker import OfficeMessage, encoded, office_message, read
-from bridge.connectors.offices.cluster.events import passed_on, read_passed
+from bridge.connectors.offices.cluster.events import client_error, read_passed
 from federation.events.room_event import RoomEvent
 
 EVENT = RoomEvent("$e", "!r:a.test", "@alice:a.test", "m.reaction", {"m.relates_to": {"key": "✅"}}, 7)
@@ -13,7 +13,7 @@ EVENT = RoomEvent("$e", "!r:a.test", "@alice:a.test", "m.reaction", {"m.relates_
 
 def test_it_arrives_as_it_was() -> None:
     """As far as it matters to who waits for it."""
-    message = read(encoded(office_message("h", "answered", passed_on(EVENT))))
+    message = read(encoded(office_message("h", "answered", client_error(EVENT))))
     assert isinstance(message, OfficeMessage)
     assert read_passed(message.said) == EVENT
 
@@ -26,5 +26,5 @@ def test_it_arrives_as_it_was() -> None:
     ],
 )  # fmt: skip
 def test_what_is_none(change: dict[str, Any]) -> None:
-    assert read_passed({**passed_on(EVENT), **change}) is None
+    assert read_passed({**client_error(EVENT), **change}) is None
     assert read_passed({}) is None
