@@ -22,7 +22,6 @@ EXCEPTIONS: set[str] = {
     "bridge.connectors.offices.rooms.call_events",
     "bridge.connectors.offices.rooms.record_rows",
     "bridge.connectors.offices.settings",
-    "bridge.connectors.offices.tokens",
     "bridge.matrix.ghost",
     "bridge.matrix.backend",
     "bridge.observability.health",

@@ -15,7 +15,7 @@ import pytest
 import socketio
 
 from bridge.connectors.offices.protocol.events import CLIENT_EVENTS, TOOL_CALL
-from bridge.connectors.offices.protocol.versions import Line
+from bridge.connectors.offices.protocol.versions import ProtocolLine
 from tests.bridge.connectors.offices.clients import TIMEOUT, offices_on
 from tests.bridge.connectors.offices.protocol.test_shape import GOOD
 from tests.interop.office_room import RESULT, Hosted, Room, both, hosted, peers, room
@@ -111,7 +111,7 @@ async def test_another_line_of_versions_is_refused(room: Room, version: str) -> 
 async def test_the_letter_takes_one_version() -> None:
     """By the published rule, and reports that."""
     async with (
-        offices_on(profile="spec", versions=(Line(0, 4),), accept_unversioned=False) as running,
+        offices_on(profile="spec", versions=(ProtocolLine(0, 4),), accept_unversioned=False) as running,
         aiohttp.ClientSession() as session,
     ):
         assert await (await running.client(version="0.4.9")).join("agent", "boss") == [True, None]
@@ -129,7 +129,7 @@ async def test_an_agent_joins_its_office_again(room: Room) -> None:
     agent, computer = await room.agent(), await room.computer()
     assert await agent.join("agent", "boss", room.office_id) == [True, None]
     assert await agent.join("agent", "chief", room.office_id) == [False, "Already in the office as 'boss'"]
-    assert await computer.quiet() == []
+    assert await computer.unexpected() == []
     assert await room.names(computer) == ["boss", "hands"]
 
 
@@ -163,13 +163,13 @@ async def test_a_computer_that_cannot_move_stays(room: Room) -> None:
     there = room.other()
     chief, namesake = await there.agent("chief"), await there.computer()
     for one in (agent, chief):
-        await one.until("notify:enter_office")
+        await one.wait_for("notify:enter_office")
     answer = await computer.join("computer", "hands", there.office_id)
     assert answer == [False, "Name 'hands' is taken in the office"]
     computer.answers[TOOL_CALL] = RESULT
     assert await agent.call("hands") == RESULT
     for one in (agent, chief, namesake):
-        assert await one.quiet() == []
+        assert await one.unexpected() == []
 
 
 async def test_names_are_unique_in_one_office(room: Room) -> None:
@@ -188,15 +188,15 @@ async def test_names_are_unique_in_one_office(room: Room) -> None:
 async def test_whoever_has_left_hears_nothing(room: Room) -> None:
     """And whoever leaves an office in which it is not changes nothing."""
     agent, computer = await room.agent(), await room.computer()
-    await agent.until("notify:enter_office")
+    await agent.wait_for("notify:enter_office")
     assert await computer.leave(room.other().office_id) == [False, "Not in office"]
     assert await room.names(agent) == ["boss", "hands"]
     assert await computer.leave(room.office_id) == [True, None]
-    assert await agent.until("notify:leave_office") == {"office_id": room.office_id, "computer": "hands"}
+    assert await agent.wait_for("notify:leave_office") == {"office_id": room.office_id, "computer": "hands"}
     other = await room.computer("feet")
-    await other.tell("server:update_config", {"computer": "feet"})
-    await agent.until("notify:update_config")
-    assert await computer.quiet() == []
+    await other.emit("server:update_config", {"computer": "feet"})
+    await agent.wait_for("notify:update_config")
+    assert await computer.unexpected() == []
 
 
 # ---- calls ----------------------------------------------------------------------------------------------
@@ -207,9 +207,9 @@ async def test_a_time_limit_is_a_number_of_seconds_up_to_an_hour(room: Room, sec
     """Or the call is refused at once, with the field's name."""
     agent, computer = await room.agent(), await room.computer()
     said = {name: GOOD[kind] for name, kind in CLIENT_EVENTS[TOOL_CALL].required.items()}
-    answer = await agent.ask(TOOL_CALL, {**said, "computer": "hands", "timeout": seconds})
+    answer = await agent.request(TOOL_CALL, {**said, "computer": "hands", "timeout": seconds})
     assert (answer["code"], "'timeout'" in answer["message"]) == (400, True)
-    assert not any(event == TOOL_CALL for event, _ in await computer.quiet())
+    assert not any(event == TOOL_CALL for event, _ in await computer.unexpected())
 
 
 async def test_a_call_has_five_seconds_beyond_its_limit(room: Room) -> None:
@@ -220,7 +220,7 @@ async def test_a_call_has_five_seconds_beyond_its_limit(room: Room) -> None:
     computer.answers[TOOL_CALL] = answer
     began = time.monotonic()
     calling = asyncio.create_task(agent.call("hands", "late", seconds=1))
-    await computer.until(TOOL_CALL)
+    await computer.wait_for(TOOL_CALL)
     asyncio.get_running_loop().call_later(3.0, answer.set_result, RESULT)
     assert await calling == RESULT
     assert time.monotonic() - began > 3
@@ -229,7 +229,7 @@ async def test_a_call_has_five_seconds_beyond_its_limit(room: Room) -> None:
     late = await agent.call("hands", "never", seconds=1)
     assert (late["isError"], late["meta"]) == (True, {"a2c_timeout": True})
     assert 6 <= time.monotonic() - began < 6 + TIMEOUT / 2
-    assert (await computer.until("notify:tool_call_cancel"))["req_id"] == "never"
+    assert (await computer.wait_for("notify:tool_call_cancel"))["req_id"] == "never"
 
 
 async def test_whose_request_it_is_its_connection_says(room: Room) -> None:
@@ -238,11 +238,13 @@ async def test_whose_request_it_is_its_connection_says(room: Room) -> None:
     computer.answers["client:get_tools"] = {"tools": [], "req_id": "tools"}
     for name in ("boss", "somebody else", ""):
         said = {"agent": name, "req_id": "tools", "computer": "hands"}
-        assert await agent.ask("client:get_tools", said) == computer.answers["client:get_tools"]
-        assert await computer.until("client:get_tools") == said
+        assert await agent.request("client:get_tools", said) == computer.answers["client:get_tools"]
+        assert await computer.wait_for("client:get_tools") == said
     # The name of an Agent that is in the office gives a stranger nothing.
     stranger = await room.client()
-    answer = await stranger.ask("client:get_tools", {"agent": "boss", "req_id": "tools", "computer": "hands"})
+    answer = await stranger.request(
+        "client:get_tools", {"agent": "boss", "req_id": "tools", "computer": "hands"}
+    )
     assert answer["code"] == 404
 
 
@@ -254,10 +256,10 @@ async def test_a_strangers_cancel_is_audited(hosted: Hosted, room: Room) -> None
     computer.answers[TOOL_CALL] = answer
     req_id = secrets.token_hex(8)
     calling = asyncio.create_task(agent.call("hands", req_id))
-    await computer.until(TOOL_CALL)
-    await stranger.tell("server:tool_call_cancel", {"agent": "boss", "req_id": req_id})
-    await stranger.quiet()
-    assert await computer.quiet() == []
+    await computer.wait_for(TOOL_CALL)
+    await stranger.emit("server:tool_call_cancel", {"agent": "boss", "req_id": req_id})
+    await stranger.unexpected()
+    assert await computer.unexpected() == []
     answer.set_result(RESULT)
     assert await calling == RESULT
 
@@ -277,7 +279,7 @@ async def test_either_transport_alone_is_enough(room: Room, transport: str) -> N
     for size in (1, 300_000):
         computer.answers[TOOL_CALL] = {**RESULT, "content": [{"type": "text", "text": "x" * size}]}
         assert await agent.call("hands", f"{size}") == computer.answers[TOOL_CALL]
-    assert await agent.until("notify:enter_office") == {"office_id": room.office_id, "computer": "hands"}
+    assert await agent.wait_for("notify:enter_office") == {"office_id": room.office_id, "computer": "hands"}
 
 
 @pytest.mark.parametrize("transport", ["polling", "websocket"])
@@ -288,11 +290,11 @@ async def test_a_frame_that_is_too_large_ends_its_connection(room: Room, transpo
     answer: asyncio.Future[Any] = asyncio.Future()
     steady.answers[TOOL_CALL] = answer
     goes_on = asyncio.create_task(agent.call("steady", "steady"))
-    await steady.until(TOOL_CALL)
+    await steady.wait_for(TOOL_CALL)
     computer.answers[TOOL_CALL] = {**RESULT, "content": [{"type": "text", "text": "x" * TOO_LARGE}]}
     lost = await agent.call("hands", "large", seconds=60)
     assert (lost["code"], lost["details"]) == (404, {"computer_name": "hands"})
-    assert await agent.until("notify:leave_office") == {"office_id": room.office_id, "computer": "hands"}
+    assert await agent.wait_for("notify:leave_office") == {"office_id": room.office_id, "computer": "hands"}
     async with asyncio.timeout(TIMEOUT):
         await computer.io.wait()
     answer.set_result(RESULT)
@@ -339,5 +341,5 @@ async def test_an_older_agent_may_upload_to_a_newer_computer(room: Room) -> None
     agent, computer = await room.agent(version="0.2.0"), await room.computer(version="0.4.0")
     said = {name: GOOD[kind] for name, kind in CLIENT_EVENTS["client:put_blob"].required.items()}
     computer.answers["client:put_blob"] = {"upload_id": "u", "chunk_offset": 0, "req_id": "1"}
-    answer = await agent.ask("client:put_blob", {**said, "computer": "hands"})
+    answer = await agent.request("client:put_blob", {**said, "computer": "hands"})
     assert answer == computer.answers["client:put_blob"]

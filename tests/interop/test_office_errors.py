@@ -78,7 +78,7 @@ async def asking(
         agent = await peers.agent("0.4.2")
         await connect(agent, hosted.expectations(room.office_id))
         await agent.do("join", office=room.office_id, name="planner")
-        await computer.until("notify:enter_office")
+        await computer.wait_for("notify:enter_office")
         yield agent, computer
 
 

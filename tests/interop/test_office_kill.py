@@ -185,7 +185,7 @@ async def test_a_node_is_killed_while_people_are_asked(office: Office) -> None:
     # What comes after it is heard after it, by whoever hears both.
     calling, running = await begun(office, 60)
     await alice.react(office.room_id, running, "❌")
-    await alice.wait_for(answers(running, f"{alice.user_id} may not stop this call"))
+    await alice.wait_for(answers(running, f"{alice.user_id} cannot stop this call"))
     assert [said["tool_name"] for said in office.computer.heard("client:tool_call")] == ["tools__slow"]
     assert await audited(office, "fail") == [("interrupted", None)]
     carol = office.here.carol

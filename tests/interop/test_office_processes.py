@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.connectors.offices.connector import NOT_HEARD
+from bridge.connectors.offices.connector import NOT_CONNECTED
 from bridge.connectors.offices.rooms.office_room import member_address
 from tests.bridge.connectors.offices.brokers import redis_server, zenoh_router
 from tests.process.agent_nodes import TIMEOUT, AgentNode, agent_nodes, beside
@@ -205,5 +205,5 @@ async def test_a_process_without_a_broker_says_so(
     """Where another one serves offices of the node already."""
     async with two_processes(palaver, postgres_server, migrated_template, "") as (_, other):
         async with asyncio.timeout(TIMEOUT):
-            while not any(NOT_HEARD in str(line) for line in other.log):
+            while not any(NOT_CONNECTED in str(line) for line in other.log):
                 await asyncio.sleep(0.1)

@@ -178,7 +178,9 @@ async def test_a_call_is_approved(office: Office) -> None:
     try:
         call = await alice.wait_for(is_call("add"), room_id=room_id)
         root = call["event_id"]
-        question = await alice.wait_for(answers(root, "❓", f"{AGENT} wants tools__add", sender=node_user))
+        question = await alice.wait_for(
+            answers(root, "❓", f"{AGENT} wants to call tools__add", sender=node_user)
+        )
         assert question["content"]["m.mentions"] == {"user_ids": [alice.user_id]}
         for sign in ("✅", "❌"):
             await bob.react(room_id, question["event_id"], sign)
@@ -233,7 +235,7 @@ async def test_a_call_that_is_under_way_is_stopped(office: Office) -> None:
         root = call["event_id"]
         for _ in range(2):
             await bob.redact(room_id, await bob.react(room_id, root, "❌"))
-        await bob.wait_for(answers(root, f"{bob.user_id} may not stop this call", "administer"))
+        await bob.wait_for(answers(root, f"{bob.user_id} cannot stop this call", "administer"))
         assert office.computer.heard("notify:tool_call_cancel") == []
         await carol.react(room_id, root, "❌")
         cancelled = await office.computer.until("notify:tool_call_cancel")
@@ -243,11 +245,11 @@ async def test_a_call_that_is_under_way_is_stopped(office: Office) -> None:
     finally:
         calling.cancel()
     assert result["meta"]["a2c_cancelled"] is True
-    await bob.wait_for(answers(root, f"{carol.user_id} stops it"))
+    await bob.wait_for(answers(root, f"{carol.user_id} has cancelled it"))
     told = await bob.wait_for(is_result(root), room_id=room_id)
     assert outcome(told) == "cancelled"
     told_bob = [
-        event for event in await bob.relations(room_id, root, "m.thread") if says("may not stop")(event)
+        event for event in await bob.relations(room_id, root, "m.thread") if says("cannot stop")(event)
     ]
     assert len(told_bob) == 1
 

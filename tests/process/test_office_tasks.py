@@ -67,7 +67,7 @@ async def test_an_operator_calls_a_tool(hosted: Hosted, clients: Clients) -> Non
     computer = await clients.computer(token=hosted.token)
     computer.answers[TOOL_CALL] = DONE
     assert await hosted.node.palaver("offices", "call", "a", "hands", "add", '{"a": 1, "b": 2}') == (0, "3\n")
-    said = await computer.until(TOOL_CALL)
+    said = await computer.wait_for(TOOL_CALL)
     assert (said["agent"], said["params"]) == (f"operator@{HERE}", {"a": 1, "b": 2})
     code, text = await hosted.node.palaver("offices", "calls", "--json")
     assert code == 0
@@ -103,7 +103,7 @@ async def test_a_task_reaches_an_agent(hosted: Hosted, clients: Clients) -> None
     await hosted.node.sees(HANDS)
     words = ("task", "send", HANDS, "add", "--metadata", "tool=add", "--metadata", 'params={"a": 1}')
     assert await hosted.node.palaver(*words) == (0, "3")
-    assert (await computer.until(TOOL_CALL))["params"] == {"a": 1}
+    assert (await computer.wait_for(TOOL_CALL))["params"] == {"a": 1}
     code, _ = await hosted.node.palaver("task", "send", HANDS, "add")
     assert code == EXIT_CODES[ErrorCode.INVALID_PAYLOAD]
 
@@ -117,7 +117,7 @@ async def test_other_nodes_give_tasks_too(hosted: Hosted, clients: Clients) -> N
     assert await hosted.there.palaver("task", "send", BOSS, "peel") == (0, "did peel")
     words = ("task", "send", HANDS, "add", "--metadata", "tool=add", "--metadata", 'params={"a": 1}')
     assert await hosted.there.palaver(*words) == (0, "3")
-    assert (await computer.until(TOOL_CALL))["agent"] == "operator@cellar.local"
+    assert (await computer.wait_for(TOOL_CALL))["agent"] == "operator@cellar.local"
 
 
 async def test_a_task_is_never_done_twice(hosted: Hosted) -> None:
@@ -127,7 +127,7 @@ async def test_a_task_is_never_done_twice(hosted: Hosted) -> None:
     async with AsyncExitStack() as stack:
         agent = await hosted.boss(hosted.clients(stack), asyncio.get_running_loop().create_future())
         await node.ask(BOSS, "peel", "begun")
-        await agent.until(TASK)
+        await agent.wait_for(TASK)
         await node.ask(BOSS, "cut", "waiting")
         await node.kill()
     await node.start()
@@ -135,9 +135,9 @@ async def test_a_task_is_never_done_twice(hosted: Hosted) -> None:
     assert (answer["error_code"], answer["metadata"]["interrupted"]) == ("NODE_UNREACHABLE", True)
     async with AsyncExitStack() as stack:
         agent = await hosted.boss(hosted.clients(stack), {"success": True, "output": "cut"})
-        assert (await agent.until(TASK))["prompt"] == "cut"
+        assert (await agent.wait_for(TASK))["prompt"] == "cut"
         assert (await node.answered("waiting"))["answer"]["output"] == "cut"
-        assert not any(event == TASK for event, _ in await agent.quiet())
+        assert not any(event == TASK for event, _ in await agent.unexpected())
 
 
 async def test_nobody_attaches_as_a_member(hosted: Hosted) -> None:

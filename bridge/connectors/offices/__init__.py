@@ -1,1 +1,1 @@
-"""Offices: an A2C-SMCP server whose rooms are Matrix rooms."""
+"""Offices: an A2C-SMCP server whose offices are Matrix rooms."""

@@ -1,4 +1,4 @@
-"""`palaver offices`: the offices in which Agents meet Computers, and who may come into them."""
+"""`palaver offices`: offices, calls of their tools, and tokens for Agents and Computers."""
 
 import asyncio
 import contextlib
@@ -14,9 +14,9 @@ from bridge.cli.output import FAILED, ConfigFile, Json, Output, add, ask, lines,
 from bridge.cli.task import INTERRUPTED
 from bridge.clock import now_ms
 from bridge.config.files import new_secret_file
-from bridge.connectors.offices.calls.chat_command import NoOrder, read_object
+from bridge.connectors.offices.calls.chat_command import InvalidCommand, read_object
 from bridge.connectors.offices.calls.direct_call import DEFAULT_SECONDS
-from bridge.connectors.offices.protocol.relay import LONGEST_CALL
+from bridge.connectors.offices.protocol.relay import MAX_TIMEOUT
 from bridge.connectors.offices.protocol.tools import Outcome
 from bridge.control.client import stream_node
 from bridge.tasks.errors import ErrorCode
@@ -27,9 +27,9 @@ from bridge.text.times import ago, moment, seconds_of
 from storage.errors import LocalError
 
 WRONG_USAGE: Final = 2
-MOST_READ: Final = 1_048_576
-"""Characters from standard input."""
-# As for a task. What else goes wrong is 1, be it that the tool fails or that somebody refuses the call.
+MAX_INPUT: Final = 1_048_576
+"""Characters read from standard input."""
+# The codes of tasks. Other failures exit with 1: the tool fails, or the call is refused.
 EXIT: Final[Mapping[str, int]] = {
     Outcome.DONE: 0,
     Outcome.NOT_FOUND: OF_TASKS[ErrorCode.AGENT_NOT_FOUND],
@@ -38,90 +38,88 @@ EXIT: Final[Mapping[str, int]] = {
     Outcome.CANCELLED: CANCELLED,
 }
 CODES: Final = ", ".join(f"{code} {outcome.replace('_', ' ')}" for outcome, code in EXIT.items())
-app = typer.Typer(help="Look after offices, in which Agents meet Computers.", no_args_is_help=True)
-token = typer.Typer(help="The tokens with which Agents and Computers connect.", no_args_is_help=True)
+app = typer.Typer(help="Manage offices, in which Agents call the tools of Computers.", no_args_is_help=True)
+token = typer.Typer(help="Manage the tokens with which Agents and Computers connect.", no_args_is_help=True)
 app.add_typer(token, name="token")
 
 
 # ---- a call by an operator -------------------------------------------------------------------------------
 
 
-@app.command("call", epilog=f"Ends with {CODES}; 2 is wrong usage, 130 Ctrl-C, and 1 everything else.")
+@app.command("call", epilog=f"Exit codes: {CODES}; 2 wrong usage, 130 Ctrl-C, 1 any other failure.")
 def call(
-    office: Annotated[str, typer.Argument(help="Its id.", show_default=False)],
-    computer: Annotated[
-        str, typer.Argument(help="What the Computer is called in the office.", show_default=False)
-    ],
-    tool: Annotated[str, typer.Argument(help="What the tool is called.", show_default=False)],
+    office: Annotated[str, typer.Argument(help="The office's id.", show_default=False)],
+    computer: Annotated[str, typer.Argument(help="The Computer's name in the office.", show_default=False)],
+    tool: Annotated[str, typer.Argument(help="The tool's name.", show_default=False)],
     params: Annotated[
         str,
         typer.Argument(
             metavar="[JSON]",
-            help="The parameters, an object of JSON; - reads it from standard input. Left out: none.",
+            help="The parameters as a JSON object; - reads them from standard input. Default: none.",
             show_default=False,
         ),
     ] = "{}",
     timeout: Annotated[
-        int, typer.Option("--timeout", min=1, max=LONGEST_CALL, help="Seconds that the tool has.")
+        int, typer.Option("--timeout", min=1, max=MAX_TIMEOUT, help="Timeout in seconds.")
     ] = DEFAULT_SECONDS,
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Call a tool of a Computer, and print what it says. The rules of approval hold, the call is written
-    down, and its room shows it. Ctrl-C has the Computer stop."""
+    """Call a tool of a Computer and print its output. Approval rules apply, and the call is recorded and
+    shown in the office's room. Ctrl-C cancels it."""
     output = Output(as_json=as_json)
-    text = sys.stdin.read(MOST_READ) if params == "-" else params
+    text = sys.stdin.read(MAX_INPUT) if params == "-" else params
     read = read_object(text)
-    if isinstance(read, NoOrder):
-        _wrong(output, read.sentence)
+    if isinstance(read, InvalidCommand):
+        _wrong(output, read.reason)
     given = {"office": office, "computer": computer, "tool": tool, "params": text, "timeout": timeout}
     data_dir = loaded(path).config.data_dir
     try:
-        came = asyncio.run(_call(data_dir, given))
+        result = asyncio.run(_call(data_dir, given))
     except KeyboardInterrupt:
-        output.err.print("The Computer is told to stop.", markup=False)
+        output.err.print("The Computer is asked to cancel the call.", markup=False)
         raise typer.Exit(INTERRUPTED) from None
     if output.as_json:
-        output.show(came)
+        output.show(result)
     else:
-        _tell(output, came)
-    raise typer.Exit(EXIT.get(came["outcome"], FAILED))
+        _print_result(output, result)
+    raise typer.Exit(EXIT.get(result["outcome"], FAILED))
 
 
 async def _call(data_dir: Path, given: dict[str, Any]) -> dict[str, Any]:
     async with contextlib.aclosing(stream_node(data_dir, "offices-call", given)) as items:
         async for item in items:
             return item
-    raise LocalError("The node has not said what came of it.", "`palaver offices calls` tells.")
+    raise LocalError("The node did not report the outcome.", "`palaver offices calls` shows it.")
 
 
-def _wrong(output: Output, sentence: str) -> None:
-    advice = 'Write an object of JSON, like {"a": 1}.'
+def _wrong(output: Output, problem: str) -> None:
+    advice = 'Write a JSON object, like {"a": 1}.'
     if output.as_json:
-        output.show({"error": {"problem": sentence, "advice": advice}})
+        output.show({"error": {"problem": problem, "advice": advice}})
     else:
-        output.err.print(harmless(f"{sentence} {advice}"), markup=False)
+        output.err.print(harmless(f"{problem} {advice}"), markup=False)
     raise typer.Exit(WRONG_USAGE)
 
 
-def _tell(output: Output, came: Mapping[str, Any]) -> None:
-    """On standard output stands what the tool has said, and nothing else."""
-    if came["outcome"] in {Outcome.DONE, Outcome.ERROR}:
-        _write(came["text"])
-        if came["outcome"] == Outcome.ERROR:
+def _print_result(output: Output, result: Mapping[str, Any]) -> None:
+    """Standard output receives only the output of the tool."""
+    if result["outcome"] in {Outcome.DONE, Outcome.ERROR}:
+        _write(result["text"])
+        if result["outcome"] == Outcome.ERROR:
             output.err.print("The tool has failed.", markup=False)
     else:
-        output.err.print(harmless_lines(came["text"]), markup=False)
+        output.err.print(harmless_lines(result["text"]), markup=False)
 
 
 def _write(text: str) -> None:
-    """As it is; only on a terminal of somebody made harmless."""
-    line = "" if not text or text.endswith("\n") else "\n"
+    """Write the text unchanged; on a terminal, escape control characters."""
+    end = "" if not text or text.endswith("\n") else "\n"
     if sys.stdout.isatty():
-        sys.stdout.write(harmless_lines(text) + line)
+        sys.stdout.write(harmless_lines(text) + end)
     else:
         sys.stdout.flush()
-        sys.stdout.buffer.write((text + line).encode("utf-8", "replace"))
+        sys.stdout.buffer.write((text + end).encode("utf-8", "replace"))
     sys.stdout.flush()
 
 
@@ -130,31 +128,33 @@ def _write(text: str) -> None:
 
 @token.command("create")
 def create(
-    owner: Annotated[str, typer.Argument(help="Whose it is: what audits will say.", show_default=False)],
+    owner: Annotated[str, typer.Argument(help="The owner, as shown in the audit log.", show_default=False)],
     role: Annotated[
         list[str] | None,
-        typer.Option("--role", help="agent or computer; may be given again. Left out: both."),
+        typer.Option("--role", help="agent or computer. Can be repeated. Default: both."),
     ] = None,
     office: Annotated[
         list[str] | None,
         typer.Option(
             "--office",
-            help="Only this office, or those that fit; * stands for any characters; may be given again.",
+            help="An office's id, in which * stands for any characters. Can be repeated. Default: all"
+            " offices.",
         ),
     ] = None,
     expires_in: Annotated[
-        str | None, typer.Option("--expires-in", help="For how long it is good, such as 90s, 15m, 2h or 30d.")
+        str | None,
+        typer.Option("--expires-in", help="Validity, such as 90s, 15m, 2h or 30d. Default: no limit."),
     ] = None,
     file: Annotated[
         Path | None,
         typer.Option(
-            "--file", "-f", help="Write the token there, readable to you alone, and do not print it."
+            "--file", "-f", help="Write the token to this file, readable only to you, instead of printing it."
         ),
     ] = None,
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Make a token. It is shown now, and never again."""
+    """Create a token. It is shown only once."""
     given: dict[str, Any] = {"owner": owner, "roles": role or None, "offices": office or None}
     given["expires_in_secs"] = None if expires_in is None else _seconds(expires_in)
     with contextlib.ExitStack() as stack:
@@ -165,10 +165,12 @@ def create(
     Output(as_json=as_json).show(answer, lambda console: _created(console, answer, file))
 
 
-def _seconds(span: str) -> int:
-    seconds = seconds_of(span)
+def _seconds(period: str) -> int:
+    seconds = seconds_of(period)
     if seconds is None:
-        raise LocalError(f"{span} is not a span of time.", "Write a number and its unit: 90s, 15m, 2h, 30d.")
+        raise LocalError(
+            f"{period} is not a valid period.", "Write a number and its unit: 90s, 15m, 2h, 30d."
+        )
     return seconds
 
 
@@ -176,27 +178,27 @@ def _created(console: Console, answer: Mapping[str, Any], file: Path | None) -> 
     if file is None:
         console.print(answer["token"], markup=False)
     else:
-        console.print(lines(f"The token {answer['token_id']} of {answer['owner']} is in {file}."))
+        console.print(lines(f"The token {answer['token_id']} of {answer['owner']} is stored in {file}."))
 
 
 @token.command("list")
 def list_tokens(path: ConfigFile = None, as_json: Json = False) -> None:
-    """List tokens by their ids, which are no secrets: whose they are, what they allow, and their use."""
+    """List the tokens by id, with owners, permissions and last use. Ids are not secret."""
     answer = ask(path, "offices-token-list")
     Output(as_json=as_json).show(answer, lambda console: _tokens(console, answer))
 
 
 def _tokens(console: Console, answer: Mapping[str, Any]) -> None:
     if not answer["tokens"]:
-        console.print("There are no tokens, so nobody can connect.")
+        console.print("There are no tokens, so no client can connect.")
         return
-    made = table("owner", "token", "state", "roles", "offices", "made", "good until", "used")
+    tokens = table("owner", "token", "state", "roles", "offices", "created", "expires", "used")
     for one in answer["tokens"]:
         made_at, offices = moment(one["made_at"]), one["offices"] or "all"
-        until = moment(one["expires_at"]) if one["expires_at"] else "ever"
+        until = moment(one["expires_at"]) if one["expires_at"] else "never"
         used = ago(one["last_used_at"], now_ms()) if one["last_used_at"] else "never"
-        add(made, one["owner"], one["token_id"], one["state"], one["roles"], offices, made_at, until, used)
-    console.print(made)
+        add(tokens, one["owner"], one["token_id"], one["state"], one["roles"], offices, made_at, until, used)
+    console.print(tokens)
 
 
 @token.command("revoke")
@@ -205,48 +207,48 @@ def revoke(
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Make a token worthless. Whoever is connected with it has to leave."""
+    """Revoke a token and disconnect all clients that are connected with it."""
     answer = ask(path, "offices-token-revoke", token_id=token_id)
     Output(as_json=as_json).show(
         answer, lambda console: console.print(lines(f"Revoked: {answer['revoked']}."))
     )
 
 
-# ---- what goes on ---------------------------------------------------------------------------------------
+# ---- offices and calls -----------------------------------------------------------------------------------
 
 
 @app.command("list")
 def list_offices(path: ConfigFile = None, as_json: Json = False) -> None:
-    """List the offices in which somebody is now."""
+    """List the offices that have members."""
     answer = ask(path, "offices-list")
     Output(as_json=as_json).show(answer, lambda console: _offices(console, answer["offices"]))
 
 
-def _named(office: Mapping[str, Any], name: str) -> str:
-    """With the user that a member of another node is there."""
+def _member_name(office: Mapping[str, Any], name: str) -> str:
+    """The name, with the user id of a member of another node."""
     user = office.get("elsewhere", {}).get(name)
     return name if user is None else f"{name} ({user})"
 
 
 def _offices(console: Console, offices: Sequence[Mapping[str, Any]]) -> None:
     if not offices:
-        console.print("Nobody is in any office.")
+        console.print("No office has members.")
         return
-    made = table("office", "agent", "computers")
+    rows = table("office", "agent", "computers")
     for one in offices:
-        agent = _named(one, one["agent"]) if one["agent"] else "none"
-        computers = [_named(one, name) for name in one["computers"]]
-        add(made, one["office_id"], agent, computers or "none")
-    console.print(made)
+        agent = _member_name(one, one["agent"]) if one["agent"] else "none"
+        computers = [_member_name(one, name) for name in one["computers"]]
+        add(rows, one["office_id"], agent, computers or "none")
+    console.print(rows)
 
 
 @app.command()
 def show(
-    office: Annotated[str, typer.Argument(help="Its id.", show_default=False)],
+    office: Annotated[str, typer.Argument(help="The office's id.", show_default=False)],
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Show who is in an office, and what was called there last."""
+    """Show the members of an office and its most recent calls."""
     answer = ask(path, "offices-show", office=office)
 
     def shown(console: Console) -> None:
@@ -259,34 +261,34 @@ def show(
 @app.command()
 def calls(
     office: Annotated[
-        str | None, typer.Option("--office", help="Of this office alone.", show_default=False)
+        str | None, typer.Option("--office", help="Only calls in this office.", show_default=False)
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", help="How many to show.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", help="Maximum number of calls.")] = 50,
     before: Annotated[
         str | None,
-        typer.Option("--before", help="Go on where the page before ended.", show_default=False),
+        typer.Option("--before", help="Continue where the previous page ended.", show_default=False),
     ] = None,
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """List what Agents have called, the newest first, and what it came to. Secrets are not kept."""
+    """List recorded calls and their outcomes, the newest first. Secrets in parameters are masked."""
     answer = ask(path, "offices-calls", office=office, limit=limit, before=before)
 
     def shown(console: Console) -> None:
         _calls(console, answer["calls"])
         if answer["next"] is not None:
-            console.print(lines(f"There are more: go on with --before {answer['next']}"))
+            console.print(lines(f"There are more: continue with --before {answer['next']}"))
 
     Output(as_json=as_json).show(answer, shown)
 
 
 def _calls(console: Console, called: Sequence[Mapping[str, Any]]) -> None:
     if not called:
-        console.print("Nothing was called.")
+        console.print("There are no recorded calls.")
         return
-    made = table("called", "office", "agent", "computer", "tool", "outcome", "ms")
+    rows = table("called", "office", "agent", "computer", "tool", "outcome", "ms")
     for one in called:
         outcome, took = one["outcome"] or "no answer", "" if one["took_ms"] is None else str(one["took_ms"])
-        who = (one["office_id"], one["agent"], one["computer"], one["tool_name"])
-        add(made, moment(one["called_at"]), *who, outcome, took)
-    console.print(made)
+        call_of = (one["office_id"], one["agent"], one["computer"], one["tool_name"])
+        add(rows, moment(one["called_at"]), *call_of, outcome, took)
+    console.print(rows)

@@ -1,4 +1,4 @@
-"""What this package says of itself: offices, in which an Agent calls the tools of Computers."""
+"""The description of the connector for offices, in which an Agent calls the tools of Computers."""
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def check(config: "NodeConfig") -> None:
-    """No agent of the configuration has the address of an office's member."""
+    """Refuse configured agents whose ids have the form of an office member's address."""
     for agent in config.agents if offices_of(config).enabled else ():
         address = AgentAddress.of(agent.id, config.server_name)
         if isinstance(address, AgentAddress) and member_of(address) is not None:
             raise ValueError(
-                f"the agent {agent.id} is called like a member of an office: choose an id without a slash"
+                f"the agent {agent.id} has the id of a member of an office: choose an id without a slash"
             )
 
 

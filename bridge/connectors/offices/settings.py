@@ -1,23 +1,23 @@
-"""What the configuration says of offices."""
+"""Settings of offices, derived from the configuration."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from bridge.connectors.offices.cluster.links import BrokerAddress
 from bridge.connectors.offices.protocol.errors import Profile
-from bridge.connectors.offices.protocol.versions import Line
+from bridge.connectors.offices.protocol.versions import ProtocolLine
 from federation.matrix.globs import STAR, matches_glob
 
 Approval = Literal["auto", "ask", "deny"]
 
-LINES: Final = (Line(0, 2), Line(0, 3), Line(0, 4))
-"""Those of the published clients that say which one they speak."""
+LINES: Final = (ProtocolLine(0, 2), ProtocolLine(0, 3), ProtocolLine(0, 4))
+"""The protocol lines of the published clients that send a version."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRule:
-    """Whether people are asked before a tool is called, and for how many seconds. `approvers` are users and
-    servers; none of them: whoever may administer."""
+    """Whether a call needs approval. `deadline` is the number of seconds within which people can answer.
+    `approvers` are users and servers; if empty, users with the permission `administer` approve."""
 
     office: str = STAR
     tool: str = STAR
@@ -29,35 +29,35 @@ class ApprovalRule:
         return matches_glob(self.office, office_id) and matches_glob(self.tool, tool_name)
 
 
-NOBODY_IS_ASKED: Final = ApprovalRule()
+NO_APPROVAL: Final = ApprovalRule()
 
 
 @dataclass(frozen=True, slots=True)
 class OfficeSettings:
-    """`versions` are in their order, each once. Of the keys in `mask` the values are hidden in rooms, beside
-    those that always are. Times are seconds."""
+    """`versions` are sorted and unique. `mask` holds further names of parameters whose values are hidden in
+    rooms. Times are in seconds."""
 
     enabled: bool = False
     path: str = "/socket.io"
     profile: Profile = "wire"
-    versions: tuple[Line, ...] = LINES
+    versions: tuple[ProtocolLine, ...] = LINES
     accept_unversioned: bool = True
     list_before_join: bool = False
     relay_timeout: float = 60.0
-    # Of one connection, of one office, and of the node.
+    # Limits per connection, per office, and per process.
     most_calls_in_flight: int = 100
     most_members: int = 200
     max_connections: int = 1000
     mask: tuple[str, ...] = ()
     rules: tuple[ApprovalRule, ...] = ()
-    # Without anybody there and anything called; None: never.
+    # Unused for this long, an office is archived; None: never.
     archive_after: float | None = 30 * 24 * 3_600.0
-    # Whose members may be in offices of this node: servers, and users by pattern.
+    # Servers, and user id patterns, whose members may join offices of this node.
     nodes: tuple[str, ...] = ()
-    # By which several processes of this node serve the same offices; None: one does.
+    # Connects several processes of this node that serve the same offices; None: one process serves them.
     broker: BrokerAddress | None = None
 
     def rule(self, office_id: str, tool_name: str) -> ApprovalRule:
-        """The first that is for them; there is always one."""
+        """The first matching rule; without one, calls need no approval."""
         found = (rule for rule in self.rules if rule.is_for(office_id, tool_name))
-        return next(found, NOBODY_IS_ASKED)
+        return next(found, NO_APPROVAL)

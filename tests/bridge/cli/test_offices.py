@@ -10,12 +10,11 @@ import pytest
 
 from bridge.clock import now_ms
 from bridge.connectors.offices.control import commands
-from bridge.connectors.offices.service_tokens import OfficeTokens
-from bridge.connectors.offices.tokens import Grant, read_token
+from bridge.connectors.offices.tokens import Grant, OfficeTokens, read_token
 from bridge.control.socket import ControlSocket
 from storage.database import Database
 from tests.bridge.cli.conftest import Palaver, Result
-from tests.bridge.connectors.offices.test_control import MEMBERS, put
+from tests.bridge.connectors.offices.test_control import MEMBERS, insert_calls
 
 
 @dataclass
@@ -44,7 +43,7 @@ async def operator(palaver: Palaver, tmp_path: Path, database: Database) -> Asyn
 
 async def test_a_token_is_shown_once(operator: Operator) -> None:
     """Alone on its line for use by programs. Later only its id is shown."""
-    assert (await operator.token("list")).out == "There are no tokens, so nobody can connect.\n"
+    assert (await operator.token("list")).out == "There are no tokens, so no client can connect.\n"
     result = await operator.token(
         "create",
         "alice",
@@ -100,24 +99,24 @@ async def test_a_token_can_be_written_to_a_file(operator: Operator, tmp_path: Pa
     assert stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600
     assert await operator.tokens.check(text) is not None
     assert text not in result.out
-    assert result.out.endswith(" of alice is in token.\n")
+    assert result.out.endswith(" of alice is stored in token.\n")
     assert "token" not in (await operator.token("create", "bob", "--file", "other", "--json")).json
     again = await operator.token("create", "alice", "--file", "token")
     assert (again.code, "already" in again.err) == (1, True)
     assert (tmp_path / "token").read_text().strip() == text
     # None was made for nothing.
-    assert len(await operator.tokens.kept()) == 2
+    assert len(await operator.tokens.list_tokens()) == 2
 
 
 @pytest.mark.parametrize(
     ("words", "part"),
     [
         (["create", ""], "needs owner"),
-        (["create", "a\x1b[31m"], "An owner has"),
-        (["create", "alice", "--role", "admin"], "no role admin"),
-        (["create", "alice", "--office", " "], "An office has"),
-        (["create", "alice", "--expires-in", "soon"], "soon is not a span of time"),
-        (["create", "alice", "--expires-in", "0d"], "0d is not a span of time"),
+        (["create", "a\x1b[31m"], "An owner is"),
+        (["create", "alice", "--role", "admin"], "Unknown role admin"),
+        (["create", "alice", "--office", " "], "An office id is"),
+        (["create", "alice", "--expires-in", "soon"], "soon is not a valid period"),
+        (["create", "alice", "--expires-in", "0d"], "0d is not a valid period"),
         (["create", "alice", "--expires-in", "99999d"], "not a number from 1"),
         (["revoke", "nothing"], "has this id"),
     ],
@@ -130,7 +129,7 @@ async def test_errors_are_reported(operator: Operator, tmp_path: Path, words: li
     assert part in result.err
     assert "\x1b" not in result.err
     assert not (tmp_path / "token").exists()
-    assert await operator.tokens.kept() == []
+    assert await operator.tokens.list_tokens() == []
 
 
 def test_without_a_node_the_command_fails(palaver: Palaver) -> None:
@@ -158,13 +157,13 @@ async def test_members_and_calls_are_shown(palaver: Palaver, tmp_path: Path, dat
         listed = await told("list")
         for words in ("kitchen", "boss", "knife", "(@stove/knife:cellar.test)", "pan", "cellar", "none"):
             assert words in listed
-        assert await told("calls") == "Nothing was called.\n"
-        await put(database, 3)
+        assert await told("calls") == "There are no recorded calls.\n"
+        await insert_calls(database, 3)
         called = await told("calls", "--limit", "2")
-        for words in ("no answer", "done", "fry", "go on with --before"):
+        for words in ("no answer", "done", "fry", "continue with --before"):
             assert words in called
         assert "kitchen" in await told("show", "kitchen")
         members.clear()
-        assert await told("list") == "Nobody is in any office.\n"
+        assert await told("list") == "No office has members.\n"
     finally:
         await control.stop()

@@ -55,7 +55,7 @@ async def test_standard_output_has_only_the_result(operator: Operator) -> None:
     """Unchanged, unless it is a terminal."""
     result = await operator.call('{"a": 1}', "--timeout", "7", answer=content("3\x1b[31m"))
     assert (result.code, result.out, result.err) == (0, "3\x1b[31m\n", "")
-    call = await operator.computer.until(TOOL_CALL)
+    call = await operator.computer.wait_for(TOOL_CALL)
     assert (call["params"], call["timeout"], call["agent"]) == ({"a": 1}, 7, "operator@here.test")
     result = await operator.call(answer=content(""))
     assert (result.code, result.out) == (0, "")
@@ -79,9 +79,9 @@ async def test_on_a_terminal_control_characters_are_removed(
             "",
             "has refused this call",
         ),
-        (timed_out(5), 124, "", "has not answered within 5 s"),
+        (timed_out(5), 124, "", "did not answer within 5 s"),
         (result_error("Stopped.", a2c_cancelled=True), 125, "", "Stopped."),
-        (interrupted(), 123, "", "The node was stopped"),
+        (interrupted(), 123, "", "The node stopped"),
         ({"code": 4006, "message": "Log in first."}, 1, "Log in first.\n", "The tool has failed."),
     ],
 )
@@ -97,7 +97,7 @@ async def test_each_outcome_has_an_exit_code(
 async def test_an_unknown_computer_or_office_is_an_error(operator: Operator) -> None:
     for words, part in (
         (("a", "hnds", "add"), "Did you mean hands? There is hands."),
-        (("x\x1b[31m", "hands", "add"), "Nobody is in the office x."),
+        (("x\x1b[31m", "hands", "add"), "The office x has no members."),
     ):
         result = await operator.palaver(*words)
         assert (result.code, result.out) == (121, "")
@@ -106,7 +106,8 @@ async def test_an_unknown_computer_or_office_is_an_error(operator: Operator) -> 
 
 
 @pytest.mark.parametrize(
-    ("params", "part"), [("{a: 1}", "no JSON"), ("[1]", "no object"), ("3", "no object")]
+    ("params", "part"),
+    [("{a: 1}", "not valid JSON"), ("[1]", "must be a JSON object"), ("3", "must be a JSON object")],
 )
 async def test_invalid_parameters_are_wrong_usage(operator: Operator, params: str, part: str) -> None:
     """Before the node is asked."""
@@ -126,7 +127,7 @@ async def test_parameters_can_be_read_from_standard_input(
     """So a secret need not be on the command line, where other users see it."""
     monkeypatch.setattr("sys.stdin", io.StringIO('{"a": 2}\n'))
     assert (await operator.call("-", answer=content("ok"))).out == "ok\n"
-    assert (await operator.computer.until(TOOL_CALL))["params"] == {"a": 2}
+    assert (await operator.computer.wait_for(TOOL_CALL))["params"] == {"a": 2}
 
 
 async def test_the_json_output_has_the_complete_answer(operator: Operator) -> None:

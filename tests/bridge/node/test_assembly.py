@@ -13,7 +13,7 @@ from bridge.agents.attached.messages import OPERATIONS_BY_NAME
 from bridge.agents.attached.session import Program
 from bridge.clock import now_ms
 from bridge.config.config import Config
-from bridge.connectors.offices.service_tokens import OfficeTokens
+from bridge.connectors.offices.tokens import OfficeTokens
 from bridge.observability.agent_observer import AgentObserver
 from bridge.run import Node
 from bridge.tasks.request import Origin, TaskKey, TaskRequest

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bridge.config.config import Config
-from bridge.connectors.offices.rooms.office_room import request_for
+from bridge.connectors.offices.rooms.office_room import room_request
 from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.node.portals import MOST_AT_ONCE, TYPES, Portals, state_key
@@ -91,7 +91,7 @@ async def test_the_room_of_an_office_is_one_too(node: Node) -> None:
     side = node.backend.side
     node_user = f"@palaver:{HERE}"
     settings = PeopleSettings(HomeserverGhostNames(HERE), is_listed=True)
-    room_id = (await side.create_room(request_for("build-7", settings))).room_id
+    room_id = (await side.create_room(room_request("build-7", settings))).room_id
     await side.ensure_user(f"@build-7/bench:{HERE}")
     await side.join(room_id, f"@build-7/bench:{HERE}")
     name = f"#office-build-7:{HERE}"
@@ -105,7 +105,7 @@ async def test_the_room_of_an_office_is_one_too(node: Node) -> None:
     assert [step["done"] for step in removed["steps"]] == ["it is listed no more", f"{name} leads nowhere"]
     assert [user["user_id"] for user in removed["users"]] == [f"@build-7/bench:{HERE}", node_user]
     assert await side.resolve_alias(name) is None
-    again = await side.create_room(request_for("build-7", settings))
+    again = await side.create_room(room_request("build-7", settings))
     assert (again.is_new, again.room_id != room_id) == (True, True)
 
 

@@ -1,1 +1,1 @@
-"""Calls and tasks from outside an office."""
+"""Calls of tools by people, operators and tasks, and the approval of calls."""

@@ -1,7 +1,7 @@
-"""What a person says in the room of an office to call a tool: `!call COMPUTER TOOL {…}`, or with words of the
-form `name=value` where that is enough.
+"""Parses the command with which a person calls a tool in the room of an office: `!call COMPUTER TOOL {…}`, or
+`!call COMPUTER TOOL name=value …` for simple parameters.
 
-A name that has a blank in it stands between quotation marks. Values are JSON where they are JSON, and text
+Names with spaces are written in quotation marks. A value is read as JSON if it is valid JSON, and as text
 otherwise.
 """
 
@@ -13,8 +13,8 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from bridge.connectors.offices.calls.direct_call import DEFAULT_SECONDS
-from bridge.connectors.offices.protocol.events import MOST_BYTES, is_name
-from bridge.connectors.offices.protocol.relay import LONGEST_CALL
+from bridge.connectors.offices.protocol.events import MAX_NAME_BYTES, is_name
+from bridge.connectors.offices.protocol.relay import MAX_TIMEOUT
 from bridge.people.texts.text import one_line
 
 PREFIX: Final = "!call"
@@ -22,20 +22,20 @@ HELP: Final = "help"
 TIMEOUT: Final = "--timeout"
 USAGE: Final = f"{PREFIX} COMPUTER TOOL a=1 b=2"
 USAGE_JSON: Final = f'{PREFIX} COMPUTER TOOL {{"a": 1, "b": 2}}'
-LONGEST: Final = 40_000
-"""Characters of a line that are read."""
-LONGEST_SHOWN: Final = 60
+MAX_LENGTH: Final = 40_000
+"""Characters of a command."""
+MAX_SHOWN_LENGTH: Final = 60
 
-# A run without blanks, of which parts may stand between quotation marks and have some.
+# Characters other than spaces; parts of a word may be in quotation marks and contain spaces.
 _WORD: Final = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^\s"])+', re.DOTALL)
 _SECONDS: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
-# As people mark what is meant for programs.
+# People mark code with backquotes.
 _FENCE: Final = re.compile(r"\A`+(?:json\s)?\s*(.*?)\s*`+\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """`timeout` is seconds."""
+class CallCommand:
+    """`timeout` is in seconds."""
 
     computer: str
     tool_name: str
@@ -44,80 +44,80 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Help:
-    """What there is to be called."""
+class HelpCommand:
+    """Lists what can be called."""
 
 
 @dataclass(frozen=True, slots=True)
-class NoOrder:
-    """The sentence says what is wrong."""
+class InvalidCommand:
+    """`reason` is a sentence for the person."""
 
-    sentence: str
-
-
-Parsed: TypeAlias = Order | Help | NoOrder
+    reason: str
 
 
-def behind_prefix(body: str) -> str | None:
-    """What a message says behind `!call`; None for one that does not begin with it."""
+ChatCommand: TypeAlias = CallCommand | HelpCommand | InvalidCommand
+
+
+def strip_prefix(body: str) -> str | None:
+    """The text behind `!call`; None if the message does not begin with it."""
     if body[: len(PREFIX)].lower() != PREFIX:
         return None
-    behind = body[len(PREFIX) :]
-    return behind.strip() if not behind or behind[0].isspace() else None
+    rest = body[len(PREFIX) :]
+    return rest.strip() if not rest or rest[0].isspace() else None
 
 
-def parse(line: str) -> Parsed:
-    """Of what stands behind the prefix. With nothing in it, it asks for help."""
-    if len(line) > LONGEST:
-        return NoOrder(f"That is longer than {LONGEST} characters.")
+def parse(line: str) -> ChatCommand:
+    """Parse the text behind the prefix. An empty text requests help."""
+    if len(line) > MAX_LENGTH:
+        return InvalidCommand(f"The command is longer than {MAX_LENGTH} characters.")
     if not line or line.lower() == HELP:
-        return Help()
-    words = _Words(line)
-    timeout: int | NoOrder = DEFAULT_SECONDS
+        return HelpCommand()
+    words = _Tokenizer(line)
+    timeout: int | InvalidCommand = DEFAULT_SECONDS
     if words.peek() == TIMEOUT:
-        words.take()
-        timeout = _timeout(words.take())
-    if isinstance(timeout, NoOrder):
+        words.next()
+        timeout = _timeout(words.next())
+    if isinstance(timeout, InvalidCommand):
         return timeout
     computer, tool_name = words.name(), words.name()
-    if words.is_broken:
-        return NoOrder("A quotation mark has no other one.")
+    if words.is_unterminated:
+        return InvalidCommand("A quotation mark is not closed.")
     if computer is None or tool_name is None:
-        return NoOrder("Say which tool of which Computer is to be called.")
+        return InvalidCommand("Name a Computer and one of its tools.")
     if not is_name(computer) or not is_name(tool_name):
-        return NoOrder(f"A name has 1 to {MOST_BYTES} bytes of printable text.")
+        return InvalidCommand(f"A name is 1 to {MAX_NAME_BYTES} bytes of printable text.")
     params = _params(words)
-    return params if isinstance(params, NoOrder) else Order(computer, tool_name, params, timeout)
+    return params if isinstance(params, InvalidCommand) else CallCommand(computer, tool_name, params, timeout)
 
 
-def read_object(text: str) -> dict[str, Any] | NoOrder:
-    """Parameters as JSON."""
+def read_object(text: str) -> dict[str, Any] | InvalidCommand:
+    """Parse parameters written as a JSON object."""
     try:
-        said = orjson.loads(text)
+        value = orjson.loads(text)
     except (orjson.JSONDecodeError, UnicodeEncodeError) as wrong:
-        return NoOrder(f"The parameters are no JSON: {one_line(str(wrong), 120)}.")
-    if not isinstance(said, dict):
-        return NoOrder('The parameters are JSON, but no object: write {"name": value}.')
-    return said
+        return InvalidCommand(f"The parameters are not valid JSON: {one_line(str(wrong), 120)}.")
+    if not isinstance(value, dict):
+        return InvalidCommand('The parameters must be a JSON object: write {"name": value}.')
+    return value
 
 
-def _params(words: "_Words") -> dict[str, Any] | NoOrder:
+def _params(words: "_Tokenizer") -> dict[str, Any] | InvalidCommand:
     rest = words.rest()
     fenced = _FENCE.match(rest)
     rest = fenced[1] if fenced is not None else rest
     if rest.startswith("{"):
         return read_object(rest)
     params: dict[str, Any] = {}
-    words = _Words(rest)
-    while (word := words.take()) is not None:
+    words = _Tokenizer(rest)
+    while (word := words.next()) is not None:
         name, equals, value = word.partition("=")
         if not equals or not name:
-            shown = one_line(word, LONGEST_SHOWN)
-            return NoOrder(f'{shown} is neither NAME=VALUE nor an object of JSON such as {{"a": 1}}.')
+            shown = one_line(word, MAX_SHOWN_LENGTH)
+            return InvalidCommand(f'{shown} is neither NAME=VALUE nor a JSON object such as {{"a": 1}}.')
         if name in params:
-            return NoOrder(f"{one_line(name, LONGEST_SHOWN)} is given twice.")
+            return InvalidCommand(f"{one_line(name, MAX_SHOWN_LENGTH)} is given twice.")
         params[name] = _value(value)
-    return NoOrder("A quotation mark has no other one.") if words.is_broken else params
+    return InvalidCommand("A quotation mark is not closed.") if words.is_unterminated else params
 
 
 def _value(text: str) -> Any:
@@ -127,18 +127,18 @@ def _value(text: str) -> Any:
         return text
 
 
-def _timeout(word: str | None) -> int | NoOrder:
-    if word is not None and _SECONDS.fullmatch(word) and 1 <= int(word) <= LONGEST_CALL:
+def _timeout(word: str | None) -> int | InvalidCommand:
+    if word is not None and _SECONDS.fullmatch(word) and 1 <= int(word) <= MAX_TIMEOUT:
         return int(word)
-    return NoOrder(f"Behind {TIMEOUT} stand seconds, from 1 to {LONGEST_CALL}.")
+    return InvalidCommand(f"{TIMEOUT} takes a number of seconds from 1 to {MAX_TIMEOUT}.")
 
 
-class _Words:
+class _Tokenizer:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
-        self.is_broken = False
-        """It holds half a pair of quotation marks, and has no words behind that."""
+        self.is_unterminated = False
+        """A quotation mark is not closed; there are no words after it."""
 
     def rest(self) -> str:
         return self._text[self._at :].strip()
@@ -147,23 +147,23 @@ class _Words:
         found = _WORD.match(self._text, self._begin())
         return None if found is None else found[0]
 
-    def take(self) -> str | None:
+    def next(self) -> str | None:
         begin = self._begin()
         found = _WORD.match(self._text, begin)
         if found is None:
-            self.is_broken = self.is_broken or begin < len(self._text)
+            self.is_unterminated = self.is_unterminated or begin < len(self._text)
             return None
         self._at = found.end()
-        self.is_broken = self._at < len(self._text) and not self._text[self._at].isspace()
+        self.is_unterminated = self._at < len(self._text) and not self._text[self._at].isspace()
         return found[0]
 
     def name(self) -> str | None:
-        """As it is called: without quotation marks around it."""
-        word = self.take()
+        """The next word without the quotation marks around it."""
+        word = self.next()
         if word is None or not word.startswith('"'):
             return word
-        said = _value(word)
-        return said if isinstance(said, str) else None
+        value = _value(word)
+        return value if isinstance(value, str) else None
 
     def _begin(self) -> int:
         at = self._at

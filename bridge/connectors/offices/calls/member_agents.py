@@ -1,12 +1,8 @@
-"""The members of offices as agents of this node: what the routing table is to say of them, and which ids are
-theirs alone.
+"""Registers the members of offices that are connected to this process as agents of this node.
 
-Keeps the routing table told of who is in the offices of this process: each member is an agent of this
-node.
-
-It is told a moment after somebody has come or gone, of all that came until then at once. What another process
-of the node says of its members is left alone. Who was there when a process ended is given time to come back:
-what waits for them waits so long, too.
+The routing table is updated shortly after members join or leave, with all changes until then at once. Entries
+of members connected to other processes are left alone. Members of a process that ended have some time to
+reconnect; tasks for them wait for as long.
 """
 
 import asyncio
@@ -39,12 +35,12 @@ from storage.offices import records as office_records
 CONNECTOR: Final = "offices"
 RUNTIME: Final = "a2c-smcp"
 READS_TASKS: Final = "task_execution"
-"""What an Agent can that reads tasks: as agents are that need not say so."""
+"""The capability of an Agent that accepts tasks. Other kinds of agents accept tasks without declaring it."""
 LEFT: Final = "it has left its office"
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class LocalMember:
     """A member that is connected to this process. `tools` are those of a Computer, as far as they are
     known."""
 
@@ -56,48 +52,48 @@ class Seat:
     def capabilities(self) -> Capabilities:
         if self.member.role == AGENT:
             return (READS_TASKS,) if self.reads_tasks else ()
-        return _names(self.tools)
+        return _tool_names(self.tools)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """`taken` are addresses that other agents of this node have: those stay what they are."""
+class RoutingUpdate:
+    """`taken` are addresses that agents of another kind on this node have. Those agents keep them."""
 
     news: tuple[Registration | Unregistration, ...]
     taken: tuple[AgentAddress, ...] = ()
 
 
-def what_to_tell(
-    seats: Mapping[AgentAddress, Seat],
+def routing_update(
+    members: Mapping[AgentAddress, LocalMember],
     gone: Iterable[AgentAddress],
     known: Mapping[AgentAddress, Agent | None],
     now_ms: int,
-) -> Told:
-    """So that the routing table has who is there, and has no more who was there and has `gone`. `known` is
-    what it says of each of them."""
+) -> RoutingUpdate:
+    """What registers the present members and unregisters those in `gone`. `known` is the routing table's
+    entry for each of these addresses."""
     news: list[Registration | Unregistration] = []
     taken: list[AgentAddress] = []
     for address in gone:
         agent = known.get(address)
-        if address not in seats and agent is not None and _is_ours(agent) and agent.is_online:
+        if address not in members and agent is not None and _is_ours(agent) and agent.is_online:
             news.append(Unregistration(address, LEFT, max(now_ms, agent.sent_at)))
-    for address, seat in seats.items():
+    for address, member in members.items():
         agent = known.get(address)
         if agent is not None and agent.is_online and not _is_ours(agent):
             taken.append(address)
         elif (
             agent is None
             or not agent.is_online
-            or (agent.runtime, agent.capabilities) != (RUNTIME, seat.capabilities)
+            or (agent.runtime, agent.capabilities) != (RUNTIME, member.capabilities)
         ):
-            # A clock that was put back must not make it be taken for old news.
+            # If the clock was set back, the entry must still be newer than the existing one.
             sent_at = now_ms if agent is None else max(now_ms, agent.sent_at + 1)
-            news.append(Registration(address, CONNECTOR, RUNTIME, seat.capabilities, sent_at))
-    return Told(tuple(news), tuple(taken))
+            news.append(Registration(address, CONNECTOR, RUNTIME, member.capabilities, sent_at))
+    return RoutingUpdate(tuple(news), tuple(taken))
 
 
-def idle_again(agents: Iterable[Agent], now_ms: int) -> list[Update]:
-    """The process in which they were at work has ended."""
+def reset_to_idle(agents: Iterable[Agent], now_ms: int) -> list[Update]:
+    """Status updates for members that were working in a process that has ended."""
     return [
         StatusUpdate(agent.address, AgentStatus.IDLE, None, max(now_ms, agent.sent_at + 1))
         for agent in agents
@@ -105,8 +101,8 @@ def idle_again(agents: Iterable[Agent], now_ms: int) -> list[Update]:
     ]
 
 
-def all_gone(agents: Iterable[Agent], now_ms: int) -> list[Update]:
-    """Where no offices are served nobody is in one, whatever a process before this one has left."""
+def unregister_all(agents: Iterable[Agent], now_ms: int) -> list[Update]:
+    """For a node that no longer serves offices: unregisters members that an earlier process has left."""
     return [
         Unregistration(agent.address, LEFT, max(now_ms, agent.sent_at))
         for agent in agents
@@ -114,13 +110,13 @@ def all_gone(agents: Iterable[Agent], now_ms: int) -> list[Update]:
     ]
 
 
-def reserved(address: AgentAddress) -> str | None:
-    """Why nobody else can be called so: a sentence. None if it is no member's address."""
+def why_reserved(address: AgentAddress) -> str | None:
+    """Why no other agent can use the address; None if it is no member's address."""
     found = member_of(address)
     if found is None:
         return None
     return (
-        f"{address.agent_id} is the address of {found[1]} in the office {found[0]}: attach under an id"
+        f"{address.agent_id} is the address of {found[1]} in the office {found[0]}: choose an id"
         " without a slash."
     )
 
@@ -129,8 +125,8 @@ def _is_ours(agent: Agent) -> bool:
     return agent.connector == CONNECTOR
 
 
-def _names(tools: Iterable[str]) -> Capabilities:
-    """As many as an agent may have, each once."""
+def _tool_names(tools: Iterable[str]) -> Capabilities:
+    """Unique names, and no more than an agent may have capabilities."""
     names: dict[str, str] = {}
     for tool in tools:
         if (
@@ -144,168 +140,170 @@ def _names(tools: Iterable[str]) -> Capabilities:
 
 
 GRACE: Final = 60.0
-"""Seconds for coming back after the process has ended."""
-AGAIN: Final = 1.0
-LAST_WORDS: Final = 2.0
-MOST_COMPLAINED_OF: Final = 1_000
+"""Seconds in which members of a process that has ended can reconnect before they are unregistered."""
+RETRY_DELAY: Final = 1.0
+CLOSE_TIMEOUT: Final = 2.0
+MAX_REPORTED: Final = 1_000
 
 
-class Addresses:
-    """`seats` are those of this process, with what is known of them. `parting` returns when what an agent has
-    begun has been ended, and `came` is told of those that can be given tasks from now on. It runs between
-    `start` and `close`; `moved` says that somebody has come or gone."""
+class MemberAgents:
+    """`local_members` returns the members connected to this process. `before_unregister` is awaited for each
+    agent that has left; it returns when the agent's running tasks have been ended. `on_available` receives
+    the addresses that can be given tasks from now on. It runs between `start` and `close`; call
+    `members_changed` after each change."""
 
     def __init__(
         self,
         routes: RoutingTable,
         database: Database,
-        seats: Callable[[], Iterable[Seat]],
+        local_members: Callable[[], Iterable[LocalMember]],
         *,
-        parting: Callable[[AgentAddress], Awaitable[None]],
-        came: Callable[[Sequence[AgentAddress]], Awaitable[None]],
+        before_unregister: Callable[[AgentAddress], Awaitable[None]],
+        on_available: Callable[[Sequence[AgentAddress]], Awaitable[None]],
         now_ms: Callable[[], int],
         report: Report,
         grace: float = GRACE,
     ) -> None:
         self._routes = routes
         self._database = database
-        self._list_seats = seats
-        self._parting = parting
-        self._came = came
+        self._list_members = local_members
+        self._before_unregister = before_unregister
+        self._on_available = on_available
         self._now_ms = now_ms
         self._report = report
         self._grace = grace
         self._addresses: dict[tuple[str, str], AgentAddress] = {}
-        self._seats: dict[AgentAddress, Seat] = {}
-        # Of whom was told; and as whom they were met.
-        self._told: set[AgentAddress] = set()
-        self._met: dict[AgentAddress, Member] = {}
-        self._telling = asyncio.Lock()
-        self._complained: set[AgentAddress] = set()
+        self._members: dict[AgentAddress, LocalMember] = {}
+        # The addresses that this process has registered, and the member that each had at that time.
+        self._registered: set[AgentAddress] = set()
+        self._available: dict[AgentAddress, Member] = {}
+        self._updating = asyncio.Lock()
+        self._reported: set[AgentAddress] = set()
         self._woken = asyncio.Event()
         self._background = BackgroundTasks()
-        self._end: Callable[[], None] = lambda: None
+        self._unsubscribe: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
         with suppress(ConnectionLost):
-            await self._routes.update(idle_again(await self._left_behind(), self._now_ms()))
-        self._end = self._routes.subscribe(self._changed)
-        self._background.supervise("members as agents", self._tell_for_ever)
-        self._background.spawn("members that did not come back", self._give_up())
-        self.moved()
+            await self._routes.update(reset_to_idle(await self._orphaned(), self._now_ms()))
+        self._unsubscribe = self._routes.subscribe(self._table_changed)
+        self._background.supervise("members as agents", self._run)
+        self._background.spawn("members that did not reconnect", self._unregister_orphaned())
+        self.members_changed()
 
     async def close(self) -> None:
-        """Everybody has left, and the table is told so if it can be."""
-        self._end()
+        """Unregister the members, which have all left. This is given up if the database is unavailable."""
+        self._unsubscribe()
         await self._background.close()
-        self.moved()
+        self.members_changed()
         try:
-            async with asyncio.timeout(LAST_WORDS):
-                await self._tell([agent.address for agent in await self._left_behind()])
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                await self._update([agent.address for agent in await self._orphaned()])
         except (ConnectionLost, TimeoutError) as error:
-            self._report("That Agents and Computers have left could not be told.", error)
+            self._report("Failed to unregister Agents and Computers that have left.", error)
 
-    def seat(self, address: AgentAddress) -> Seat | None:
-        """Who is there under this address now."""
-        return self._seats.get(address)
+    def member_at(self, address: AgentAddress) -> LocalMember | None:
+        """The member that has this address now."""
+        return self._members.get(address)
 
     def address(self, member: Member) -> AgentAddress:
         key = member.office_id, member.name
         known = self._addresses.get(key)
         return known or member_address(member.office_id, member.name, self._routes.node_id)
 
-    def moved(self) -> None:
-        seats = {self.address(seat.member): seat for seat in self._list_seats()}
+    def members_changed(self) -> None:
+        members = {self.address(one.member): one for one in self._list_members()}
         self._addresses = {
-            (seat.member.office_id, seat.member.name): address for address, seat in seats.items()
+            (one.member.office_id, one.member.name): address for address, one in members.items()
         }
-        self._seats = seats
+        self._members = members
         self._woken.set()
 
-    # -- inside --
+    # -- internals --
 
-    def _changed(self, changes: Iterable[Change]) -> None:
-        """Another process may have told of the leaving of somebody who is here by now."""
+    def _table_changed(self, changes: Iterable[Change]) -> None:
+        """Another process may have unregistered a member that has connected to this process since."""
         for change in changes:
             agent = change.after
-            if agent is not None and not agent.is_online and agent.address in self._seats:
+            if agent is not None and not agent.is_online and agent.address in self._members:
                 self._woken.set()
 
-    async def _tell_for_ever(self) -> None:
+    async def _run(self) -> None:
         while True:
             await self._woken.wait()
             self._woken.clear()
             try:
-                await self._tell()
+                await self._update()
             except ConnectionLost as lost:
-                self._report("Of Agents and Computers is told later.", lost)
-                await self._again()
+                self._report(
+                    "Registering Agents and Computers is delayed: the database is unavailable.", lost
+                )
+                await self._retry()
             except Exception as error:
-                self._report("Of Agents and Computers could not be told.", error)
-                await self._again()
+                self._report("Failed to register Agents and Computers.", error)
+                await self._retry()
 
-    async def _again(self) -> None:
-        await asyncio.sleep(AGAIN)
+    async def _retry(self) -> None:
+        await asyncio.sleep(RETRY_DELAY)
         self._woken.set()
 
-    async def _tell(self, also_gone: Iterable[AgentAddress] = ()) -> None:
-        async with self._telling:
-            gone = {*self._told, *also_gone} - self._seats.keys()
+    async def _update(self, also_gone: Iterable[AgentAddress] = ()) -> None:
+        async with self._updating:
+            gone = {*self._registered, *also_gone} - self._members.keys()
             for address in gone:
-                await self._parting(address)
-            seats = dict(self._seats)
-            gone -= seats.keys()
-            known = {address: self._routes.agent(address) for address in {*seats, *gone}}
-            told = what_to_tell(seats, gone, known, self._now_ms())
-            for address in told.taken:
-                self._complain(address, f"{address} is another agent already, and stays that one.")
-            there = {address: seat.member for address, seat in seats.items() if address not in told.taken}
-            # Before it is: who is told of and not known here to be would never be told gone.
-            self._told |= set(there)
-            verdicts = await self._routes.update(told.news) if told.news else []
-            self._told = set(there)
-            for news, verdict in zip(told.news, verdicts, strict=True):
-                self._look_at(news, verdict)
-            new = [address for address, member in there.items() if self._met.get(address) != member]
-            self._met = there
-        await self._came(new)
+                await self._before_unregister(address)
+            members = dict(self._members)
+            gone -= members.keys()
+            known = {address: self._routes.agent(address) for address in {*members, *gone}}
+            update = routing_update(members, gone, known, self._now_ms())
+            for address in update.taken:
+                self._report_once(address, f"{address} is the address of another agent, which keeps it.")
+            here = {address: one.member for address, one in members.items() if address not in update.taken}
+            # Before the update: a member that is registered but not known here would never be unregistered.
+            self._registered |= set(here)
+            verdicts = await self._routes.update(update.news) if update.news else []
+            self._registered = set(here)
+            for news, verdict in zip(update.news, verdicts, strict=True):
+                self._check(news, verdict)
+            new = [address for address, member in here.items() if self._available.get(address) != member]
+            self._available = here
+        await self._on_available(new)
 
-    def _look_at(self, news: Registration | Unregistration, verdict: UpdateOutcome) -> None:
+    def _check(self, news: Registration | Unregistration, verdict: UpdateOutcome) -> None:
         if isinstance(verdict, StaleUpdate):
-            # Somebody else has said something newer in this very moment.
+            # Another process has updated the entry at the same time.
             if isinstance(news, Unregistration):
-                self._told.add(news.address)
-            asyncio.get_running_loop().call_later(AGAIN, self._woken.set)
+                self._registered.add(news.address)
+            asyncio.get_running_loop().call_later(RETRY_DELAY, self._woken.set)
         elif not isinstance(verdict, Updated):
-            self._complain(news.address, f"Of {news.address} cannot be told: {verdict}.")
+            self._report_once(news.address, f"The routing table refuses {news.address}: {verdict}.")
 
-    def _complain(self, address: AgentAddress, sentence: str) -> None:
-        """Once."""
-        if address not in self._complained and len(self._complained) < MOST_COMPLAINED_OF:
-            self._complained.add(address)
+    def _report_once(self, address: AgentAddress, sentence: str) -> None:
+        if address not in self._reported and len(self._reported) < MAX_REPORTED:
+            self._reported.add(address)
             self._report(sentence, None)
 
-    # -- who was there when a process ended --
+    # -- members of processes that have ended --
 
-    async def _give_up(self) -> None:
-        """Those who have not come back from one look to the next are gone. Another process may end at any
-        time."""
+    async def _unregister_orphaned(self) -> None:
+        """Unregister members that have not reconnected within two rounds. It goes on, because another process
+        may end at any time."""
         missed: set[AgentAddress] = set()
         while True:
             try:
-                left = {agent.address for agent in await self._left_behind()}
-                if missed & left:
-                    await self._tell(missed & left)
-                missed = left
+                orphaned = {agent.address for agent in await self._orphaned()}
+                if missed & orphaned:
+                    await self._update(missed & orphaned)
+                missed = orphaned
             except ConnectionLost:
-                pass  # the next look finds them
+                pass  # the next round finds them
             except Exception as error:
-                self._report("Of Agents and Computers that have not come back could not be told.", error)
+                self._report("Failed to unregister Agents and Computers that did not reconnect.", error)
             await asyncio.sleep(self._grace)
 
-    async def _left_behind(self) -> list[Agent]:
-        """Agents of which the table has that they are there, and which are in no process: of those it is
-        written down that they have left."""
+    async def _orphaned(self) -> list[Agent]:
+        """Members that the routing table still lists although the records say that they have left: they are
+        connected to no process."""
         async with self._database.transaction(readonly=True) as connection:
             there = await office_records.fetch_present_members(connection)
         node_id = self._routes.node_id

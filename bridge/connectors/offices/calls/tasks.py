@@ -1,15 +1,14 @@
-"""A task for a Computer is a call of one of its tools: its metadata says which one, and with what; words
-alone no Computer reads.
+"""Delivers tasks to members of offices.
 
-Tasks as an Agent of an office reads them: `palaver:task`, whose acknowledgement is the answer, and
-`palaver:task_cancel` for one that is not wanted any more.
+An Agent that accepts tasks receives the event `palaver:task`; its acknowledgement is the answer, and
+`palaver:task_cancel` cancels the task. The protocol has no such events, so only Agents that have declared
+that they accept tasks receive them.
 
-The protocol has no such events; so only whoever has declared that it reads tasks is sent one.
+For a Computer a task is a call of one of its tools: the task's metadata names the tool and its parameters. A
+Computer does not read prompts.
 
-Brings tasks to members of offices: to an Agent that reads them as an event, to a Computer as a call.
-
-Nothing is sent before the desk has stored that the task is begun. So what was lost with the node is never
-done a second time, and what had not been begun is.
+Nothing is sent before the task service has stored that the task is running. So work that was lost with the
+node is never repeated, and work that had not begun is done after the next start.
 """
 
 import asyncio
@@ -24,12 +23,12 @@ from bridge.agents.agent import Agent
 from bridge.agents.local.reporting import begin, report
 from bridge.agents.work import WorkOutcome
 from bridge.connectors.offices.calls.direct_call import DirectCall
-from bridge.connectors.offices.calls.member_agents import CONNECTOR, Seat
+from bridge.connectors.offices.calls.member_agents import CONNECTOR, LocalMember
 from bridge.connectors.offices.protocol.errors import TOO_MANY
 from bridge.connectors.offices.protocol.events import is_name
 from bridge.connectors.offices.protocol.office import COMPUTER
-from bridge.connectors.offices.protocol.relay import LONGEST_CALL
-from bridge.connectors.offices.protocol.tools import Outcome, whole_text
+from bridge.connectors.offices.protocol.relay import MAX_TIMEOUT
+from bridge.connectors.offices.protocol.tools import Outcome, full_text
 from bridge.observability.report import Report
 from bridge.tasks.answer import MAX_EXIT_CODE, Answer
 from bridge.tasks.errors import ErrorCode, TaskError
@@ -48,8 +47,8 @@ TOOL: Final = "tool"
 PARAMS: Final = "params"
 
 _FAILED: Final = 1
-_LIKE_THIS: Final = 'metadata like {"tool": "add", "params": {"a": 1, "b": 2}}'
-_GONE: Final = "The Computer has gone. Whether the tool has done its work is not known."
+_EXAMPLE: Final = 'metadata like {"tool": "add", "params": {"a": 1, "b": 2}}'
+_DISCONNECTED: Final = "The Computer has disconnected. It is not known whether the tool completed its work."
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,33 +58,33 @@ class ToolTask:
 
 
 def read_tool_task(computer: AgentAddress, metadata: Mapping[str, Any]) -> ToolTask | TaskError:
-    """`params` may also be the text of an object of JSON: not everybody can send another value than text."""
+    """`params` may also be a string that holds a JSON object: not all requesters can send nested values."""
     tool_name, params = metadata.get(TOOL), metadata.get(PARAMS, {})
     if tool_name is None:
         return _wrong(
-            TOOL, f"{computer} is a Computer, and reads no words: its tools are called with {_LIKE_THIS}."
+            TOOL,
+            f"{computer} is a Computer and does not read prompts: call one of its tools with {_EXAMPLE}.",
         )
     if not isinstance(tool_name, str) or not is_name(tool_name):
-        return _wrong(TOOL, f"The name of a tool is text: send {_LIKE_THIS}.")
+        return _wrong(TOOL, f"The name of a tool must be text: send {_EXAMPLE}.")
     if isinstance(params, str):
         try:
             params = orjson.loads(params)
         except (orjson.JSONDecodeError, UnicodeEncodeError):
-            return _wrong(PARAMS, f"params is no JSON: send {_LIKE_THIS}.")
+            return _wrong(PARAMS, f"params is not valid JSON: send {_EXAMPLE}.")
     if not isinstance(params, dict):
-        return _wrong(PARAMS, f"params is an object: send {_LIKE_THIS}.")
+        return _wrong(PARAMS, f"params must be an object: send {_EXAMPLE}.")
     return ToolTask(tool_name, params)
 
 
-def seconds_for(task: Task, now_ms: int) -> int:
-    """A call has as long as its task, and no less than the shortest: what ends the task ends the call,
-    too."""
-    return max(1, min(-(-(task.deadline - now_ms) // 1000), LONGEST_CALL))
+def timeout_for(task: Task, now_ms: int) -> int:
+    """The task's remaining seconds, at least 1: the end of the task cancels the call in any case."""
+    return max(1, min(-(-(task.deadline - now_ms) // 1000), MAX_TIMEOUT))
 
 
-def outcome_of(answer: Mapping[str, Any], call_id: str, *, is_gone: bool) -> WorkOutcome:
-    """What the call came to. `is_gone`: the Computer that was called is not there any more."""
-    outcome, text = whole_text(answer)
+def task_outcome(answer: Mapping[str, Any], call_id: str, *, is_gone: bool) -> WorkOutcome:
+    """The task's outcome for a Computer's answer. `is_gone`: the Computer is no longer connected."""
+    outcome, text = full_text(answer)
     metadata = {"call_id": call_id, "outcome": outcome.value}
     if answer.get("code") == TOO_MANY:
         return TaskError(ErrorCode.AGENT_BUSY, text, metadata)
@@ -93,7 +92,7 @@ def outcome_of(answer: Mapping[str, Any], call_id: str, *, is_gone: bool) -> Wor
         case Outcome.DONE:
             return Answer(True, text, 0, metadata)
         case Outcome.NOT_FOUND if is_gone:
-            return TaskError(ErrorCode.NODE_UNREACHABLE, _GONE, {**metadata, "interrupted": True})
+            return TaskError(ErrorCode.NODE_UNREACHABLE, _DISCONNECTED, {**metadata, "interrupted": True})
         case Outcome.TIMED_OUT:
             return TaskError(ErrorCode.TIMEOUT, text, metadata)
         case _:
@@ -106,21 +105,22 @@ def _wrong(field: str, reason: str) -> TaskError:
 
 TASK: Final = "palaver:task"
 CANCEL: Final = "palaver:task_cancel"
-AT_ONCE: Final = 1
-WAITING: Final = 100
-"""Tasks that an Agent works on, and that wait for it: as many as for any program that attaches itself."""
-LONGEST_REASON: Final = 4_000
+CONCURRENT_TASKS: Final = 1
+QUEUED_TASKS: Final = 100
+"""Limits for an Agent, the same as for an attached agent."""
+MAX_REASON_LENGTH: Final = 4_000
 
 _NO_ANSWER: Final = (
-    "The Agent has acknowledged the task without an answer: that is an object with success and output, or"
-    " with error."
+    "The Agent acknowledged the task without an answer: it must be an object with success and output, or with"
+    " error."
 )
+# An Agent may refuse with any of these codes, except that it does not exist.
 # An Agent may say with which of them it refuses; that it is not there it cannot say.
 _CODES: Final = frozenset(code.value for code in ErrorCode if code is not ErrorCode.AGENT_NOT_FOUND)
 
 
 def task_content(task: Task, now_ms: int) -> dict[str, Any]:
-    """`work_id` is the node's own name for it: requesters choose `task_id`, and two may choose the same."""
+    """`work_id` is unique on this node; requesters choose `task_id`, and two of them may choose the same."""
     request = task.request
     return {
         "task_id": request.task_id,
@@ -140,88 +140,87 @@ def cancel_content(task: Task) -> dict[str, Any]:
 
 
 def read_answer(arguments: Sequence[Any]) -> WorkOutcome:
-    """Of the acknowledgement, which may be anything."""
-    said = arguments[0] if len(arguments) == 1 else None
-    if not isinstance(said, Mapping):
+    """The outcome for an Agent's acknowledgement, which may have any form."""
+    answer = arguments[0] if len(arguments) == 1 else None
+    if not isinstance(answer, Mapping):
         return Answer(False, _NO_ANSWER, _FAILED)
-    error = said.get("error")
+    error = answer.get("error")
     if isinstance(error, str) and error:
         return Answer(False, error, _FAILED)
     if isinstance(error, Mapping):
         return _refusal(error)
-    success, output = said.get("success"), said.get("output", "")
+    success, output = answer.get("success"), answer.get("output", "")
     if not isinstance(success, bool) or not isinstance(output, str):
         return Answer(False, _NO_ANSWER, _FAILED)
-    metadata = said.get("metadata")
+    metadata = answer.get("metadata")
     return Answer(
         success,
         output,
-        _exit_code(said.get("exit_code"), success),
+        _exit_code(answer.get("exit_code"), success),
         dict(metadata) if isinstance(metadata, dict) else {},
     )
 
 
 def _refusal(error: Mapping[str, Any]) -> WorkOutcome:
-    """With one of the codes, or in other words."""
+    """A task error if the code is known; otherwise an unsuccessful answer."""
     code, reason = error.get("code"), error.get("reason", error.get("message"))
-    shown = reason[:LONGEST_REASON] if isinstance(reason, str) and reason else _NO_ANSWER
+    shown = reason[:MAX_REASON_LENGTH] if isinstance(reason, str) and reason else _NO_ANSWER
     if isinstance(code, str) and code in _CODES:
         return TaskError(ErrorCode(code), shown)
     return Answer(False, shown, _FAILED)
 
 
-def _exit_code(said: object, success: bool) -> int:
-    if type(said) is int and abs(said) <= MAX_EXIT_CODE:
-        return said
+def _exit_code(value: object, success: bool) -> int:
+    if type(value) is int and abs(value) <= MAX_EXIT_CODE:
+        return value
     return 0 if success else _FAILED
 
 
-# -- why there is no answer of the Agent's --
+# -- outcomes without an answer of the Agent --
 
 
 def not_declared(agent: AgentAddress) -> TaskError:
-    """The Agent is there, and nothing is wrong with the task but that it is one."""
+    """The Agent is connected but does not accept tasks."""
     reason = (
-        f"{agent} is the Agent of an office, and does not read tasks: its connection has not declared that it"
-        " does."
+        f"{agent} is the Agent of an office and does not accept tasks: its connection has not declared"
+        ' {"palaver": {"tasks": true}}.'
     )
     return TaskError(ErrorCode.INVALID_PAYLOAD, reason, {"reason": "tasks_not_declared"})
 
 
-def agent_gone() -> TaskError:
-    reason = "The Agent has left its office while it worked on it. Whether the work was done is not known."
+def agent_left() -> TaskError:
+    reason = (
+        "The Agent left its office while working on the task. It is not known whether it completed the work."
+    )
     return TaskError(ErrorCode.NODE_UNREACHABLE, reason, {"interrupted": True})
 
 
 def node_stopped() -> TaskError:
-    reason = "The node was stopped while it was worked on. Whether the work was done is not known."
+    reason = "The node stopped while the task was running. It is not known whether the work was completed."
     return TaskError(ErrorCode.NODE_UNREACHABLE, reason, {"interrupted": True})
 
 
-TOLD_FOR_MS: Final = 60_000
-"""After the end of a task nobody is looked for any more who may still do it."""
-PARTING: Final = 5.0
-"""Seconds for which the tasks of who has gone are ended, before it is told that it has."""
-OF_AGENT: Final = AgentSettings(AT_ONCE, WAITING)
-AS_THEY_COME: Final = AgentSettings(None, 0)
-"""Of a Computer, whose calls have limits of their own; and of an Agent that reads no tasks, for which each is
-refused at once."""
+CANCEL_WINDOW_MS: Final = 60_000
+"""For this long after a task's end, another process is given the chance to cancel what still runs."""
+END_TIMEOUT: Final = 5.0
+"""Seconds to wait for a departed agent's tasks to be ended before the agent is unregistered."""
+AGENT_LIMITS: Final = AgentSettings(CONCURRENT_TASKS, QUEUED_TASKS)
+UNLIMITED: Final = AgentSettings(None, 0)
+"""For a Computer, whose calls have their own limits, and for an Agent that does not accept tasks, whose tasks
+are refused at once."""
 
 
-Answered = Callable[..., None]
-
-
-SeatOf = Callable[[AgentAddress], Seat | None]
-"""Who is there now."""
+MemberAt = Callable[[AgentAddress], LocalMember | None]
+"""Returns the member that has an address now."""
 
 
 @dataclass(eq=False, slots=True)
-class _Running:
-    """`call` is there for one that is a call. `outcome` is settled by the acknowledgement, or by whatever
-    makes that one impossible."""
+class _RunningTask:
+    """`call` is set for a Computer. `outcome` is set by an Agent's acknowledgement, or by an event that makes
+    that impossible."""
 
     task: Task
-    seat: Seat
+    member: LocalMember
     outcome: "asyncio.Future[WorkOutcome]"
     call: DirectCall | None = None
     work: "asyncio.Task[None] | None" = None
@@ -232,92 +231,92 @@ class _Running:
         return self.task.request.to_address
 
     def settle(self, outcome: WorkOutcome) -> None:
-        """The first to say how it ended has."""
+        """Set the outcome, unless one is set: the first one counts."""
         if not self.outcome.done():
             self.outcome.set_result(outcome)
 
 
 class OfficeTasks:
-    """A `Delivery`. Call `use_task_service` first, `stop` while the task service runs. `moved` says that
-    somebody has come or gone."""
+    """Implements `Delivery`. Call `use_task_service` first; call `stop` while the task service is still open,
+    and `members_changed` after each change of membership."""
 
     def __init__(
-        self, server: "SmcpServer", seat: SeatOf, *, now_ms: Callable[[], int], report: Report
+        self, server: "SmcpServer", member_at: MemberAt, *, now_ms: Callable[[], int], report: Report
     ) -> None:
         self._server = server
-        self._seat = seat
+        self._member_at = member_at
         self._now_ms = now_ms
         self._report = report
-        self._tasks: TaskService | None = None
-        self._running: dict[int, _Running] = {}
+        self._service: TaskService | None = None
+        self._running: dict[int, _RunningTask] = {}
         self._background = BackgroundTasks()
 
-    def use_task_service(self, tasks: TaskService) -> None:
-        self._tasks = tasks
+    def use_task_service(self, service: TaskService) -> None:
+        self._service = service
 
     async def stop(self) -> None:
-        """End what was begun, and say so."""
-        tasks, self._tasks = self._tasks, None
+        """End the running tasks and report them as failed."""
+        service, self._service = self._service, None
         running = list(self._running.values())
         works = [one.work for one in running if one.work is not None]
         for work in works:
             work.cancel()
         await asyncio.gather(*works, return_exceptions=True)
         for one in running:
-            # What had not been begun is begun after the next start.
-            if one.is_begun and tasks is not None:
-                await self._take_back(one)
+            # A task that has not begun stays queued until the next start.
+            if one.is_begun and service is not None:
+                await self._cancel(one)
                 try:
-                    await tasks.fail(one.task.key, node_stopped(), by=one.address)
+                    await service.fail(one.task.key, node_stopped(), by=one.address)
                 except ConnectionLost:
-                    # After the next start the desk finds it, and says much the same.
-                    self._report(f"That the task {one.task.key} was interrupted could not be said.", None)
+                    # The task service finds the task after the next start and reports it as interrupted.
+                    self._report(f"Failed to report that the task {one.task.key} was interrupted.", None)
 
     def settings(self, agent: Agent) -> AgentSettings | None:
-        """None for an agent that is no member of an office."""
+        """None for an agent that is not a member of an office."""
         if agent.connector != CONNECTOR:
             return None
-        seat = self._seat(agent.address)
-        return OF_AGENT if seat is None or seat.reads_tasks else AS_THEY_COME
+        member = self._member_at(agent.address)
+        return AGENT_LIMITS if member is None or member.reads_tasks else UNLIMITED
 
-    def moved(self) -> None:
-        """Who is not there any more does not answer."""
+    def members_changed(self) -> None:
+        """End the tasks of Agents that have left: they will not acknowledge them."""
         for running in self._running.values():
-            seat = self._seat(running.address)
-            if running.call is None and (seat is None or seat.member != running.seat.member):
-                running.settle(agent_gone())
+            member = self._member_at(running.address)
+            if running.call is None and (member is None or member.member != running.member.member):
+                running.settle(agent_left())
 
-    async def parting(self, address: AgentAddress) -> None:
-        """Returns when what was begun by an agent that has gone has been ended; or after a while."""
+    async def wait_until_ended(self, address: AgentAddress) -> None:
+        """Wait until the running tasks of an agent that has left have been ended, for a limited time."""
         works = {
             running.work
             for running in self._running.values()
             if running.address == address and running.work is not None
         }
         if works:
-            await asyncio.wait(works, timeout=PARTING)
+            await asyncio.wait(works, timeout=END_TIMEOUT)
 
-    # -- what the desk says --
+    # -- from the task service --
 
     async def deliver(self, task: Task) -> DeliveryOutcome:
         address = task.request.to_address
-        seat = self._seat(address)
-        if seat is None or self._tasks is None:
-            # It may be in another process of the node, or may be about to come back.
+        member = self._member_at(address)
+        if member is None or self._service is None:
+            # It may be connected to another process of the node, or about to reconnect.
             return NotInThisProcess()
         if task.id in self._running:
             return Delivered()
         call: DirectCall | None = None
-        if seat.member.role == COMPUTER:
+        if member.member.role == COMPUTER:
             read = read_tool_task(address, task.request.metadata)
             if isinstance(read, TaskError):
                 return Rejected(read)
-            call = self._call(task, seat, read)
-        elif not seat.reads_tasks:
+            call = self._direct_call(task, member, read)
+        elif not member.reads_tasks:
             return Rejected(not_declared(address))
-        running = _Running(task, seat, asyncio.get_running_loop().create_future(), call)
+        running = _RunningTask(task, member, asyncio.get_running_loop().create_future(), call)
         self._running[task.id] = running
-        running.work = self._background.spawn("task of an office", self._work(running, self._tasks))
+        running.work = self._background.spawn("task of an office", self._work(running, self._service))
         running.work.add_done_callback(lambda _: self._running.pop(task.id, None))
         return Delivered()
 
@@ -326,60 +325,61 @@ class OfficeTasks:
         if running is not None and running.work is not None:
             running.work.cancel()
             await asyncio.wait({running.work})
-            await self._take_back(running)
+            await self._cancel(running)
             return True
-        # It may be in another process of the node, which is told then; for a while.
+        # It may run in another process of the node, which is asked to cancel it for a limited time.
         ended_ago = self._now_ms() - (task.finished_at or 0)
-        return task.runner is None or self._tasks is None or ended_ago > TOLD_FOR_MS
+        return task.runner is None or self._service is None or ended_ago > CANCEL_WINDOW_MS
 
-    # -- inside --
+    # -- internals --
 
-    def _call(self, task: Task, seat: Seat, said: ToolTask) -> DirectCall:
+    def _direct_call(self, task: Task, member: LocalMember, tool_task: ToolTask) -> DirectCall:
         return DirectCall(
             call_id=f"task-{task.id}",
-            office_id=seat.member.office_id,
-            computer=seat.member.name,
-            tool_name=said.tool_name,
-            params=said.params,
-            timeout=seconds_for(task, self._now_ms()),
+            office_id=member.member.office_id,
+            computer=member.member.name,
+            tool_name=tool_task.tool_name,
+            params=tool_task.params,
+            timeout=timeout_for(task, self._now_ms()),
             by=str(task.request.from_address),
         )
 
-    async def _work(self, running: _Running, tasks: TaskService) -> None:
+    async def _work(self, running: _RunningTask, service: TaskService) -> None:
         task = running.task
         try:
-            if not await begin(tasks, task):
+            if not await begin(service, task):
                 return
             running.is_begun = True
             outcome = await (
-                self._ask(running) if running.call is None else self._carry_out(running, running.call)
+                self._send_task(running) if running.call is None else self._call_tool(running, running.call)
             )
         except Exception as error:
-            self._report(f"The task {task.key} failed in a way that nobody foresaw.", error)
-            outcome = Answer(False, f"The office could not be asked: {type(error).__name__}.", 1)
-        await report(tasks, task, outcome)
+            self._report(f"Unexpected error while working on the task {task.key}.", error)
+            outcome = Answer(False, f"The task failed in the office: {type(error).__name__}.", 1)
+        await report(service, task, outcome)
 
-    async def _ask(self, running: _Running) -> WorkOutcome:
-        # It may have gone while the desk was asked.
-        self.moved()
+    async def _send_task(self, running: _RunningTask) -> WorkOutcome:
+        # The Agent may have left while the task service stored the step.
+        self.members_changed()
         if not running.outcome.done():
-            said = task_content(running.task, self._now_ms())
-            await self._server.ask(
-                TASK, said, running.seat.member.sid, lambda *answer: running.settle(read_answer(answer))
+            payload = task_content(running.task, self._now_ms())
+            await self._server.emit_with_ack(
+                TASK, payload, running.member.member.sid, lambda *answer: running.settle(read_answer(answer))
             )
-        # Whoever takes the task back has the Agent told so, as long as it has not answered.
+        # Cancelling this coroutine must not cancel the future: `_cancel` checks whether the Agent has
+        # answered.
         return await asyncio.shield(running.outcome)
 
-    async def _carry_out(self, running: _Running, call: DirectCall) -> WorkOutcome:
+    async def _call_tool(self, running: _RunningTask, call: DirectCall) -> WorkOutcome:
         answer = await self._server.call(call)
-        seat = self._seat(running.address)
-        is_gone = seat is None or seat.member != running.seat.member
-        return outcome_of(answer, call.call_id, is_gone=is_gone)
+        member = self._member_at(running.address)
+        is_gone = member is None or member.member != running.member.member
+        return task_outcome(answer, call.call_id, is_gone=is_gone)
 
-    async def _take_back(self, running: _Running) -> None:
+    async def _cancel(self, running: _RunningTask) -> None:
         if not running.is_begun:
             return
         if running.call is not None:
-            await self._server.take_back(running.call)
+            await self._server.cancel_call(running.call)
         elif not running.outcome.done():
-            await self._server.tell(CANCEL, cancel_content(running.task), running.seat.member.sid)
+            await self._server.emit(CANCEL, cancel_content(running.task), running.member.member.sid)

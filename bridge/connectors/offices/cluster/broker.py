@@ -1,14 +1,12 @@
-"""Over a broker, processes of one node bring events to each other's connections, and tell each other what has
-happened in offices: a client manager of python-socketio.
+"""Connects the processes of one node through a message broker, as a client manager of python-socketio.
 
-Nothing of it is the truth, which is in Postgres: what is lost while the broker is away is looked up there,
-and who asked is told at once that it could not be asked.
+Processes deliver Socket.IO events to each other's connections and notify each other of changes in offices.
+The broker holds no state: Postgres does. What is lost while the broker is unavailable is read from Postgres
+later, and a request that could not be sent is answered at once.
 
-What processes of one node say to each other over a broker: JSON, and nothing else is ever read.
-
-Two kinds are Socket.IO's: an event for a connection of another process, and what that one acknowledges. One
-kind is ours. Whatever has not the form of its kind is passed over: whoever gets at the broker can say what it
-likes there.
+Messages are JSON; nothing else is decoded. Two kinds are Socket.IO's: an event for a connection of another
+process, and that connection's acknowledgement. The third kind is Palaver's own. Messages of another form are
+ignored, since anyone with access to the broker can publish there.
 """
 
 import asyncio
@@ -23,230 +21,233 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from socketio.async_pubsub_manager import AsyncPubSubManager
 
-from bridge.connectors.offices.protocol.errors import INTERNAL, flat
+from bridge.connectors.offices.protocol.errors import INTERNAL, flat_error
 from bridge.connectors.offices.protocol.events import NAMESPACE
 from bridge.observability.report import Report
 from storage.concurrency import BackgroundTasks
 
 EMIT: Final = "emit"
 CALLBACK: Final = "callback"
-OURS: Final = "palaver"
-MOST_BYTES: Final = 16 * 1024 * 1024
-"""What a client sends has at most one megabyte, and may become some times as long in JSON."""
-LONGEST: Final = 512
+OFFICE_METHOD: Final = "palaver"
+MAX_BYTES: Final = 16 * 1024 * 1024
+"""A client's frame has at most one megabyte, and JSON escapes can multiply its size."""
+MAX_TEXT_LENGTH: Final = 512
 _BYTES: Final = "$palaver.bytes"
 
 
 @dataclass(frozen=True, slots=True)
 class SocketMessage:
-    """As python-socketio's managers hand it to each other."""
+    """A message between python-socketio's client managers."""
 
-    said: Mapping[str, Any]
+    content: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class OfficeMessage:
-    """`what` has happened, as the process `by` says."""
+    """A notification of `kind` from another process."""
 
-    by: str
-    what: str
-    said: Mapping[str, Any]
+    sender: str
+    kind: str
+    content: Mapping[str, Any]
 
 
 BrokerMessage: TypeAlias = SocketMessage | OfficeMessage
 
 
-def encoded(message: Mapping[str, Any]) -> bytes:
-    """Raises `ValueError` for what is no JSON, or is too long."""
+def encode(message: Mapping[str, Any]) -> bytes:
+    """Raises `ValueError` if the message cannot be written as JSON, or is too large."""
     try:
-        said = json.dumps(_shown(message), separators=(",", ":"))
+        text = json.dumps(_encode_bytes(message), separators=(",", ":"))
     except (TypeError, RecursionError) as wrong:
-        raise ValueError(f"it is no JSON: {type(wrong).__name__}") from None
-    if len(said) > MOST_BYTES:
-        raise ValueError(f"it has {len(said)} bytes")
-    return said.encode()
+        raise ValueError(f"it cannot be written as JSON: {type(wrong).__name__}") from None
+    if len(text) > MAX_BYTES:
+        raise ValueError(f"it has {len(text)} bytes")
+    return text.encode()
 
 
-def office_message(by: str, what: str, said: Mapping[str, Any]) -> dict[str, Any]:
-    return {"method": OURS, "host_id": by, "what": what, "said": said}
+def office_message(sender: str, kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    return {"method": OFFICE_METHOD, "host_id": sender, "what": kind, "said": content}
 
 
-def read(data: object) -> BrokerMessage | None:
-    """None for what none of us would say."""
-    if not isinstance(data, bytes) or len(data) > MOST_BYTES:
+def decode(data: object) -> BrokerMessage | None:
+    """None for data that no process of this node sends."""
+    if not isinstance(data, bytes) or len(data) > MAX_BYTES:
         return None
     try:
-        said = _hidden(json.loads(data))
+        message = _decode_bytes(json.loads(data))
     except (ValueError, RecursionError):
         return None
-    if not isinstance(said, dict) or not _is_text(said.get("host_id")):
+    if not isinstance(message, dict) or not _is_text(message.get("host_id")):
         return None
-    match said.get("method"):
+    match message.get("method"):
         case "emit":
-            return SocketMessage(said) if _is_emit(said) else None
+            return SocketMessage(message) if _is_emit(message) else None
         case "callback":
-            return SocketMessage(said) if _is_callback(said) else None
+            return SocketMessage(message) if _is_callback(message) else None
         case "palaver":
-            what, body = said.get("what"), said.get("said")
-            if _is_text(what) and isinstance(body, dict):
-                return OfficeMessage(said["host_id"], str(what), body)
+            kind, content = message.get("what"), message.get("said")
+            if _is_text(kind) and isinstance(content, dict):
+                return OfficeMessage(message["host_id"], str(kind), content)
     return None
 
 
-def _is_emit(said: Mapping[str, Any]) -> bool:
-    callback = said.get("callback")
+def _is_emit(message: Mapping[str, Any]) -> bool:
+    callback = message.get("callback")
     return (
-        said.get("namespace") == NAMESPACE
-        and _is_text(said.get("event"))
-        and _is_text(said.get("room"))
-        and isinstance(said.get("data"), list)
-        and said.get("binary") is False
-        and said.get("skip_sid") is None
-        and (callback is None or _is_place(callback))
+        message.get("namespace") == NAMESPACE
+        and _is_text(message.get("event"))
+        and _is_text(message.get("room"))
+        and isinstance(message.get("data"), list)
+        and message.get("binary") is False
+        and message.get("skip_sid") is None
+        and (callback is None or _is_callback_key(callback))
     )
 
 
-def _is_callback(said: Mapping[str, Any]) -> bool:
-    place = [said.get("sid"), said.get("namespace"), said.get("id")]
-    return _is_place(place) and isinstance(said.get("args"), list)
+def _is_callback(message: Mapping[str, Any]) -> bool:
+    key = [message.get("sid"), message.get("namespace"), message.get("id")]
+    return _is_callback_key(key) and isinstance(message.get("args"), list)
 
 
-def _is_place(said: object) -> bool:
-    """Which connection, and under which number it is asked."""
-    if not isinstance(said, list) or len(said) != 3:
+def _is_callback_key(value: object) -> bool:
+    """A connection id, the namespace, and the number of the acknowledgement."""
+    if not isinstance(value, list) or len(value) != 3:
         return False
-    sid, namespace, number = said
+    sid, namespace, number = value
     return _is_text(sid) and namespace == NAMESPACE and type(number) is int and number > 0
 
 
-def _is_text(said: object) -> bool:
-    return isinstance(said, str) and 0 < len(said) <= LONGEST
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= MAX_TEXT_LENGTH
 
 
-def _shown(said: Any) -> Any:
-    """Bytes, which clients may send as well, in place of which JSON has text."""
-    if isinstance(said, bytes | bytearray):
-        return {_BYTES: b64encode(said).decode()}
-    if isinstance(said, Mapping):
-        return {key: _shown(value) for key, value in said.items()}
-    if isinstance(said, list | tuple):
-        return [_shown(value) for value in said]
-    return said
+def _encode_bytes(value: Any) -> Any:
+    """Clients may send bytes, which JSON does not have: they are written as base64 in an object."""
+    if isinstance(value, bytes | bytearray):
+        return {_BYTES: b64encode(value).decode()}
+    if isinstance(value, Mapping):
+        return {key: _encode_bytes(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encode_bytes(item) for item in value]
+    return value
 
 
-def _hidden(said: Any) -> Any:
-    if isinstance(said, list):
-        return [_hidden(value) for value in said]
-    if not isinstance(said, dict):
-        return said
-    if set(said) == {_BYTES} and isinstance(said[_BYTES], str):
+def _decode_bytes(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decode_bytes(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {_BYTES} and isinstance(value[_BYTES], str):
         try:
-            return b64decode(said[_BYTES], validate=True)
+            return b64decode(value[_BYTES], validate=True)
         except Error as wrong:
             raise ValueError(str(wrong)) from None
-    return {key: _hidden(value) for key, value in said.items()}
+    return {key: _decode_bytes(item) for key, item in value.items()}
 
 
-AGAIN: Final = 1.0
-"""Seconds after which a broker that was away is asked again."""
-TIMEOUT: Final = 5.0
-"""Seconds for saying something to it."""
-MOST_WAITING: Final = 10_000
-MOST_BYTES_WAITING: Final = 64 * 1024 * 1024
-LAST_WORDS: Final = 2.0
+RETRY_DELAY: Final = 1.0
+"""Seconds until an unavailable broker is tried again."""
+SEND_TIMEOUT: Final = 5.0
+"""Seconds for sending one message."""
+MAX_QUEUED: Final = 10_000
+MAX_QUEUED_BYTES: Final = 64 * 1024 * 1024
+CLOSE_TIMEOUT: Final = 2.0
 
 
-class BrokerAway(Exception):
-    """The sentence says why, without what is secret."""
+class BrokerUnavailable(Exception):
+    """The message gives the reason without any secrets."""
 
 
 class Link(Protocol):
-    """To a broker, which takes what is said to whoever else listens in the same place."""
+    """A connection to a broker, which delivers each message to all other listeners of this node's channel."""
 
     async def send(self, data: bytes) -> None:
-        """In the order of the calls. Raises `BrokerAway`."""
+        """Messages are sent in the order of the calls. Raises `BrokerUnavailable`."""
         ...
 
-    def listen(self, began: Callable[[], None]) -> AsyncIterator[bytes]:
-        """What others say; `began` is called when nothing is missed any more. Raises `BrokerAway`, and may be
-        called again then."""
+    def listen(self, on_subscribed: Callable[[], None]) -> AsyncIterator[bytes]:
+        """Yield the messages of other processes. `on_subscribed` is called when all messages from then on
+        will be received. Raises `BrokerUnavailable`; it may be called again after that."""
         ...
 
     async def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Saying:
-    """`lost` is called when it cannot be said; `keeps` it, and it is said when the broker is back."""
+class _Outgoing:
+    """`on_lost` is called if the message cannot be sent. With `retry` it is sent when the broker is available
+    again."""
 
     data: bytes
-    lost: Callable[[], None] | None = None
-    keeps: bool = False
+    on_lost: Callable[[], None] | None = None
+    retry: bool = False
 
 
 class Broker(AsyncPubSubManager):  # type: ignore[misc]  # it publishes no types
-    """It is used between `start` and `close`. Whoever wants to `hear` what other processes say is told in the
-    order in which each says it; `renewed`, that something may not have been heard before."""
+    """Used between `start` and `close`. Subscribers receive the messages of each process in order.
+    `on_reconnected` is called when messages may have been missed."""
 
     name = "palaver"
 
     def __init__(self, link: Link, report: Report) -> None:
-        super().__init__(logger=_Unheard())
-        self.renewed: Callable[[], None] = lambda: None
-        self._heard: dict[str, Callable[[Mapping[str, Any]], None]] = {}
+        super().__init__(logger=_NullLogger())
+        self.on_reconnected: Callable[[], None] = lambda: None
+        self._subscribers: dict[str, Callable[[Mapping[str, Any]], None]] = {}
         self._link = link
         self._report = report
-        self._waiting: asyncio.Queue[_Saying] = asyncio.Queue(MOST_WAITING)
-        self._bytes_waiting = 0
-        self._kept: list[_Saying] = []
-        self._bytes_kept = 0
-        # One for all connections of others: what one of them acknowledges late belongs to nothing newer.
+        self._queue: asyncio.Queue[_Outgoing] = asyncio.Queue(MAX_QUEUED)
+        self._queued_bytes = 0
+        self._deferred: list[_Outgoing] = []
+        self._deferred_bytes = 0
+        # One counter for all remote connections, so that a late acknowledgement matches no newer callback.
         self._numbers = itertools.count(1)
-        self._is_away = False
-        self._there = asyncio.Event()
+        self._is_unavailable = False
+        self._subscribed = asyncio.Event()
         self._background = BackgroundTasks()
 
     def initialize(self) -> None:
-        """Socket.IO says so at the first connection; others are heard before."""
+        """Socket.IO calls this at the first connection. Messages are read earlier, from `start` on."""
 
     async def start(self) -> None:
-        """Where the broker is away, it is waited for no longer than a moment."""
+        """Wait until messages are received, but not long: the broker may be unavailable."""
         self._background.supervise("messages from the broker", self._thread)
-        self._background.supervise("messages to the broker", self._send_for_ever)
+        self._background.supervise("messages to the broker", self._send_queued)
         with suppress(TimeoutError):
-            async with asyncio.timeout(TIMEOUT):
-                await self._there.wait()
+            async with asyncio.timeout(SEND_TIMEOUT):
+                await self._subscribed.wait()
 
     async def close(self) -> None:
-        """What was said before is sent, if that can be."""
+        """Queued messages are sent first if the broker is available."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_WORDS):
-                await self._waiting.join()
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                await self._queue.join()
         await self._background.close()
         await self._link.close()
 
-    def hear(self, what: str, told: Callable[[Mapping[str, Any]], None]) -> None:
-        """Whatever another process says of this kind: nothing is sure about what it holds."""
-        self._heard[what] = told
+    def subscribe(self, kind: str, handler: Callable[[Mapping[str, Any]], None]) -> None:
+        """Call `handler` with the content of each message of this kind from another process. The content may
+        have any form."""
+        self._subscribers[kind] = handler
 
-    def say(self, what: str, said: Mapping[str, Any], *, keeps: bool = False) -> None:
-        """To all other processes that are there now; or, if it `keeps`, when the broker is there again."""
-        self._put(office_message(self.host_id, what, said), keeps=keeps)
+    def publish(self, kind: str, content: Mapping[str, Any], *, retry: bool = False) -> None:
+        """Send a message to all other connected processes; with `retry`, once the broker is available
+        again."""
+        self._enqueue(office_message(self.host_id, kind, content), retry=retry)
 
-    def forget(self, sid: str) -> None:
-        """Nobody waits for this connection of another process any more."""
+    def drop_callbacks(self, sid: str) -> None:
+        """Answers of this connection, which belongs to another process, are no longer awaited."""
         if not self._is_here(sid):
             self.callbacks.pop(sid, None)
 
-    # -- what Socket.IO asks of its manager --
+    # -- the interface of Socket.IO's client manager --
 
     async def emit(
         self, event: str, data: Any, namespace: str, room: str | None = None, skip_sid: Any = None,
         callback: Callable[..., Any] | None = None, to: str | None = None, **kwargs: Any,
     ) -> None:  # fmt: skip
-        """To one connection, which is here or elsewhere."""
+        """Emit to one connection of this or another process."""
         sid = to or room
-        assert sid is not None, "nothing here is said to all"
+        assert sid is not None, "events are sent to single connections only"
         if kwargs.get("ignore_queue") or self._is_here(sid):
             await super().emit(
                 event, data, namespace, room=sid, skip_sid=skip_sid, callback=callback, ignore_queue=True
@@ -267,107 +268,117 @@ class Broker(AsyncPubSubManager):  # type: ignore[misc]  # it publishes no types
             "callback": [sid, namespace, number] if number else None,
             "host_id": self.host_id,
         }
-        self._put(message, (lambda: self._lost(sid, number)) if number else None)
+        self._enqueue(message, (lambda: self._answer_lost(sid, number)) if number else None)
 
     async def can_disconnect(self, sid: str, namespace: str) -> bool:
-        """Each process disconnects its own."""
+        """A process disconnects only its own connections."""
         return bool(self.is_connected(sid, namespace))
 
     async def disconnect(self, sid: str, namespace: str, **kwargs: Any) -> Any:
         return await super().disconnect(sid, namespace, ignore_queue=True)
 
     async def _publish(self, data: Mapping[str, Any]) -> None:
-        """What a connection of ours has acknowledged, to the process that has asked it, and waits for it."""
-        self._put(data, keeps=True)
+        """Send the acknowledgement of a local connection to the process that waits for it."""
+        self._enqueue(data, retry=True)
 
     async def _listen(self) -> AsyncIterator[Mapping[str, Any]]:
         while True:
             try:
-                async for data in self._link.listen(self._began):
-                    message = read(data)
+                async for data in self._link.listen(self._on_subscribed):
+                    message = decode(data)
                     if isinstance(message, SocketMessage):
-                        yield dict(message.said)
-                    elif isinstance(message, OfficeMessage) and message.by != self.host_id:
-                        self._hear(message)
-            except BrokerAway as away:
-                self._away(away)
+                        yield dict(message.content)
+                    elif isinstance(message, OfficeMessage) and message.sender != self.host_id:
+                        self._dispatch(message)
+            except BrokerUnavailable as reason:
+                self._report_unavailable(reason)
             except Exception as error:
-                self._report("What other processes of the node say could not be heard.", error)
-            await asyncio.sleep(AGAIN)
+                self._report("Failed to receive messages of other processes of the node.", error)
+            await asyncio.sleep(RETRY_DELAY)
 
-    # -- inside --
+    # -- internals --
 
-    def _hear(self, message: OfficeMessage) -> None:
-        told = self._heard.get(message.what)
-        if told is not None:
-            told(message.said)
+    def _dispatch(self, message: OfficeMessage) -> None:
+        handler = self._subscribers.get(message.kind)
+        if handler is not None:
+            handler(message.content)
 
     def _is_here(self, sid: str) -> bool:
         return any(sid in rooms.get(None, {}) for rooms in self.rooms.values())
 
-    def _put(
-        self, message: Mapping[str, Any], lost: Callable[[], None] | None = None, *, keeps: bool = False
+    def _enqueue(
+        self, message: Mapping[str, Any], on_lost: Callable[[], None] | None = None, *, retry: bool = False
     ) -> None:
         try:
-            self._queue(_Saying(encoded(message), lost, keeps))
+            self._put(_Outgoing(encode(message), on_lost, retry))
         except (ValueError, asyncio.QueueFull) as error:
-            self._report("Something could not be said to other processes of the node.", error)
-            if lost is not None:
-                asyncio.get_running_loop().call_soon(lost)
+            self._report("Failed to send a message to other processes of the node.", error)
+            if on_lost is not None:
+                asyncio.get_running_loop().call_soon(on_lost)
 
-    def _queue(self, saying: _Saying) -> None:
-        if self._bytes_waiting + len(saying.data) > MOST_BYTES_WAITING:
+    def _put(self, outgoing: _Outgoing) -> None:
+        if self._queued_bytes + len(outgoing.data) > MAX_QUEUED_BYTES:
             raise asyncio.QueueFull
-        self._waiting.put_nowait(saying)
-        self._bytes_waiting += len(saying.data)
+        self._queue.put_nowait(outgoing)
+        self._queued_bytes += len(outgoing.data)
 
-    async def _send_for_ever(self) -> None:
+    async def _send_queued(self) -> None:
         while True:
-            saying = await self._waiting.get()
+            outgoing = await self._queue.get()
             try:
-                async with asyncio.timeout(TIMEOUT):
-                    await self._link.send(saying.data)
-            except (BrokerAway, TimeoutError) as error:
-                self._away(error if isinstance(error, BrokerAway) else BrokerAway("it does not answer"))
-                self._drop(saying)
+                async with asyncio.timeout(SEND_TIMEOUT):
+                    await self._link.send(outgoing.data)
+            except (BrokerUnavailable, TimeoutError) as error:
+                reason = (
+                    error if isinstance(error, BrokerUnavailable) else BrokerUnavailable("it does not answer")
+                )
+                self._report_unavailable(reason)
+                self._drop(outgoing)
             except Exception as error:
-                self._report("Something could not be said to other processes of the node.", error)
-                self._drop(saying)
+                self._report("Failed to send a message to other processes of the node.", error)
+                self._drop(outgoing)
             finally:
-                self._bytes_waiting -= len(saying.data)
-                self._waiting.task_done()
+                self._queued_bytes -= len(outgoing.data)
+                self._queue.task_done()
 
-    def _drop(self, saying: _Saying) -> None:
-        """What is asked is not said later: who asked has been told by then that nothing came of it."""
-        if saying.lost is not None:
-            saying.lost()
-        if saying.keeps and self._bytes_kept + len(saying.data) <= MOST_BYTES_WAITING:
-            self._kept.append(saying)
-            self._bytes_kept += len(saying.data)
+    def _drop(self, outgoing: _Outgoing) -> None:
+        """Requests are not sent later: their callers have received an error by then."""
+        if outgoing.on_lost is not None:
+            outgoing.on_lost()
+        if outgoing.retry and self._deferred_bytes + len(outgoing.data) <= MAX_QUEUED_BYTES:
+            self._deferred.append(outgoing)
+            self._deferred_bytes += len(outgoing.data)
 
-    def _lost(self, sid: str, number: int) -> None:
+    def _answer_lost(self, sid: str, number: int) -> None:
         callback = self.callbacks.get(sid, {}).pop(number, None)
         if callback is not None:
-            callback(flat(INTERNAL, "The Computer is at another process of the node, which cannot be asked"))
+            callback(
+                flat_error(
+                    INTERNAL, "The Computer is connected to another process of the node, which is unreachable"
+                )
+            )
 
-    def _away(self, away: BrokerAway) -> None:
-        """Once, until it is back."""
-        if not self._is_away:
-            self._is_away = True
-            self._report(f"The broker of offices is away: {away}. Its processes go on by themselves.", None)
+    def _report_unavailable(self, reason: BrokerUnavailable) -> None:
+        """Report it once until the broker is available again."""
+        if not self._is_unavailable:
+            self._is_unavailable = True
+            self._report(
+                f"The broker of offices is unavailable: {reason}. Each process serves only its own members.",
+                None,
+            )
 
-    def _began(self) -> None:
-        self._is_away = False
-        self._there.set()
-        kept, self._kept, self._bytes_kept = self._kept, [], 0
-        for saying in kept:
+    def _on_subscribed(self) -> None:
+        self._is_unavailable = False
+        self._subscribed.set()
+        deferred, self._deferred, self._deferred_bytes = self._deferred, [], 0
+        for outgoing in deferred:
             with suppress(asyncio.QueueFull):
-                self._queue(saying)
-        self.renewed()
+                self._put(outgoing)
+        self.on_reconnected()
 
 
-class _Unheard:
-    """Socket.IO's log of its manager: what goes wrong is reported here, once."""
+class _NullLogger:
+    """Replaces the client manager's logger: failures are reported here, once."""
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *said, **more: None
+        return lambda *args, **kwargs: None

@@ -1,18 +1,10 @@
-"""Where the broker is by which several processes of one node serve the same offices.
+"""Links to the broker that connects several processes of one node, and the addresses of brokers.
 
-`redis://HOST:PORT/NUMBER` is a Redis, `tcp/HOST:PORT` a router of Zenoh. A password stands in neither: it is
-in a file of its own.
+`redis://HOST:PORT/NUMBER` is a Redis, `tcp/HOST:PORT` a Zenoh router. Neither contains a password, which has
+a file of its own. Each node uses its own Redis channel or Zenoh key.
 
-To other processes of this node by a Redis, in a channel of its own.
-
-python-socketio has a manager for this; it does not say when it listens again after the broker was away, and
-keeps the order of what is said only as long as nobody says two things at once.
-
-To other processes of this node by a router of Zenoh, under a key of its own.
-
-What arrives comes in threads of Zenoh's, and is handed over to the loop.
-
-Which broker is spoken with in which way, and in which place there: that of this node alone.
+python-socketio has its own Redis manager. It does not report when it is subscribed again after a broker
+failure, and it keeps the order of messages only if they are never sent concurrently.
 """
 
 import asyncio
@@ -25,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from bridge.connectors.offices.cluster.broker import MOST_BYTES, BrokerAway, Link
+from bridge.connectors.offices.cluster.broker import MAX_BYTES, BrokerUnavailable, Link
 from storage.errors import LocalError
 
 Kind: TypeAlias = Literal["redis", "zenoh"]
@@ -40,53 +32,56 @@ _WITH_PASSWORD: Final = re.compile(r"[A-Za-z0-9+.-]+:/*[^/@]*:[^@]*@|.*[?&]passw
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddress:
-    """`password` is that for Redis."""
+    """`password` is for a Redis."""
 
     kind: Kind
     url: str
     password: str | None = None
 
     def __repr__(self) -> str:
-        """Without the password, wherever it is shown."""
+        """Omits the password, so that it cannot appear in logs."""
         return f"BrokerAddress({self.url})"
 
 
 @dataclass(frozen=True, slots=True)
-class NoBroker:
-    """The sentence says why it is none, and repeats nothing that may be a secret."""
+class InvalidBrokerAddress:
+    """`reason` says why the address is not valid, and repeats nothing that may be a secret."""
 
-    sentence: str
+    reason: str
 
 
-def broker_address(said: str) -> BrokerAddress | NoBroker:
+def parse_broker_address(text: str) -> BrokerAddress | InvalidBrokerAddress:
     for kind, form in _FORMS.items():
-        match = form.fullmatch(said)
+        match = form.fullmatch(text)
         if match is None:
             continue
         port = match["port"]
         if port is not None and not 0 < int(port[1:]) <= 65_535:
-            return NoBroker("has a port that there is not: those go from 1 to 65535")
-        return BrokerAddress(kind, said)
-    if _WITH_PASSWORD.match(said):
-        return NoBroker(
-            "must not hold a password: put that into a file of its own and name it in broker_password_file"
+            return InvalidBrokerAddress("has an invalid port: ports go from 1 to 65535")
+        return BrokerAddress(kind, text)
+    if _WITH_PASSWORD.match(text):
+        return InvalidBrokerAddress(
+            "must not contain a password: write it to a file and name that in broker_password_file"
         )
-    return NoBroker("is no broker: write redis://HOST:PORT/NUMBER for a Redis, or tcp/HOST:PORT for Zenoh")
+    return InvalidBrokerAddress(
+        "is not a broker address: write redis://HOST:PORT/NUMBER for a Redis, or tcp/HOST:PORT for Zenoh"
+    )
 
 
 _FORMS: Final[dict[Kind, re.Pattern[str]]] = {"redis": _REDIS, "zenoh": _ZENOH}
 
 
-CONNECTED_WITHIN: Final = 5.0
-ASKED_EVERY: Final = 10.0
-"""Seconds of silence after which it is asked whether it is still there."""
+CONNECT_TIMEOUT: Final = 5.0
+HEALTH_CHECK_INTERVAL: Final = 10.0
+"""Seconds without a message after which the connection is checked."""
 
 
 class RedisLink:
-    """LocalError when what it takes is not installed."""
+    """Publishes to and subscribes to one channel. Raises `LocalError` if the package redis is not
+    installed."""
 
     def __init__(self, address: BrokerAddress, channel: str) -> None:
-        # Only whoever uses it has it.
+        # An optional dependency.
         try:
             from redis import asyncio as redis
             from redis.asyncio.retry import Retry
@@ -94,44 +89,44 @@ class RedisLink:
             from redis.exceptions import RedisError
         except ImportError:
             raise LocalError(
-                "offices.broker names a Redis, and what speaks with one is not installed.",
-                "Install the package redis where Palaver is installed; palaver[redis] brings it.",
+                "offices.broker names a Redis, but the package redis is not installed.",
+                "Install redis, for example with palaver[redis].",
             ) from None
-        self._broken: tuple[type[Exception], ...] = (RedisError, OSError, TimeoutError)
+        self._errors: tuple[type[Exception], ...] = (RedisError, OSError, TimeoutError)
         self._channel = channel
         self._redis: Any = redis.Redis.from_url(
             address.url,
             password=address.password,
-            socket_connect_timeout=CONNECTED_WITHIN,
+            socket_connect_timeout=CONNECT_TIMEOUT,
             socket_timeout=None,
-            health_check_interval=ASKED_EVERY,
-            # Whoever says something is told that it was lost, and whoever listens has to know it.
+            health_check_interval=HEALTH_CHECK_INTERVAL,
+            # The sender must know that a message was lost, and the listener that it may have missed some.
             retry=Retry(NoBackoff(), 0),
         )
 
     async def send(self, data: bytes) -> None:
         try:
             await self._redis.publish(self._channel, data)
-        except self._broken as error:
-            raise BrokerAway(_redis_reason(error)) from None
+        except self._errors as error:
+            raise BrokerUnavailable(_redis_reason(error)) from None
 
-    async def listen(self, began: Callable[[], None]) -> AsyncIterator[bytes]:
+    async def listen(self, on_subscribed: Callable[[], None]) -> AsyncIterator[bytes]:
         pubsub = self._redis.pubsub()
         try:
             await pubsub.subscribe(self._channel)
             while True:
-                # Without a message for so long the next turn asks whether it is still there.
-                message = await pubsub.get_message(timeout=ASKED_EVERY)
+                # After this long without a message, check the connection.
+                message = await pubsub.get_message(timeout=HEALTH_CHECK_INTERVAL)
                 if message is None:
                     await pubsub.check_health()
                 elif message["type"] == "subscribe":
-                    began()
+                    on_subscribed()
                 elif message["type"] == "message":
                     yield message["data"]
-        except self._broken as error:
-            # Those by which something was said before have ended with this one, and would only find out then.
+        except self._errors as error:
+            # The pool's idle connections have failed as well, but would show it only when they are used.
             await self._redis.connection_pool.disconnect(inuse_connections=False)
-            raise BrokerAway(_redis_reason(error)) from None
+            raise BrokerUnavailable(_redis_reason(error)) from None
         finally:
             await pubsub.aclose()
 
@@ -140,68 +135,69 @@ class RedisLink:
 
 
 def _redis_reason(error: Exception) -> str:
-    """What a Redis says of a password does not hold it; its first line is enough."""
-    said = str(error).strip().splitlines()
-    return (said[0] if said else type(error).__name__).rstrip(".")
+    """The first line. Error messages of Redis do not contain the password."""
+    text = str(error).strip().splitlines()
+    return (text[0] if text else type(error).__name__).rstrip(".")
 
 
-LOOKED_AT_EVERY: Final = 1.0
-"""Seconds between two looks whether the router is there: nobody says so."""
-MOST_ARRIVED: Final = 10_000
-_AWAY: Final = "its router does not answer"
+ROUTER_CHECK_INTERVAL: Final = 1.0
+"""Seconds between two checks of the router: Zenoh does not report a lost connection."""
+MAX_RECEIVED: Final = 10_000
+_UNAVAILABLE: Final = "its router does not answer"
 
 
 class ZenohLink:
-    """LocalError when what it takes is not installed."""
+    """Publishes to and subscribes to one key. Zenoh delivers messages in its own threads; they are handed
+    over to the event loop. Raises `LocalError` if the package eclipse-zenoh is not installed."""
 
     def __init__(self, address: BrokerAddress, key: str) -> None:
-        # Only whoever uses it has it.
+        # An optional dependency.
         try:
             import zenoh
         except ImportError:
             raise LocalError(
-                "offices.broker names a router of Zenoh, and what speaks with one is not installed.",
-                "Install the package eclipse-zenoh where Palaver is installed; palaver[zenoh] brings it.",
+                "offices.broker names a Zenoh router, but the package eclipse-zenoh is not installed.",
+                "Install eclipse-zenoh, for example with palaver[zenoh].",
             ) from None
         self._zenoh: Any = zenoh
         self._key = key
         self._endpoint = address.url
         self._session: Any = None
         self._publisher: Any = None
-        self._arrived: deque[bytes] = deque()
+        self._received: deque[bytes] = deque()
         self._woken = asyncio.Event()
-        self._is_full = False
-        # Of its own: what is waited for long holds up nothing else.
+        self._has_overflowed = False
+        # A thread of its own, so that a blocked `put` holds up nothing else.
         self._thread = ThreadPoolExecutor(1, "zenoh")
 
     async def send(self, data: bytes) -> None:
-        if self._publisher is None or not self._is_linked():
-            raise BrokerAway(_AWAY)
+        if self._publisher is None or not self._is_connected():
+            raise BrokerUnavailable(_UNAVAILABLE)
         try:
-            # It waits where there is more to be sent than the router takes.
+            # `put` blocks while the router accepts no more messages.
             await asyncio.get_running_loop().run_in_executor(self._thread, self._publisher.put, data)
         except self._zenoh.ZError as error:
-            raise BrokerAway(_zenoh_reason(error)) from None
+            raise BrokerUnavailable(_zenoh_reason(error)) from None
 
-    async def listen(self, began: Callable[[], None]) -> AsyncIterator[bytes]:
+    async def listen(self, on_subscribed: Callable[[], None]) -> AsyncIterator[bytes]:
         if self._session is None:
             await self._open()
-        if not self._is_linked():
-            raise BrokerAway(_AWAY)
-        began()
+        if not self._is_connected():
+            raise BrokerUnavailable(_UNAVAILABLE)
+        on_subscribed()
         while True:
-            while self._arrived:
-                yield self._arrived.popleft()
-            if self._is_full:
-                self._is_full = False
-                began()
+            while self._received:
+                yield self._received.popleft()
+            if self._has_overflowed:
+                self._has_overflowed = False
+                on_subscribed()
             self._woken.clear()
             try:
-                async with asyncio.timeout(LOOKED_AT_EVERY):
+                async with asyncio.timeout(ROUTER_CHECK_INTERVAL):
                     await self._woken.wait()
             except TimeoutError:
-                if not self._is_linked():
-                    raise BrokerAway(_AWAY) from None
+                if not self._is_connected():
+                    raise BrokerUnavailable(_UNAVAILABLE) from None
 
     async def close(self) -> None:
         session, self._session = self._session, None
@@ -210,19 +206,19 @@ class ZenohLink:
                 await asyncio.to_thread(session.close)
         self._thread.shutdown(wait=False)
 
-    # -- inside --
+    # -- internals --
 
     async def _open(self) -> None:
         zenoh, loop = self._zenoh, asyncio.get_running_loop()
 
-        def arrived(sample: Any) -> None:
-            data = bytes(sample.payload) if len(sample.payload) <= MOST_BYTES else b""
-            with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(self._take, data)
+        def on_sample(sample: Any) -> None:
+            data = bytes(sample.payload) if len(sample.payload) <= MAX_BYTES else b""
+            with suppress(RuntimeError):  # the event loop is closed
+                loop.call_soon_threadsafe(self._receive, data)
 
-        def opened() -> tuple[Any, Any]:
+        def open_session() -> tuple[Any, Any]:
             session = zenoh.open(_configuration(zenoh, self._endpoint))
-            session.declare_subscriber(self._key, arrived, allowed_origin=zenoh.Locality.REMOTE)
+            session.declare_subscriber(self._key, on_sample, allowed_origin=zenoh.Locality.REMOTE)
             publisher = session.declare_publisher(
                 self._key,
                 congestion_control=zenoh.CongestionControl.BLOCK,
@@ -231,43 +227,43 @@ class ZenohLink:
             return session, publisher
 
         try:
-            self._session, self._publisher = await asyncio.to_thread(opened)
+            self._session, self._publisher = await asyncio.to_thread(open_session)
         except zenoh.ZError as error:
-            raise BrokerAway(_zenoh_reason(error)) from None
+            raise BrokerUnavailable(_zenoh_reason(error)) from None
 
-    def _take(self, data: bytes) -> None:
-        if len(self._arrived) >= MOST_ARRIVED:
-            self._is_full = True  # it is looked up what was missed
+    def _receive(self, data: bytes) -> None:
+        if len(self._received) >= MAX_RECEIVED:
+            self._has_overflowed = True  # the missed messages are made up for by a reload
         else:
-            self._arrived.append(data)
+            self._received.append(data)
         self._woken.set()
 
-    def _is_linked(self) -> bool:
+    def _is_connected(self) -> bool:
         return bool(self._session.info.routers_zid())
 
 
 def _configuration(zenoh: Any, endpoint: str) -> Any:
-    """A client of one router, which looks for nobody and is found by nobody."""
-    configured = zenoh.Config()
+    """A client of one router, without discovery in either direction."""
+    configuration = zenoh.Config()
     for name, value in (
         ("mode", "client"),
         ("connect/endpoints", [endpoint]),
         ("scouting/multicast/enabled", False),
         ("scouting/gossip/enabled", False),
     ):
-        configured.insert_json5(name, json.dumps(value))
-    return configured
+        configuration.insert_json5(name, json.dumps(value))
+    return configuration
 
 
 def _zenoh_reason(error: Exception) -> str:
-    said = str(error).strip().splitlines()
-    return (said[0] if said else type(error).__name__)[:200].rstrip(".")
+    text = str(error).strip().splitlines()
+    return (text[0] if text else type(error).__name__)[:200].rstrip(".")
 
 
-PLACE: Final = "palaver/offices"
+CHANNEL_PREFIX: Final = "palaver/offices"
 
 
-def link_to(address: BrokerAddress, node_id: str) -> Link:
-    """LocalError when what it takes is not installed."""
-    place = f"{PLACE}/{node_id}"
-    return RedisLink(address, place) if address.kind == "redis" else ZenohLink(address, place)
+def create_link(address: BrokerAddress, node_id: str) -> Link:
+    """Raises `LocalError` if the package for this broker is not installed."""
+    channel = f"{CHANNEL_PREFIX}/{node_id}"
+    return RedisLink(address, channel) if address.kind == "redis" else ZenohLink(address, channel)

@@ -1,27 +1,26 @@
-"""Who is in an office by which process of this node, as it is written down: the same for every process.
+"""Which members are in an office, connected to which process of this node, according to the call log. Every
+process derives the same result:
 
-Who counts:
+1. a member that has joined and not left since,
+2. of several members with one name, the last to join: the earlier one has been displaced,
+3. of several Agents, the first to join.
 
-1. whoever has joined and not left since,
-2. of several of one name the one that came last: who was there before has lost its place,
-3. of several Agents the one that came first.
-
-Two and three happen only where a process was thought to have ended and had not: otherwise whoever joins
-has the office for itself while that is decided and written down.
+Rules 2 and 3 matter only if a process was treated as ended but was still running. Otherwise a join holds a
+lock on its office while it is decided and recorded.
 """
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from bridge.connectors.offices.federated.shared_room import Present, SharedRoom
+from bridge.connectors.offices.federated.shared_room import OfficeMembers, RemoteMember
 from bridge.connectors.offices.protocol.office import AGENT, Member
 from bridge.connectors.offices.protocol.versions import ProtocolVersion
 
 
 @dataclass(frozen=True, slots=True)
-class Seated:
-    """Connected to `process` as `sid`, which is empty for who came before connections were written down.
-    `since` counts all that is written down of offices."""
+class RecordedMember:
+    """`sid` is its connection at `process`; it is empty in records from before connections were recorded.
+    `since` is the position of the record."""
 
     process: str
     sid: str
@@ -31,38 +30,41 @@ class Seated:
     since: int = 0
 
 
-def seated(said: Iterable[Seated]) -> tuple[Seated, ...]:
-    """`said` is in the order in which they came, of each name the last (1, 2)."""
-    counted: list[Seated] = []
-    for one in said:
-        if one.role == AGENT and any(other.role == AGENT for other in counted):  # 3
+def active_members(recorded: Iterable[RecordedMember]) -> tuple[RecordedMember, ...]:
+    """`recorded` is in the order of joining, with the last record of each name (rules 1 and 2)."""
+    active: list[RecordedMember] = []
+    for one in recorded:
+        if one.role == AGENT and any(other.role == AGENT for other in active):  # 3
             continue
-        counted.append(one)
-    return tuple(counted)
+        active.append(one)
+    return tuple(active)
 
 
-def companions(there: Iterable[Seated], process: str) -> SharedRoom:
-    """Those of other processes, by their connections: as if an office of several nodes had them."""
-    return SharedRoom(
+def members_of_other_processes(active: Iterable[RecordedMember], process: str) -> OfficeMembers:
+    """In the form of members of other nodes, with connection ids in place of user ids."""
+    return OfficeMembers(
         {
-            one.sid: Present(one.sid, one.role, one.name, one.version, "", one.since)
-            for one in there
+            one.sid: RemoteMember(one.sid, one.role, one.name, one.version, "", one.since)
+            for one in active
             if one.process != process and one.sid
         }
     )
 
 
-def unseated(there: Collection[Seated], members: Iterable[Member], process: str) -> list[Member]:
-    """Members of this process that have lost their places: it was thought to have ended."""
-    seats = {one.sid for one in there if one.process == process}
-    return [member for member in members if member.sid not in seats]
+def displaced_members(
+    active: Collection[RecordedMember], members: Iterable[Member], process: str
+) -> list[Member]:
+    """Members of this process that are no longer recorded, because another process treated this one as
+    ended."""
+    recorded = {one.sid for one in active if one.process == process}
+    return [member for member in members if member.sid not in recorded]
 
 
-def is_free(there: Sequence[Seated], member: Member) -> bool:
-    """Whether a member that has lost its place can have it again."""
-    is_named = any(one.name == member.name for one in there)
-    return not is_named and not (member.role == AGENT and any(one.role == AGENT for one in there))
+def can_restore(others: Sequence[RecordedMember], member: Member) -> bool:
+    """Whether a displaced member's name and seat are still free. `others` are the office's other members."""
+    is_named = any(one.name == member.name for one in others)
+    return not is_named and not (member.role == AGENT and any(one.role == AGENT for one in others))
 
 
-def processes(there: Iterable[Seated]) -> frozenset[str]:
-    return frozenset(one.process for one in there)
+def processes_of(members: Iterable[RecordedMember]) -> frozenset[str]:
+    return frozenset(one.process for one in members)

@@ -1,8 +1,8 @@
-"""Members who are connected to other processes of this node.
+"""Members connected to other processes of this node.
 
-Who is there stands in Postgres, and nowhere else. Whoever joins, leaves or has to leave has its office for
-itself meanwhile, in whatever process; then the others are told over the broker that something has changed,
-and look. What a process that has ended has left behind the others put away.
+The call log in Postgres is the only record of members. A process that adds or removes one holds a lock on the
+office, then notifies the others through the broker, and they reload the office. Members and calls of a
+process that has ended are cleaned up by the others.
 """
 
 import asyncio
@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bridge.connectors.offices.cluster.broker import Broker
 from bridge.connectors.offices.cluster.member_rules import (
-    Seated,
-    companions,
-    is_free,
-    processes,
-    seated,
-    unseated,
+    RecordedMember,
+    active_members,
+    can_restore,
+    displaced_members,
+    members_of_other_processes,
+    processes_of,
 )
-from bridge.connectors.offices.federated.shared_room import NOBODY, SharedRoom
+from bridge.connectors.offices.federated.shared_room import NO_MEMBERS, OfficeMembers
 from bridge.connectors.offices.protocol.events import UPDATES
 from bridge.connectors.offices.protocol.office import Member
 from bridge.connectors.offices.rooms.call_log import OfficeRecords
-from bridge.connectors.offices.rooms.record_rows import read_seated
+from bridge.connectors.offices.rooms.record_rows import read_recorded_member
 from bridge.observability.report import Report
 from storage.concurrency import BackgroundTasks, KeyedLock
 from storage.connect import ConnectionLost
@@ -37,35 +37,35 @@ if TYPE_CHECKING:
 
 
 CHANGED: Final = "changed"
-"""Who is in an office."""
+"""The members of an office."""
 UPDATED: Final = "updated"
-"""Something of a Computer, which its office is told."""
-BEGUN: Final = "begun"
-"""A process, which may have put away what another one had left behind."""
-HERE: Final = "here"
-"""Other processes, when one begins."""
-MOST_TURNS: Final = 4
-"""Moves of one process that are decided at once: as many connections to Postgres."""
-TIMEOUT: Final = 10.0
-"""Seconds for an office to be free."""
-LOOKED_AT_EVERY: Final = 1.0
-"""Seconds between two looks whether the other processes are alive. Those are taken to have ended that were
-not there twice."""
-ALL_LOOKED_AT_EVERY: Final = 10.0
-"""Seconds. What the broker did not bring is noticed then."""
+"""A Computer has sent an update, of which its office is notified."""
+STARTED: Final = "begun"
+"""A process has started. It may have cleaned up after one that ended."""
+RUNNING: Final = "here"
+"""Sent by the other processes when one starts."""
+MAX_LOCKS: Final = 4
+"""Concurrent membership changes of one process. Each takes a Postgres connection."""
+LOCK_TIMEOUT: Final = 10.0
+"""Seconds to wait for the lock of an office."""
+CHECK_INTERVAL: Final = 1.0
+"""Seconds between two checks of the other processes. A process that fails two checks in a row counts as
+ended."""
+RELOAD_INTERVAL: Final = 10.0
+"""Seconds between two reloads of all offices, which find changes whose notification was lost."""
 
 
-FOLLOWED_AGAIN: Final = 1.0
-MOST_KNOWN: Final = 1_000
+RETRY_DELAY: Final = 1.0
+MAX_PROCESSES: Final = 1_000
 
 
 class OfficeBusy(Exception):
-    """Another process has it, and does not give it back."""
+    """Another process holds the lock of the office for too long."""
 
 
-class Companions:
-    """It runs between `start` and `close`. `others` is told of offices in
-    which there are companions."""
+class ClusterMembers:
+    """Runs between `start` and `close`. `on_remote_members` is called with the id of an office that has
+    members on other processes."""
 
     def __init__(
         self,
@@ -82,273 +82,281 @@ class Companions:
         self._broker = broker
         self._report = report
         self._monotonic = monotonic
-        self._local: SmcpServer | None = None
-        self.others: Callable[[str], None] = lambda office_id: None
-        # For the turns alone: whoever has one waits for a connection of the node's pool.
-        self._locks: Database | None = None
-        self._written: dict[str, tuple[Seated, ...]] = {}
+        self._server: SmcpServer | None = None
+        self.on_remote_members: Callable[[str], None] = lambda office_id: None
+        # A separate pool for locks: code that holds a lock waits for connections of the node's own pool.
+        self._lock_database: Database | None = None
+        self._recorded: dict[str, tuple[RecordedMember, ...]] = {}
         self._changed: set[str] = set()
-        self._owed: list[Member] = []
-        # The names of other processes, beside those that are written down; those that were not there at the
-        # last look; and those that have ended, as far as their calls have not.
+        self._pending_leaves: list[Member] = []
+        # The names of processes without recorded members; those that failed the last check; and those that
+        # have ended but whose calls have not been cleaned up yet.
         self._known: set[str] = set()
         self._suspected: frozenset[str] = frozenset()
-        self._dead: set[str] = set()
-        self._following: set[str] = set()
-        self._turns: KeyedLock[str] = KeyedLock()
+        self._ended: set[str] = set()
+        self._refreshing: set[str] = set()
+        self._locks: KeyedLock[str] = KeyedLock()
         self._woken = asyncio.Event()
-        self._is_all_wanted = False
-        self._next_look = 0.0
-        self._is_troubled = False
+        self._reload_requested = False
+        self._next_reload = 0.0
+        self._is_failing = False
         self._is_closed = False
         self._background = BackgroundTasks()
 
-    def use(self, local: "SmcpServer") -> None:
-        """Once, before `start`."""
-        self._local = local
+    def use_server(self, server: "SmcpServer") -> None:
+        """Must be called once, before `start`."""
+        self._server = server
 
     async def start(self) -> None:
-        self._locks = await Database.connect(self._database.address, minimum=1, maximum=MOST_TURNS)
-        self._broker.hear(CHANGED, self._hear_changed)
-        self._broker.hear(UPDATED, self._hear_updated)
-        self._broker.hear(BEGUN, self._hear_begun)
-        self._broker.hear(HERE, self._hear_here)
-        self._broker.renewed = self._look_at_all_soon
-        await self._look_at_all()
-        self._broker.say(BEGUN, {"process": self._process.name})
-        self._background.supervise("members at other processes", self._look_for_ever)
+        self._lock_database = await Database.connect(self._database.address, minimum=1, maximum=MAX_LOCKS)
+        self._broker.subscribe(CHANGED, self._on_changed)
+        self._broker.subscribe(UPDATED, self._on_updated)
+        self._broker.subscribe(STARTED, self._on_started)
+        self._broker.subscribe(RUNNING, self._on_running)
+        self._broker.on_reconnected = self._request_reload
+        await self._reload_all()
+        self._broker.publish(STARTED, {"process": self._process.name})
+        self._background.supervise("members at other processes", self._run)
 
     async def close(self) -> None:
-        """Once everybody has left."""
+        """To be called after all members of this process have left."""
         self._is_closed = True
         await self._background.close()
         try:
-            await self._pay()
+            await self._record_pending_leaves()
         except Exception as error:
-            self._report("That some have left could not be written down.", error)
-        if self._locks is not None:
-            await self._locks.close()
+            self._report("Failed to record that members have left their offices.", error)
+        if self._lock_database is not None:
+            await self._lock_database.close()
 
-    def updated(self, member: Member, notice: str) -> None:
-        """Of a Computer that is connected here."""
-        self._broker.say(UPDATED, {"office_id": member.office_id, "sid": member.sid, "notice": notice})
+    def publish_update(self, member: Member, notice: str) -> None:
+        """Forward the update of a Computer that is connected to this process."""
+        self._broker.publish(UPDATED, {"office_id": member.office_id, "sid": member.sid, "notice": notice})
 
-    # -- what memberships ask --
+    # -- the interface for `Memberships` --
 
     @asynccontextmanager
-    async def turn(self, office_ids: Collection[str]) -> AsyncIterator[None]:
-        """In it the offices belong to no other connection of any process, and it is known who is there."""
-        assert self._locks is not None, "it is started"
+    async def lock(self, office_ids: Collection[str]) -> AsyncIterator[None]:
+        """Lock the offices against changes by any process, and reload their members. Raises `OfficeBusy`."""
+        assert self._lock_database is not None, "start was called"
         is_done = False
         try:
             async with AsyncExitStack() as stack:
                 try:
-                    async with asyncio.timeout(TIMEOUT):
-                        connection = await stack.enter_async_context(self._locks.transaction())
-                        # All in the same order: nobody waits for somebody who waits for it.
+                    async with asyncio.timeout(LOCK_TIMEOUT):
+                        connection = await stack.enter_async_context(self._lock_database.transaction())
+                        # A fixed order prevents deadlocks.
                         for office_id in sorted(office_ids):
                             await office_records.lock_office(connection, office_id)
                 except TimeoutError:
                     raise OfficeBusy(", ".join(sorted(office_ids))) from None
                 for office_id in office_ids:
-                    await self.look(office_id)
+                    await self.reload(office_id)
                 try:
                     yield
                 finally:
-                    self._say_changed(office_ids)
+                    self._publish_changed(office_ids)
                 is_done = True
         except ConnectionLost:
-            # The lock has ended with its connection.
+            # The lock ended with its connection; if the change is complete, nothing is lost.
             if not is_done:
                 raise
 
-    def wrote(self, office_id: str) -> None:
-        """In a turn: other processes are notified afterwards that a member has come or gone."""
+    def mark_changed(self, office_id: str) -> None:
+        """While an office is locked: notify the other processes when it is unlocked."""
         self._changed.add(office_id)
 
-    async def look(self, office_id: str) -> None:
-        """In the office's turn of this process, so that what is older does not come later."""
+    async def reload(self, office_id: str) -> None:
+        """Read the office's members. The caller holds the office's lock of this process, so that an older
+        result cannot replace a newer one."""
 
         async def fetch(connection: Connection) -> list[PresentMember]:
             return await office_records.fetch_present_members_of_office(connection, office_id)
 
-        self._note(office_id, map(read_seated, await self._database.read(fetch)))
+        self._set_recorded(office_id, map(read_recorded_member, await self._database.read(fetch)))
 
-    def room(self, office_id: str) -> SharedRoom:
+    def remote_members(self, office_id: str) -> OfficeMembers:
         """The members that are connected to other processes."""
-        written = self._written.get(office_id)
-        return NOBODY if written is None else companions(seated(written), self._process.name)
+        recorded = self._recorded.get(office_id)
+        if recorded is None:
+            return NO_MEMBERS
+        return members_of_other_processes(active_members(recorded), self._process.name)
 
-    def has(self, member: Member) -> bool:
-        """Whether it is written down that a member of this process is there."""
-        return any(self._is(member, one) for one in self._written.get(member.office_id, ()))
+    def is_recorded(self, member: Member) -> bool:
+        """Whether a member of this process is recorded as present."""
+        return any(self._is_same(member, one) for one in self._recorded.get(member.office_id, ()))
 
-    def unseated(self, office_id: str, members: Iterable[Member]) -> list[Member]:
-        """Which of these of this process have lost their places: it was thought to have ended."""
-        return unseated(seated(self._written.get(office_id, ())), members, self._process.name)
+    def displaced(self, office_id: str, members: Iterable[Member]) -> list[Member]:
+        """Members of this process that are no longer recorded: another process treated this one as ended."""
+        return displaced_members(
+            active_members(self._recorded.get(office_id, ())), members, self._process.name
+        )
 
-    def is_free(self, member: Member) -> bool:
-        """Whether one of those can have its place again."""
-        there = seated(self._written.get(member.office_id, ()))
-        return is_free([one for one in there if not self._is(member, one)], member)
+    def can_restore(self, member: Member) -> bool:
+        """Whether a displaced member can be recorded again."""
+        active = active_members(self._recorded.get(member.office_id, ()))
+        return can_restore([one for one in active if not self._is_same(member, one)], member)
 
-    def owe(self, member: Member) -> None:
-        """It has gone, and that could not be written down yet."""
-        self._owed.append(member)
+    def record_leave_later(self, member: Member) -> None:
+        """The member has left, but recording it failed."""
+        self._pending_leaves.append(member)
 
-    # -- what others say --
+    # -- messages of other processes --
 
-    def _hear_changed(self, said: Mapping[str, Any]) -> None:
-        office_id = said.get("office_id")
+    def _on_changed(self, content: Mapping[str, Any]) -> None:
+        office_id = content.get("office_id")
         if isinstance(office_id, str):
-            self._follow_soon(office_id)
+            self._refresh_soon(office_id)
 
-    def _hear_updated(self, said: Mapping[str, Any]) -> None:
-        """After what was said before of who is there."""
-        office_id, sid, notice = said.get("office_id"), said.get("sid"), said.get("notice")
+    def _on_updated(self, content: Mapping[str, Any]) -> None:
+        """Handled after the changes of members that were published before."""
+        office_id, sid, notice = content.get("office_id"), content.get("sid"), content.get("notice")
         if isinstance(office_id, str) and isinstance(sid, str) and notice in _NOTICES:
-            self._spawn(self._tell(office_id, sid, str(notice)))
+            self._spawn(self._handle_update(office_id, sid, str(notice)))
 
-    def _hear_begun(self, said: Mapping[str, Any]) -> None:
-        self._hear_here(said)
-        self._broker.say(HERE, {"process": self._process.name})
-        self._look_at_all_soon()
+    def _on_started(self, content: Mapping[str, Any]) -> None:
+        self._on_running(content)
+        self._broker.publish(RUNNING, {"process": self._process.name})
+        self._request_reload()
 
-    def _hear_here(self, said: Mapping[str, Any]) -> None:
-        name = said.get("process")
-        if isinstance(name, str) and len(self._known) < MOST_KNOWN:
+    def _on_running(self, content: Mapping[str, Any]) -> None:
+        name = content.get("process")
+        if isinstance(name, str) and len(self._known) < MAX_PROCESSES:
             self._known.add(name)
 
-    async def _tell(self, office_id: str, sid: str, notice: str) -> None:
-        assert self._local is not None, "it is given before the start"
-        async with self._turns.hold(office_id):
-            await self._local.told(sid, notice)
+    async def _handle_update(self, office_id: str, sid: str, notice: str) -> None:
+        assert self._server is not None, _USE_SERVER
+        async with self._locks.hold(office_id):
+            await self._server.handle_remote_update(sid, notice)
 
-    def _follow_soon(self, office_id: str) -> None:
-        """Once for all that is said until then."""
-        if office_id not in self._following and not self._is_closed:
-            self._following.add(office_id)
-            self._spawn(self._follow(office_id))
+    def _refresh_soon(self, office_id: str) -> None:
+        """One refresh covers all notifications that arrive before it."""
+        if office_id not in self._refreshing and not self._is_closed:
+            self._refreshing.add(office_id)
+            self._spawn(self._refresh(office_id))
 
-    async def _follow(self, office_id: str) -> None:
-        assert self._local is not None, "it is given before the start"
-        async with self._turns.hold(office_id):
-            self._following.discard(office_id)
-            await self._local.follow(office_id)
-        if self.room(office_id).members:
-            self.others(office_id)
-        if not self._has_followed(office_id):
-            # Somebody is in the way who is on its way out.
-            asyncio.get_running_loop().call_later(FOLLOWED_AGAIN, self._follow_soon, office_id)
+    async def _refresh(self, office_id: str) -> None:
+        assert self._server is not None, _USE_SERVER
+        async with self._locks.hold(office_id):
+            self._refreshing.discard(office_id)
+            await self._server.refresh_members(office_id)
+        if self.remote_members(office_id).by_user:
+            self.on_remote_members(office_id)
+        if not self._is_applied(office_id):
+            # A member that is about to leave blocks another one's name or seat.
+            asyncio.get_running_loop().call_later(RETRY_DELAY, self._refresh_soon, office_id)
 
-    def _has_followed(self, office_id: str) -> bool:
-        assert self._local is not None, "it is given before the start"
-        return frozenset(self.room(office_id).members) == frozenset(self._local.companions(office_id))
+    def _is_applied(self, office_id: str) -> bool:
+        assert self._server is not None, _USE_SERVER
+        recorded = frozenset(self.remote_members(office_id).by_user)
+        return recorded == frozenset(self._server.cluster_members(office_id))
 
-    def _say_changed(self, office_ids: Iterable[str]) -> None:
+    def _publish_changed(self, office_ids: Iterable[str]) -> None:
         for office_id in office_ids:
             if office_id in self._changed:
                 self._changed.discard(office_id)
-                self._broker.say(CHANGED, {"office_id": office_id})
+                self._broker.publish(CHANGED, {"office_id": office_id})
 
-    # -- looking --
+    # -- periodic work --
 
-    def _look_at_all_soon(self) -> None:
-        self._is_all_wanted = True
+    def _request_reload(self) -> None:
+        self._reload_requested = True
         self._woken.set()
 
-    async def _look_for_ever(self) -> None:
+    async def _run(self) -> None:
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOKED_AT_EVERY):
+                async with asyncio.timeout(CHECK_INTERVAL):
                     await self._woken.wait()
             self._woken.clear()
             try:
-                if await self._process.keep():
-                    # Others may have been cut off as well, and need a moment to be there again.
-                    self._suspected, self._is_all_wanted = frozenset(), True
-                await self._pay()
-                if self._is_all_wanted or self._monotonic() >= self._next_look:
-                    await self._look_at_all()
-                await self._put_away()
-                self._is_troubled = False
+                if await self._process.renew():
+                    # Other processes may have lost their leases as well, and need time to renew them.
+                    self._suspected, self._reload_requested = frozenset(), True
+                await self._record_pending_leaves()
+                if self._reload_requested or self._monotonic() >= self._next_reload:
+                    await self._reload_all()
+                await self._clean_up()
+                self._is_failing = False
             except Exception as error:
-                # Whatever it is: the next look has to come.
-                if not self._is_troubled:
-                    self._report("Who is connected to other processes of the node is looked up later.", error)
-                self._is_troubled = True
+                # The loop must go on, whatever the error is.
+                if not self._is_failing:
+                    self._report(_RELOAD_FAILED, error)
+                self._is_failing = True
 
-    async def _look_at_all(self) -> None:
-        self._is_all_wanted, self._next_look = False, self._monotonic() + ALL_LOOKED_AT_EVERY
+    async def _reload_all(self) -> None:
+        self._reload_requested, self._next_reload = False, self._monotonic() + RELOAD_INTERVAL
         async with self._database.transaction(readonly=True) as connection:
             there = await office_records.fetch_present_members(connection)
-        found: dict[str, list[Seated]] = {}
+        found: dict[str, list[RecordedMember]] = {}
         for one in there:
-            found.setdefault(one.office_id, []).append(read_seated(one))
-        for office_id in {*found, *self._written}:
-            is_known = tuple(found.get(office_id, ())) == self._written.get(office_id, ())
-            if not is_known or not self._has_followed(office_id):
-                self._follow_soon(office_id)
+            found.setdefault(one.office_id, []).append(read_recorded_member(one))
+        for office_id in {*found, *self._recorded}:
+            is_known = tuple(found.get(office_id, ())) == self._recorded.get(office_id, ())
+            if not is_known or not self._is_applied(office_id):
+                self._refresh_soon(office_id)
 
-    async def _put_away(self) -> None:
-        """What processes have left behind that are no more."""
-        known = self._known.union(*map(processes, self._written.values())) - {self._process.name}
+    async def _clean_up(self) -> None:
+        """Remove the members and cancel the calls of processes that have ended."""
+        recorded = map(processes_of, self._recorded.values())
+        known = self._known.union(*recorded) - {self._process.name}
         if not known:
             return
         ended = await self._process.ended(known)
-        self._dead |= ended & self._suspected
+        self._ended |= ended & self._suspected
         self._suspected = ended
-        if not self._dead:
+        if not self._ended:
             return
-        for office_id in tuple(self._written):
-            if processes(self._written.get(office_id, ())) & self._dead:
-                async with self.turn({office_id}):
-                    for one in self._written.get(office_id, ()):
-                        if one.process in self._dead:
-                            await self._records.left(Member(one.sid, one.role, one.name, office_id))
-                            self.wrote(office_id)
-                await self._follow(office_id)
-        assert self._local is not None, "it is given before the start"
-        for office_id, call in await self._records.interrupted(self._dead):
-            await self._local.stop_call(office_id, call)
-        self._known -= self._dead
-        self._dead.clear()
+        for office_id in tuple(self._recorded):
+            if processes_of(self._recorded.get(office_id, ())) & self._ended:
+                async with self.lock({office_id}):
+                    for one in self._recorded.get(office_id, ()):
+                        if one.process in self._ended:
+                            await self._records.record_left(Member(one.sid, one.role, one.name, office_id))
+                            self.mark_changed(office_id)
+                await self._refresh(office_id)
+        assert self._server is not None, _USE_SERVER
+        for office_id, call in await self._records.record_interrupted(self._ended):
+            await self._server.cancel_orphaned_call(office_id, call)
+        self._known -= self._ended
+        self._ended.clear()
 
-    async def _pay(self) -> None:
-        """What could not be written down when it was."""
-        while self._owed:
-            member = self._owed[0]
-            async with self.turn({member.office_id}):
-                if self.has(member):
-                    await self._records.left(member)
-                    self.wrote(member.office_id)
-            del self._owed[0]
+    async def _record_pending_leaves(self) -> None:
+        while self._pending_leaves:
+            member = self._pending_leaves[0]
+            async with self.lock({member.office_id}):
+                if self.is_recorded(member):
+                    await self._records.record_left(member)
+                    self.mark_changed(member.office_id)
+            del self._pending_leaves[0]
 
-    # -- inside --
+    # -- internals --
 
-    def _is(self, member: Member, one: Seated) -> bool:
+    def _is_same(self, member: Member, one: RecordedMember) -> bool:
         return one.process == self._process.name and one.sid == member.sid
 
-    def _note(self, office_id: str, there: Iterable[Seated]) -> None:
-        written = tuple(there)
-        stayed = {(one.sid, one.name) for one in written}
-        for one in self._written.get(office_id, ()):
+    def _set_recorded(self, office_id: str, members: Iterable[RecordedMember]) -> None:
+        recorded = tuple(members)
+        stayed = {(one.sid, one.name) for one in recorded}
+        for one in self._recorded.get(office_id, ()):
             if (one.sid, one.name) not in stayed and one.process != self._process.name:
-                self._records.forget(office_id, one.name)
-        if written:
-            self._written[office_id] = written
+                self._records.remove_tools(office_id, one.name)
+        if recorded:
+            self._recorded[office_id] = recorded
         else:
-            self._written.pop(office_id, None)
+            self._recorded.pop(office_id, None)
 
-    def _spawn(self, doing: Any) -> None:
+    def _spawn(self, work: Any) -> None:
         async def run() -> None:
             try:
-                await doing
+                await work
             except Exception as error:
-                self._report("Who is connected to other processes of the node is looked up later.", error)
-                self._look_at_all_soon()
+                self._report(_RELOAD_FAILED, error)
+                self._request_reload()
 
         self._background.spawn("a member at another process", run())
 
 
 _NOTICES: Final = frozenset(UPDATES.values())
+_USE_SERVER: Final = "use_server was called"
+_RELOAD_FAILED: Final = "Failed to load the members connected to other processes. It is tried again."

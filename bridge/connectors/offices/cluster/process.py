@@ -1,5 +1,5 @@
-"""By what other processes of this node know that this one is alive: a lease on its name, which ends with it,
-however it ends.
+"""The identity of a process among those of its node: a lease on its name, by which other processes know that
+it is alive. Postgres releases the lease when the process ends, in whatever way.
 """
 
 import secrets
@@ -10,12 +10,12 @@ from typing import Final
 from storage.database import Database
 from storage.session import Lease
 
-_BEGINNING: Final = "offices are beginning"
-_SERVING: Final = "offices are served"
+_CLEANUP_LOCK: Final = "offices are beginning"
+_SERVING_LOCK: Final = "offices are served"
 
 
 class OfficeProcess:
-    """It is alive between `start` and `close`."""
+    """It counts as alive between `start` and `close`."""
 
     def __init__(self, database: Database) -> None:
         self.name = secrets.token_hex(8)
@@ -26,18 +26,18 @@ class OfficeProcess:
     async def start(self) -> None:
         self._alive = await self._session.acquire(_lock(self.name))
 
-    async def keep(self) -> bool:
-        """Takes the lease again if it was lost; whether it was. Until then others may think that this process
-        has ended."""
+    async def renew(self) -> bool:
+        """Acquire the lease again if it was lost, and return whether it was. Without the lease, other
+        processes may treat this one as ended."""
         if self._alive is not None and self._alive.is_held:
             return False
         await self.start()
         return True
 
-    async def serves(self, *, with_others: bool) -> bool:
-        """Whether no other process of the node serves offices without hearing this one, nor this one without
-        hearing others."""
-        self._serving = await self._session.try_lease(_SERVING, shared=with_others)
+    async def claim_serving(self, *, with_others: bool) -> bool:
+        """Return False if this process and another one serve offices but are not both connected to a broker.
+        `with_others`: this process is connected to one."""
+        self._serving = await self._session.try_lease(_SERVING_LOCK, shared=with_others)
         return self._serving is not None
 
     async def close(self) -> None:
@@ -45,12 +45,12 @@ class OfficeProcess:
             if lease is not None:
                 await lease.release()
 
-    def beginning(self) -> AbstractAsyncContextManager[Lease]:
-        """One process at a time."""
-        return self._session.lease(_BEGINNING)
+    def cleanup_lock(self) -> AbstractAsyncContextManager[Lease]:
+        """Held by one process at a time while it cleans up after ended processes."""
+        return self._session.lease(_CLEANUP_LOCK)
 
     async def ended(self, names: Iterable[str]) -> frozenset[str]:
-        """Those of these whose processes are no more."""
+        """Return those of the named processes that have ended."""
         ended = set()
         for name in frozenset(names) - {self.name}:
             lease = await self._session.try_lease(_lock(name))

@@ -1,9 +1,9 @@
-"""What travels through the room of an office that several nodes share: requests to members of other nodes,
-their answers, the word to stop, and that something has changed.
+"""The events that nodes exchange in the room of a shared office: requests to members of other nodes,
+responses, cancels and updates.
 
-They are events of types of their own, which no client shows: what people read of a call the Agent's node
-tells them. What is asked and answered is for one node, and is sealed for it: people read parameters with
-their secrets hidden, and the configuration of a Computer not at all.
+They have types of their own, which no client displays; people read the messages of the Agent's node instead.
+Requests and responses are encrypted for one node: people may not see unmasked parameters, nor a Computer's
+configuration at all.
 """
 
 import re
@@ -20,25 +20,25 @@ CANCEL: Final = "io.a2c.office.cancel"
 UPDATE: Final = "io.a2c.office.update"
 TYPES: Final = frozenset({REQUEST, RESPONSE, CANCEL, UPDATE})
 
-MOST_INLINE: Final = 40_000
-"""Bytes of what is sealed that have room in an event; more is a file."""
-MOST_BYTES: Final = 4 * 1024 * 1024
-"""Of what is sealed: more does not come in one frame of the transport."""
+MAX_INLINE: Final = 40_000
+"""Bytes of base64 that fit into an event. Larger content is uploaded as a file."""
+MAX_BYTES: Final = 4 * 1024 * 1024
+"""Of encrypted content: a transport frame holds less."""
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 _NOTICES: Final = frozenset(UPDATES.values())
-_LONGEST_MXC: Final = 512
+_MAX_MXC_LENGTH: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """Base64."""
+    """`sealed` is base64."""
 
     sealed: str
 
 
 @dataclass(frozen=True, slots=True)
 class InFile:
-    """`sha256` is that of the file, in hexadecimal digits."""
+    """`sha256` is the file's hash in hexadecimal digits."""
 
     mxc: str
     sha256: str
@@ -50,7 +50,7 @@ Body: TypeAlias = Inline | InFile
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`to` is a user; `event` one of the protocol's `client:` events."""
+    """`to` is a user id, `event` one of the protocol's `client:` events."""
 
     id: str
     to: str
@@ -60,7 +60,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """To the request of that id, which the sender was asked."""
+    """The response to the request with this id, sent by the user to whom the request was addressed."""
 
     id: str
     to: str
@@ -75,19 +75,19 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A `notify:` event of whoever says it."""
+    """A `notify:` event about the sender."""
 
     notice: str
 
 
-Travelling: TypeAlias = Request | Response | Cancel | Update
+OfficeEvent: TypeAlias = Request | Response | Cancel | Update
 
 
-def content_of(said: Travelling, *, request_event: str | None = None) -> tuple[str, dict[str, Any]]:
-    """Type and content. `request_event`: what a response is to."""
-    match said:
-        case Request(id_, to, event, body):
-            return REQUEST, {"id": id_, "to": to, "event": event, **_body(body)}
+def content_of(event: OfficeEvent, *, request_event: str | None = None) -> tuple[str, dict[str, Any]]:
+    """The event type and content. `request_event` is the event to which a response refers."""
+    match event:
+        case Request(id_, to, name, body):
+            return REQUEST, {"id": id_, "to": to, "event": name, **_body(body)}
         case Response(id_, to, body):
             content = {"id": id_, "to": to, **_body(body)}
             return RESPONSE, content if request_event is None else reference(request_event, content)
@@ -97,8 +97,8 @@ def content_of(said: Travelling, *, request_event: str | None = None) -> tuple[s
             return UPDATE, {"notice": notice}
 
 
-def read(type_: str, content: Mapping[str, Any]) -> Travelling | None:
-    """None for what has not the form of its type."""
+def read(type_: str, content: Mapping[str, Any]) -> OfficeEvent | None:
+    """None if the content does not have the form of its type."""
     if type_ == UPDATE:
         notice = content.get("notice")
         return Update(notice) if isinstance(notice, str) and notice in _NOTICES else None
@@ -131,8 +131,8 @@ def _read_body(content: Mapping[str, Any]) -> Body | None:
     if not isinstance(file, Mapping):
         return None
     mxc, sha256, size = (file.get(name) for name in ("mxc", "sha256", "size"))
-    if not isinstance(mxc, str) or len(mxc) > _LONGEST_MXC or not isinstance(sha256, str):
+    if not isinstance(mxc, str) or len(mxc) > _MAX_MXC_LENGTH or not isinstance(sha256, str):
         return None
-    if type(size) is not int or not 0 < size <= MOST_BYTES:
+    if type(size) is not int or not 0 < size <= MAX_BYTES:
         return None
     return InFile(mxc, sha256, size)

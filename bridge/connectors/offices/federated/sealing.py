@@ -1,7 +1,7 @@
-"""Seals what only one node is to read, and opens what was sealed for this one.
+"""Encrypts content for one node, in the sealed boxes of NaCl, and decrypts what was encrypted for this node.
 
-Every event of the room is signed by the server of its sender; so what is sealed says once more which request
-it belongs to and who says it, and cannot be said again by somebody else.
+Each event of the room is signed by its sender's server, but anyone can copy a sealed box into an event of
+their own. So the box contains the request's id and the sender once more.
 """
 
 from base64 import b64decode, b64encode
@@ -15,33 +15,33 @@ from nacl.signing import SigningKey
 
 
 class Sealing:
-    """`key` is the node's."""
+    """`key` returns the node's signing key, from which the encryption key is derived."""
 
     def __init__(self, key: Callable[[], SigningKey]) -> None:
         self._key = key
 
     @property
-    def box(self) -> str:
-        """The public key for which others seal."""
+    def public_key(self) -> str:
+        """The public key with which other nodes encrypt for this one."""
         return b64encode(bytes(self._private().public_key)).decode()
 
     @staticmethod
-    def seal(box: str, id_: str, sender: str, said: Any) -> bytes:
-        """Raises `ValueError` when that is no key, or this no JSON."""
+    def seal(public_key: str, id_: str, sender: str, content: Any) -> bytes:
+        """Raises `ValueError` if the key is not valid, or the content cannot be written as JSON."""
         try:
-            public = PublicKey(b64decode(box, validate=True))
-            return SealedBox(public).encrypt(orjson.dumps([id_, sender, said]))
+            public = PublicKey(b64decode(public_key, validate=True))
+            return SealedBox(public).encrypt(orjson.dumps([id_, sender, content]))
         except (ValueError, CryptoError, TypeError) as wrong:
-            raise ValueError(f"It cannot be sealed: {wrong}") from None
+            raise ValueError(f"It cannot be encrypted: {wrong}") from None
 
     def open(self, sealed: bytes, id_: str, sender: str) -> Any:
-        """Raises `ValueError` when it was not sealed for us, in this place, by this user."""
+        """Raises `ValueError` if it was not encrypted for this node, this request and this sender."""
         try:
             opened = orjson.loads(SealedBox(self._private()).decrypt(sealed))
         except (CryptoError, orjson.JSONDecodeError) as wrong:
-            raise ValueError(f"It cannot be opened: {wrong}") from None
+            raise ValueError(f"It cannot be decrypted: {wrong}") from None
         if not isinstance(opened, list) or opened[:2] != [id_, sender] or len(opened) != 3:
-            raise ValueError("It was sealed for another place.")
+            raise ValueError("It was encrypted for another request or by another sender.")
         return opened[2]
 
     def _private(self) -> PrivateKey:

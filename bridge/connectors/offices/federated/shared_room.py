@@ -1,15 +1,16 @@
-"""Who is in an office that several nodes share, as its room has it: the same on every node.
+"""The members of an office that several nodes share, derived from the state of its room: the same on every
+node.
 
-A member says of itself that it is one, under its own user; the room's rules let nobody else say it. Who
-counts:
+Each member sends a state event about itself, with its user id as key; the room's rules forbid other senders.
+A user is a member if
 
-1. whoever wrote it under their own name,
-2. and is in the room,
-3. and may be in offices of that node, which says so in the room,
-4. and has said it in the form that it has.
-5. Of several of one name the one that came first; the others leave.
-6. Of Agents the one that sits: the state with the empty key is one, whatever happened while nodes were cut
-off from each other, and Matrix decides which.
+1. it sent the event about itself,
+2. it is joined to the room,
+3. the state of the office allows its server or user id,
+4. the content of the event is valid,
+5. no earlier member has the same name; later ones are evicted,
+6. as an Agent, it holds the seat: the state event with the empty key, of which there is one. If several nodes
+   seated an Agent while they were disconnected from each other, state resolution picks one.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,163 +19,178 @@ from typing import Any, Final, TypeAlias
 
 from bridge.connectors.offices.protocol.events import is_name
 from bridge.connectors.offices.protocol.office import AGENT, COMPUTER, Member
-from bridge.connectors.offices.protocol.versions import ProtocolVersion, parse
+from bridge.connectors.offices.protocol.versions import ProtocolVersion, parse_version
 from federation.events.room_event import RoomEvent
 from federation.matrix.globs import matches_glob
 from federation.matrix.identifiers import domain
 
-MOST_PATTERNS: Final = 1_000
-LONGEST_KEY: Final = 100
+MAX_PATTERNS: Final = 1_000
+MAX_KEY_LENGTH: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
-    """`box` is the public key for what only its node is to read. `since` orders where one of this node has
-    been: a later one is newer."""
+class RemoteMember:
+    """A member that is not connected to this process. `public_key` encrypts for its node. `since` orders the
+    offices of a connection of another process of this node: the office with the larger value is the current
+    one."""
 
     user: str
     role: str
     name: str
     version: ProtocolVersion | None
-    box: str
+    public_key: str
     since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class SharedRoom:
-    """By their users."""
+class OfficeMembers:
+    """Members of an office by user id; members connected to other processes of this node by connection id."""
 
-    members: Mapping[str, Present]
+    by_user: Mapping[str, RemoteMember]
 
-    def named(self, name: str) -> Present | None:
-        return next((one for one in self.members.values() if one.name == name), None)
+    def named(self, name: str) -> RemoteMember | None:
+        return next((one for one in self.by_user.values() if one.name == name), None)
 
     @property
-    def agent(self) -> Present | None:
-        return next((one for one in self.members.values() if one.role == AGENT), None)
+    def agent(self) -> RemoteMember | None:
+        return next((one for one in self.by_user.values() if one.role == AGENT), None)
 
 
-NOBODY: Final = SharedRoom({})
+NO_MEMBERS: Final = OfficeMembers({})
 
 
-def shared_room(
-    said: Iterable[RoomEvent], seat: RoomEvent | None, joined: Collection[str], allowed: Collection[str]
-) -> SharedRoom:
-    """`said` is what members say of themselves, `seat` the state of the seat, `joined` who is in the room."""
-    sits = seat.sender if seat is not None and seat.content.get("user") == seat.sender else None
-    members: dict[str, Present] = {}
+def members_of_room(
+    member_events: Iterable[RoomEvent],
+    seat: RoomEvent | None,
+    joined: Collection[str],
+    allowed: Collection[str],
+) -> OfficeMembers:
+    """`member_events` are the members' state events, `seat` is that of the seat, `joined` the users in the
+    room, `allowed` the servers and user id patterns of possible members."""
+    agent = seat.sender if seat is not None and seat.content.get("user") == seat.sender else None
+    members: dict[str, RemoteMember] = {}
     names: set[str] = set()
     # 5
-    for event in sorted(said, key=lambda one: (one.origin_server_ts, one.sender)):
+    for event in sorted(member_events, key=lambda one: (one.origin_server_ts, one.sender)):
         if event.state_key != event.sender or event.sender not in joined:  # 1, 2
             continue
-        if not may_take_part(event.sender, allowed):  # 3
+        if not is_allowed(event.sender, allowed):  # 3
             continue
         member = read_member(event.sender, event.content)
         if member is None or member.name in names:  # 4, 5
             continue
-        if member.role == AGENT and member.user != sits:  # 6
+        if member.role == AGENT and member.user != agent:  # 6
             continue
         names.add(member.name)
         members[member.user] = member
-    return SharedRoom(members)
+    return OfficeMembers(members)
 
 
-def sits(seat: RoomEvent | None, own: Collection[str]) -> str | None:
-    """Who else has the seat, as its state says: one of another node may have been quicker, and stays."""
+def seat_holder(seat: RoomEvent | None, own: Collection[str]) -> str | None:
+    """The user that holds the seat according to its state; None if it is free or held by a user in `own`."""
     if seat is None or not seat.content or seat.sender in own:
         return None
     return seat.sender
 
 
-def keeps_seat(said: RoomEvent | None, membership: str | None) -> bool:
-    """Whether that one is an Agent still, by what it says of itself, and in the room."""
-    return said is not None and said.content.get("role") == AGENT and membership == "join"
+def is_active_agent(member_event: RoomEvent | None, membership: str | None) -> bool:
+    """Whether the holder of the seat is still an Agent, according to its own state event, and still in the
+    room."""
+    return member_event is not None and member_event.content.get("role") == AGENT and membership == "join"
 
 
-def may_take_part(user: str, allowed: Collection[str]) -> bool:
-    """`allowed` names servers, and users by pattern."""
+def is_allowed(user: str, allowed: Collection[str]) -> bool:
+    """`allowed` contains servers and user id patterns."""
     server = domain(user)
     return any(matches_glob(one, user) if one.startswith("@") else one == server for one in allowed)
 
 
 def read_allowed(content: Mapping[str, Any]) -> tuple[str, ...]:
-    """As the state of the office has it."""
-    said = content.get("members")
-    if not isinstance(said, list | tuple) or len(said) > MOST_PATTERNS:
+    """The servers and user id patterns in the state of the office; none if the content is not valid."""
+    allowed = content.get("members")
+    if not isinstance(allowed, list | tuple) or len(allowed) > MAX_PATTERNS:
         return ()
-    return tuple(one for one in said if isinstance(one, str))
+    return tuple(one for one in allowed if isinstance(one, str))
 
 
-def read_member(user: str, content: Mapping[str, Any]) -> Present | None:
-    role, name, box = content.get("role"), content.get("name"), content.get("box")
-    said = content.get("a2c_version")
-    version = parse(said) if isinstance(said, str) else None
+def read_member(user: str, content: Mapping[str, Any]) -> RemoteMember | None:
+    """None if the content is not valid."""
+    role, name, public_key = content.get("role"), content.get("name"), content.get("box")
+    version_text = content.get("a2c_version")
+    version = parse_version(version_text) if isinstance(version_text, str) else None
     if role not in (AGENT, COMPUTER) or not isinstance(name, str) or not is_name(name):
         return None
-    if not isinstance(box, str) or not 0 < len(box) <= LONGEST_KEY or not (said is None or version):
+    if not isinstance(public_key, str) or not 0 < len(public_key) <= MAX_KEY_LENGTH:
         return None
-    return Present(user, str(role), name, version, box)
+    if version_text is not None and version is None:
+        return None
+    return RemoteMember(user, str(role), name, version, public_key)
 
 
-# -- what follows --
+# -- changes of membership --
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
-    """A member of another node is there no more."""
+class RemoteLeft:
+    """A remote member has left or changed; if it has changed, a `RemoteJoined` follows."""
 
     user: str
 
 
 @dataclass(frozen=True, slots=True)
-class Evicted:
-    """A member of ours has to leave, and is told why."""
+class Eviction:
+    """A member connected to this process must leave. The reason is reported to it."""
 
     member: Member
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Come:
-    """A member of another node is there."""
+class RemoteJoined:
+    """A remote member has joined."""
 
-    member: Present
-
-
-Change: TypeAlias = Gone | Evicted | Come
+    member: RemoteMember
 
 
-def changes(
-    room: SharedRoom, here: Sequence[Member], ours: Mapping[str, str], known: Mapping[str, Present]
+Change: TypeAlias = RemoteLeft | Eviction | RemoteJoined
+
+
+def membership_changes(
+    room: OfficeMembers, here: Sequence[Member], local: Mapping[str, str], known: Mapping[str, RemoteMember]
 ) -> list[Change]:
-    """What is to be done so that what we have is what the room has. `here` are the members that we have, of
-    other nodes too; `ours` are the users of those that are connected to us, by their connections; `known` are
-    those of other nodes, as they were. Who goes makes room for who comes."""
-    own_users = frozenset(ours.values())
-    gone: list[Change] = []
-    evicted: list[Change] = []
+    """The changes that bring this process's view in line with the room. `here` are all members in this view,
+    `local` maps the connections of this process to user ids, and `known` holds the remote members as they
+    were when they were added. Members leave before others join, so that names and the seat are free."""
+    local_users = frozenset(local.values())
+    left: list[RemoteLeft] = []
+    evictions: list[Change] = []
     for member in here:
-        user = ours.get(member.sid)
+        user = local.get(member.sid)
         if user is None:
-            if room.members.get(member.sid) != known.get(member.sid):
-                gone.append(Gone(member.sid))
+            if room.by_user.get(member.sid) != known.get(member.sid):
+                left.append(RemoteLeft(member.sid))
             continue
-        reason = _reason(room, member, user, own_users)
+        reason = _eviction_reason(room, member, user, local_users)
         if reason is not None:
-            evicted.append(Evicted(member, reason))
-    left = {one.user for one in gone if isinstance(one, Gone)}
-    there = {member.sid for member in here if member.sid not in left}
-    come = [Come(one) for user, one in room.members.items() if user not in own_users and user not in there]
-    return [*gone, *evicted, *come]
+            evictions.append(Eviction(member, reason))
+    gone = {one.user for one in left}
+    present = {member.sid for member in here if member.sid not in gone}
+    joined = [
+        RemoteJoined(one)
+        for user, one in room.by_user.items()
+        if user not in local_users and user not in present
+    ]
+    return [*left, *evictions, *joined]
 
 
-def _reason(room: SharedRoom, member: Member, user: str, own_users: Collection[str]) -> str | None:
-    """Why a member of ours cannot stay; None if it can."""
+def _eviction_reason(
+    room: OfficeMembers, member: Member, user: str, local_users: Collection[str]
+) -> str | None:
+    """Why a member of this process must leave; None if it can stay."""
     holder = room.named(member.name)
-    if holder is not None and holder.user != user and holder.user not in own_users:
+    if holder is not None and holder.user != user and holder.user not in local_users:
         return f"the name '{member.name}' has been taken by {holder.user}"
-    sits = room.agent
-    if member.role == AGENT and sits is not None and sits.user != user and sits.user not in own_users:
-        return f"the seat of the Agent has gone to {sits.user}"
+    agent = room.agent
+    if member.role == AGENT and agent is not None and agent.user != user and agent.user not in local_users:
+        return f"the seat of the Agent has been taken by {agent.user}"
     return None

@@ -1,12 +1,10 @@
-"""Who is in which office: the membership of all connections of this node, as one machine.
+"""Membership of all connections of this node in offices, as one state machine; and the names of offices.
 
-"Agent: one in each office. Computer: any number." What is decided changes nothing yet: a join is written down
-first, and then either all of it holds (member, name, seat) or nothing.
+"Agent: one in each office. Computer: any number." `decide` changes nothing: the caller records a join first
+and then applies it, so that member, name and the Agent's seat change together or not at all.
 
-What an office is called: `kitchen` by the node on which it lives, `kitchen@node` by all others.
-
-Each client is spoken to of its office as it calls it: published Agents compare that with what they were
-configured with.
+The node that hosts an office calls it `kitchen`; all other nodes call it `kitchen@node`. Each client receives
+the office id in the form that it used itself, because published Agents compare it with their configuration.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -19,7 +17,7 @@ from federation.matrix.identifiers import is_server_name
 
 AGENT: Final = "agent"
 COMPUTER: Final = "computer"
-MOST_MEMBERS: Final = 200
+DEFAULT_MAX_MEMBERS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +28,13 @@ class Member:
     office_id: str
 
 
-def is_elsewhere(member: Member) -> bool:
-    """Whether it is connected to another node: then its user is its connection."""
+def is_remote(member: Member) -> bool:
+    """Whether the member is connected to another node. Its user id then takes the place of its connection
+    id."""
     return member.sid.startswith("@")
 
 
-# ---- what happens -------------------------------------------------------------------------------------
+# ---- inputs ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,41 +51,41 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """The connection is gone, or the node is about to be."""
+    """The connection has ended, or the node is about to stop."""
 
 
 Input: TypeAlias = Join | Leave | Disconnect
 
 
-# ---- what comes of it ---------------------------------------------------------------------------------
+# ---- outcomes -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """Nothing changes. The reason is what the client is told."""
+class Rejected:
+    """Nothing changes. `reason` is sent to the client."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """The others are told, and not who left."""
+class LeaveEffect:
+    """The member leaves. The other members are notified, the member itself is not."""
 
     member: Member
 
 
 @dataclass(frozen=True, slots=True)
-class Entered:
-    """The others are told, and not who came."""
+class EnterEffect:
+    """The member enters. The other members are notified, the member itself is not."""
 
     member: Member
 
 
-Effects: TypeAlias = tuple[Left | Entered, ...]
+Effects: TypeAlias = tuple[LeaveEffect | EnterEffect, ...]
 
 
 class State(Enum):
-    """Of a connection. Its role is fixed by the first join that held."""
+    """Of a connection. Its role is fixed by the first join that succeeded."""
 
     NEW = "new"
     AGENT = "agent outside"
@@ -95,28 +94,28 @@ class State(Enum):
     COMPUTER_IN = "computer in an office"
 
 
-class Offices:
-    def __init__(self, most_members: int = MOST_MEMBERS) -> None:
-        self._most_members = most_members
+class OfficeMembership:
+    def __init__(self, max_members: int = DEFAULT_MAX_MEMBERS) -> None:
+        self._max_members = max_members
         self._roles: dict[str, str] = {}
         self._members: dict[str, Member] = {}
-        # By office, by name.
+        # Office id → name → member.
         self._names: dict[str, dict[str, Member]] = {}
         self._agents: dict[str, Member] = {}
 
-    # -- what is asked --
+    # -- queries --
 
     def member(self, sid: str) -> Member | None:
         return self._members.get(sid)
 
-    def named(self, office_id: str, name: str) -> Member | None:
+    def find(self, office_id: str, name: str) -> Member | None:
         return self._names.get(office_id, {}).get(name)
 
     def agent(self, office_id: str) -> Member | None:
         return self._agents.get(office_id)
 
     def members(self, office_id: str) -> tuple[Member, ...]:
-        """In the order of their coming."""
+        """In the order in which they joined."""
         return tuple(self._names.get(office_id, {}).values())
 
     def all(self) -> Iterator[Member]:
@@ -130,37 +129,37 @@ class Offices:
             return State.AGENT_IN if is_in else State.AGENT
         return State.COMPUTER_IN if is_in else State.COMPUTER
 
-    # -- what is decided, and then done --
+    # -- transitions --
 
-    def decide(self, sid: str, happened: Input) -> Refused | Effects:
-        act = _TRANSITIONS[self.state(sid), type(happened)]
-        return act(self, sid, happened)
+    def decide(self, sid: str, event: Input) -> Rejected | Effects:
+        transition = _TRANSITIONS[self.state(sid), type(event)]
+        return transition(self, sid, event)
 
     def apply(self, sid: str, effects: Effects) -> None:
-        """What was decided just now."""
+        """Apply the effects that `decide` has just returned for this connection."""
         for effect in effects:
             member = effect.member
-            assert member.sid == sid, "a connection moves itself alone"
-            if isinstance(effect, Left):
-                self._take_out(member)
+            assert member.sid == sid, "effects concern only their own connection"
+            if isinstance(effect, LeaveEffect):
+                self._remove(member)
             else:
-                self._put_in(member)
+                self._add(member)
 
     def forget(self, sid: str) -> None:
-        """The connection is gone, after it has left."""
-        assert sid not in self._members, "it leaves first"
+        """Drop the role of a connection that has ended. Its membership must have been removed before."""
+        assert sid not in self._members, "the connection is still in an office"
         self._roles.pop(sid, None)
 
-    # -- inside --
+    # -- internals --
 
-    def _put_in(self, member: Member) -> None:
+    def _add(self, member: Member) -> None:
         self._roles[member.sid] = member.role
         self._members[member.sid] = member
         self._names.setdefault(member.office_id, {})[member.name] = member
         if member.role == AGENT:
             self._agents[member.office_id] = member
 
-    def _take_out(self, member: Member) -> None:
+    def _remove(self, member: Member) -> None:
         del self._members[member.sid]
         names = self._names[member.office_id]
         del names[member.name]
@@ -169,94 +168,95 @@ class Offices:
         if member.role == AGENT:
             del self._agents[member.office_id]
 
-    def _enter(self, sid: str, join: Join, before: Effects = ()) -> Refused | Effects:
-        """Everything is checked before anything is left."""
+    def _enter(self, sid: str, join: Join, before: Effects = ()) -> Rejected | Effects:
+        """All checks run before the old office is left."""
         if join.role == AGENT and join.office_id in self._agents:
-            return Refused("Room already has an agent")
-        if self.named(join.office_id, join.name) is not None:
-            return Refused(f"Name '{join.name}' is taken in the office")
-        if len(self.members(join.office_id)) >= self._most_members:
-            return Refused("Room is full")
-        return (*before, Entered(Member(sid, join.role, join.name, join.office_id)))
+            return Rejected("Room already has an agent")
+        if self.find(join.office_id, join.name) is not None:
+            return Rejected(f"Name '{join.name}' is taken in the office")
+        if len(self.members(join.office_id)) >= self._max_members:
+            return Rejected("Room is full")
+        return (*before, EnterEffect(Member(sid, join.role, join.name, join.office_id)))
 
-    def join_as_agent(self, sid: str, join: Input) -> Refused | Effects:
-        assert isinstance(join, Join), "the table says so"
+    def join_as_agent(self, sid: str, join: Input) -> Rejected | Effects:
+        assert isinstance(join, Join), _BY_TABLE
         if join.role != AGENT:
-            return Refused("Role mismatch: this connection is an agent")
+            return Rejected("Role mismatch: this connection is an agent")
         return self._enter(sid, join)
 
-    def join_as_computer(self, sid: str, join: Input) -> Refused | Effects:
-        assert isinstance(join, Join), "the table says so"
+    def join_as_computer(self, sid: str, join: Input) -> Rejected | Effects:
+        assert isinstance(join, Join), _BY_TABLE
         if join.role != COMPUTER:
-            return Refused("Role mismatch: this connection is a computer")
+            return Rejected("Role mismatch: this connection is a computer")
         return self._enter(sid, join)
 
-    def join_first(self, sid: str, join: Input) -> Refused | Effects:
-        assert isinstance(join, Join), "the table says so"
+    def join_first(self, sid: str, join: Input) -> Rejected | Effects:
+        assert isinstance(join, Join), _BY_TABLE
         return self._enter(sid, join)
 
-    def join_again_as_agent(self, sid: str, join: Input) -> Refused | Effects:
+    def join_again_as_agent(self, sid: str, join: Input) -> Rejected | Effects:
         """ "An Agent in A that joins B is refused: leave first." """
-        assert isinstance(join, Join), "the table says so"
+        assert isinstance(join, Join), _BY_TABLE
         member = self._members[sid]
         if join.role != AGENT:
-            return Refused("Role mismatch: this connection is an agent")
+            return Rejected("Role mismatch: this connection is an agent")
         if join.office_id != member.office_id:
-            return Refused("Agent is already in another office: leave it first")
-        return self._again(member, join)
+            return Rejected("Agent is already in another office: leave it first")
+        return self._rejoin(member, join)
 
-    def move(self, sid: str, join: Input) -> Refused | Effects:
+    def join_again_as_computer(self, sid: str, join: Input) -> Rejected | Effects:
         """ "A Computer that joins another office leaves the old one first." """
-        assert isinstance(join, Join), "the table says so"
+        assert isinstance(join, Join), _BY_TABLE
         member = self._members[sid]
         if join.role != COMPUTER:
-            return Refused("Role mismatch: this connection is a computer")
+            return Rejected("Role mismatch: this connection is a computer")
         if join.office_id == member.office_id:
-            return self._again(member, join)
-        return self._enter(sid, join, (Left(member),))
+            return self._rejoin(member, join)
+        return self._enter(sid, join, (LeaveEffect(member),))
 
-    def leave(self, sid: str, leave: Input) -> Refused | Effects:
-        assert isinstance(leave, Leave), "the table says so"
+    def leave(self, sid: str, leave: Input) -> Rejected | Effects:
+        assert isinstance(leave, Leave), _BY_TABLE
         member = self._members[sid]
         if member.office_id != leave.office_id:
-            return Refused("Not in office")
-        return (Left(member),)
+            return Rejected("Not in office")
+        return (LeaveEffect(member),)
 
-    def leave_nothing(self, sid: str, leave: Input) -> Refused | Effects:
-        return Refused("Not in office")
+    def leave_outside(self, sid: str, leave: Input) -> Rejected | Effects:
+        return Rejected("Not in office")
 
-    def go(self, sid: str, gone: Input) -> Refused | Effects:
+    def disconnect(self, sid: str, event: Input) -> Rejected | Effects:
         """ "Automatic leave: the connection ends; the server stops." """
-        return (Left(self._members[sid]),)
+        return (LeaveEffect(self._members[sid]),)
 
-    def go_from_nowhere(self, sid: str, gone: Input) -> Refused | Effects:
+    def disconnect_outside(self, sid: str, event: Input) -> Rejected | Effects:
         return ()
 
     @staticmethod
-    def _again(member: Member, join: Join) -> Refused | Effects:
-        """The same member in the same office: nobody is told."""
+    def _rejoin(member: Member, join: Join) -> Rejected | Effects:
+        """A repeated join of the same office succeeds without effect, so no member is notified."""
         if join.name != member.name:
-            return Refused(f"Already in the office as '{member.name}'")
+            return Rejected(f"Already in the office as '{member.name}'")
         return ()
 
 
-_Act: TypeAlias = Callable[[Offices, str, Input], Refused | Effects]
-_TRANSITIONS: Final[Mapping[tuple[State, type[Input]], _Act]] = {
-    (State.NEW, Join): Offices.join_first,
-    (State.NEW, Leave): Offices.leave_nothing,
-    (State.NEW, Disconnect): Offices.go_from_nowhere,
-    (State.AGENT, Join): Offices.join_as_agent,
-    (State.AGENT, Leave): Offices.leave_nothing,
-    (State.AGENT, Disconnect): Offices.go_from_nowhere,
-    (State.AGENT_IN, Join): Offices.join_again_as_agent,
-    (State.AGENT_IN, Leave): Offices.leave,
-    (State.AGENT_IN, Disconnect): Offices.go,
-    (State.COMPUTER, Join): Offices.join_as_computer,
-    (State.COMPUTER, Leave): Offices.leave_nothing,
-    (State.COMPUTER, Disconnect): Offices.go_from_nowhere,
-    (State.COMPUTER_IN, Join): Offices.move,
-    (State.COMPUTER_IN, Leave): Offices.leave,
-    (State.COMPUTER_IN, Disconnect): Offices.go,
+_BY_TABLE: Final = "the transition table selects by type"
+_Transition: TypeAlias = Callable[[OfficeMembership, str, Input], Rejected | Effects]
+_TRANSITIONS: Final[Mapping[tuple[State, type[Input]], _Transition]] = {
+    (State.NEW, Join): OfficeMembership.join_first,
+    (State.NEW, Leave): OfficeMembership.leave_outside,
+    (State.NEW, Disconnect): OfficeMembership.disconnect_outside,
+    (State.AGENT, Join): OfficeMembership.join_as_agent,
+    (State.AGENT, Leave): OfficeMembership.leave_outside,
+    (State.AGENT, Disconnect): OfficeMembership.disconnect_outside,
+    (State.AGENT_IN, Join): OfficeMembership.join_again_as_agent,
+    (State.AGENT_IN, Leave): OfficeMembership.leave,
+    (State.AGENT_IN, Disconnect): OfficeMembership.disconnect,
+    (State.COMPUTER, Join): OfficeMembership.join_as_computer,
+    (State.COMPUTER, Leave): OfficeMembership.leave_outside,
+    (State.COMPUTER, Disconnect): OfficeMembership.disconnect_outside,
+    (State.COMPUTER_IN, Join): OfficeMembership.join_again_as_computer,
+    (State.COMPUTER_IN, Leave): OfficeMembership.leave,
+    (State.COMPUTER_IN, Disconnect): OfficeMembership.disconnect,
 }
 
 
@@ -265,33 +265,33 @@ _AT: Final = "@"
 
 @dataclass(frozen=True, slots=True)
 class OfficeName:
-    """`server` is that of another node; None for an office that lives here."""
+    """`server` is the node that hosts the office; None for an office of this node."""
 
     name: str
     server: str | None = None
 
     @property
     def office_id(self) -> str:
-        """By which this node knows it, whoever calls it what."""
+        """The id under which this node stores the office, however clients write it."""
         return self.name if self.server is None else f"{self.name}{_AT}{self.server}"
 
 
 @dataclass(frozen=True, slots=True)
-class NoOffice:
-    """The sentence says why nothing can be called so."""
+class InvalidOfficeName:
+    """`reason` says why no office can have this name."""
 
-    sentence: str
+    reason: str
 
 
-def office_name(said: str, own: Collection[str]) -> OfficeName | NoOffice:
-    """`own` are the names by which others know this node. What stands behind the last @ is a node only if it
-    could be one."""
-    name, at, server = said.rpartition(_AT)
+def parse_office_name(text: str, local_names: Collection[str]) -> OfficeName | InvalidOfficeName:
+    """`local_names` are the server names of this node. The part after the last @ names a node only if it is a
+    valid server name."""
+    name, at, server = text.rpartition(_AT)
     if not at or not is_server_name(server):
-        return OfficeName(said)
+        return OfficeName(text)
     if not is_name(name):
-        return NoOffice("there must be a name in front of the @")
-    if office_name(name, ()) != OfficeName(name):
-        # `a@b` of this node would be `a` of the node b.
-        return NoOffice("there can be one @ with a node behind it")
-    return OfficeName(name, None if server in own else server)
+        return InvalidOfficeName("there must be a name in front of the @")
+    if parse_office_name(name, ()) != OfficeName(name):
+        # `a@b` of this node could not be told apart from `a` of the node b.
+        return InvalidOfficeName("there can be only one @ with a node behind it")
+    return OfficeName(name, None if server in local_names else server)

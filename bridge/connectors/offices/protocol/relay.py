@@ -1,8 +1,8 @@
-"""Whether what an Agent asks of a Computer is brought to it: the checks, in their order. The first that
-fails answers, and a refusal carries its number.
+"""Decides whether an Agent's request is forwarded to a Computer. The checks run in this order; the first that
+fails determines the answer, and the refusal carries its number:
 
-1 shape, 2 joined, 3 role, 4 a target in the same office, 5 the target's role, 6 the target's version,
-7 limits.
+1 shape, 2 joined, 3 role, 4 target in the same office, 5 role of the target, 6 protocol version of the
+target, 7 limits.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,44 +13,48 @@ from bridge.connectors.offices.protocol.errors import (
     BAD_REQUEST,
     FORBIDDEN,
     TOO_MANY,
-    Flat,
+    Ack,
     Profile,
     computer_not_found,
     cross_office,
     event_not_supported,
-    flat,
+    flat_error,
     not_joined,
 )
-from bridge.connectors.offices.protocol.events import CLIENT_EVENTS, TOOL_CALL, Event, malformed
-from bridge.connectors.offices.protocol.office import AGENT, COMPUTER, Member, Offices
+from bridge.connectors.offices.protocol.events import CLIENT_EVENTS, TOOL_CALL, Event, find_malformed_field
+from bridge.connectors.offices.protocol.office import AGENT, COMPUTER, Member, OfficeMembership
 from bridge.connectors.offices.protocol.versions import ProtocolVersion
 
 SLACK: Final = 5.0
-"""Seconds that a call has beyond its own time limit: the Computer's own answer to that may be on its way."""
-LONGEST_CALL: Final = 3600
+"""Seconds added to a call's own timeout: the Computer's own timeout answer may still be on its way."""
+MAX_TIMEOUT: Final = 3600
+"""Seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
+    """A request that is not forwarded: the number of the failed check, and the answer to the caller."""
+
     rule: int
-    answer: Flat
+    answer: Ack
 
 
 @dataclass(frozen=True, slots=True)
-class Relay:
-    """`deadline`: seconds. `call_id` is given to a call by who is no member, and the caller stands for it:
-    under that it is written down. Of others it is empty."""
+class RelayRequest:
+    """A request that passed all checks. `payload` is the request as the caller sent it, `deadline` the number
+    of seconds within which it must be answered. `call_id` is set for a direct call, which no member makes;
+    the call log uses it. It is empty for a member's request."""
 
     event: Event
     caller: Member
     target: Member
-    said: Mapping[str, Any]
+    payload: Mapping[str, Any]
     deadline: float
     call_id: str = ""
 
     @property
     def req_id(self) -> str:
-        return str(self.said["req_id"])
+        return str(self.payload["req_id"])
 
     @property
     def is_tool_call(self) -> bool:
@@ -58,58 +62,58 @@ class Relay:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """`version_of` gives that of a connection, None for a client of before there were any."""
+class RelayRules:
+    """`version_of` returns the protocol version of a connection; None for a client that sent no version."""
 
     profile: Profile
     version_of: Callable[[str], ProtocolVersion | None]
     relay_timeout: float = 60.0
-    most_in_flight: int = 100
+    max_in_flight: int = 100
 
 
-def examine(
-    name: str, said: object, sid: str, offices: Offices, rules: Rules, *, in_flight: int
-) -> Refusal | Relay:
-    """`in_flight`: how many calls of this connection are on their way."""
+def check_request(
+    name: str, payload: object, sid: str, offices: OfficeMembership, rules: RelayRules, *, in_flight: int
+) -> Refusal | RelayRequest:
+    """`in_flight` is the number of unanswered requests of this connection."""
     event = CLIENT_EVENTS.get(name)
     if event is None:
-        return Refusal(1, flat(BAD_REQUEST, f"There is no event {name[:100]}"))
-    wrong = malformed(event, said)
-    if wrong is not None or not isinstance(said, Mapping):
-        return Refusal(1, flat(BAD_REQUEST, "" if wrong is None else wrong.sentence))
-    if event.name == TOOL_CALL and not 1 <= said["timeout"] <= LONGEST_CALL:
-        return Refusal(1, flat(BAD_REQUEST, f"field 'timeout' must be from 1 to {LONGEST_CALL} seconds"))
-    computer = said["computer"]
+        return Refusal(1, flat_error(BAD_REQUEST, f"Unknown event {name[:100]}"))
+    malformed = find_malformed_field(event, payload)
+    if malformed is not None or not isinstance(payload, Mapping):
+        return Refusal(1, flat_error(BAD_REQUEST, "" if malformed is None else malformed.message))
+    if event.name == TOOL_CALL and not 1 <= payload["timeout"] <= MAX_TIMEOUT:
+        return Refusal(1, flat_error(BAD_REQUEST, f"field 'timeout' must be from 1 to {MAX_TIMEOUT} seconds"))
+    computer = payload["computer"]
     caller = offices.member(sid)
     if caller is None:
         return Refusal(2, not_joined(rules.profile, computer))
     if caller.role != AGENT:
-        return Refusal(3, flat(FORBIDDEN, "Only an Agent asks Computers"))
-    target = offices.named(caller.office_id, computer)
+        return Refusal(3, flat_error(FORBIDDEN, "Only an Agent can send requests to Computers"))
+    target = offices.find(caller.office_id, computer)
     if target is None:
-        return Refusal(4, _nobody(computer, caller, offices, rules.profile))
+        return Refusal(4, _target_not_found(computer, caller, offices, rules.profile))
     if target.role != COMPUTER:
         return Refusal(5, computer_not_found(computer))
-    if not _understands(rules.version_of(target.sid), event):
+    if not _supports(rules.version_of(target.sid), event):
         return Refusal(6, event_not_supported(event.name))
-    if in_flight >= rules.most_in_flight:
-        return Refusal(7, flat(TOO_MANY, f"More than {rules.most_in_flight} calls are on their way"))
-    deadline = said["timeout"] + SLACK if event.name == TOOL_CALL else rules.relay_timeout
-    return Relay(event, caller, target, said, deadline)
+    if in_flight >= rules.max_in_flight:
+        return Refusal(7, flat_error(TOO_MANY, f"More than {rules.max_in_flight} requests are unanswered"))
+    deadline = payload["timeout"] + SLACK if event.name == TOOL_CALL else rules.relay_timeout
+    return RelayRequest(event, caller, target, payload, deadline)
 
 
-def _nobody(computer: str, caller: Member, offices: Offices, profile: Profile) -> Flat:
-    """Nobody in the caller's office is called so; whether somebody elsewhere is, only the letter tells."""
+def _target_not_found(computer: str, caller: Member, offices: OfficeMembership, profile: Profile) -> Ack:
+    """The caller's office has no such member. Only the profile `spec` reveals that another office has one."""
     if profile == "spec":
-        elsewhere = any(
+        exists_elsewhere = any(
             other.name == computer and other.office_id != caller.office_id for other in offices.all()
         )
-        if elsewhere:
+        if exists_elsewhere:
             return cross_office(profile, computer)
     return computer_not_found(computer)
 
 
-def _understands(version: ProtocolVersion | None, event: Event) -> bool:
+def _supports(version: ProtocolVersion | None, event: Event) -> bool:
     if event.since is None:
         return True
     return version is not None and (version.major, version.minor) >= event.since

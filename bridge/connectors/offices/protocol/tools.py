@@ -1,10 +1,8 @@
-"""The tools of a Computer, as the state `io.a2c.office.tools` has them.
+"""Tool lists and tool results, in the form in which rooms and people receive them.
 
-What a call came to, as people get to see it: the words of the tool, and files for what is no text or too
-much of it.
-
-The answer is the Computer's, or the node's own in its place: a result of MCP, or a flat error. It may be
-anything.
+`tools_content` builds the content of the state event `io.a2c.office.tools`. `read_result` turns a Computer's
+answer into text and files: what is not text, or too long, becomes a file. An answer is an MCP result or a
+flat error, from the Computer or from the node in its place; it may have any form.
 """
 
 import re
@@ -25,46 +23,47 @@ from bridge.text.times import duration
 from federation.matrix.canonical_json import NotCanonical, encode
 from federation.media.media_type import media_type
 
-LONGEST_NAME: Final = 128
-LONGEST_DESCRIPTION: Final = 200
-MOST_BYTES: Final = 32 * 1024
-"""Of the whole content. An event has twice that, and signatures of others are part of it."""
+MAX_NAME_LENGTH: Final = 128
+MAX_DESCRIPTION_LENGTH: Final = 200
+MAX_CONTENT_BYTES: Final = 32 * 1024
+"""An event may have twice as much, but the signatures of other servers count as well."""
 
-# For the hash, the count and the mark that tools are missing, with all that JSON puts around them.
-_AROUND: Final = 160
+# Bytes of the hash, the count and the mark for a shortened list, with their JSON syntax.
+_OVERHEAD: Final = 160
 
 
 def tools_content(answer: object) -> dict[str, Any] | None:
-    """Of what a Computer has answered to `get_tools`. None for what is no tool list, an error among it.
+    """The content for a Computer's answer to `get_tools`; None if the answer is no tool list, such as an
+    error.
 
-    The hash is of the whole list, with the schemas that are not told here: by it others see whether anything
-    has changed.
+    The hash covers the whole list with its schemas, which the content omits: it shows whether anything
+    changed.
     """
     tools = answer.get("tools") if isinstance(answer, dict) else None
     if not isinstance(tools, list) or not all(map(_is_tool, tools)):
         return None
     try:
-        # Schemas hold fractions, which canonical JSON has not: they are taken as they are written.
+        # Canonical JSON has no fractions, but schemas contain them, so the encoding is not strict.
         written = encode(tools, strict=False)
     except NotCanonical:
         return None
-    told: list[dict[str, str]] = []
-    left = MOST_BYTES - _AROUND
+    shown: list[dict[str, str]] = []
+    left = MAX_CONTENT_BYTES - _OVERHEAD
     for tool in tools:
         entry = _entry(tool)
         left -= len(orjson.dumps(entry)) + 1
         if left < 0:
             break
-        told.append(entry)
-    cut = {"cut": True} if len(told) < len(tools) else {}
-    return {"hash": sha256(written).hexdigest(), "count": len(tools), "tools": told, **cut}
+        shown.append(entry)
+    cut = {"cut": True} if len(shown) < len(tools) else {}
+    return {"hash": sha256(written).hexdigest(), "count": len(tools), "tools": shown, **cut}
 
 
-def is_tools_content(said: object) -> bool:
-    """Whether it is what `tools_content` gives."""
-    if not isinstance(said, dict) or not isinstance(said.get("hash"), str):
+def is_tools_content(content: object) -> bool:
+    """Whether content has the form that `tools_content` returns."""
+    if not isinstance(content, dict) or not isinstance(content.get("hash"), str):
         return False
-    tools = said.get("tools")
+    tools = content.get("tools")
     return isinstance(tools, list) and all(map(_is_tool, tools))
 
 
@@ -73,16 +72,16 @@ def _is_tool(tool: object) -> bool:
 
 
 def _entry(tool: dict[str, Any]) -> dict[str, str]:
-    said = tool.get("description")
-    description = one_line(said, LONGEST_DESCRIPTION) if isinstance(said, str) else ""
-    return {"name": one_line(tool["name"], LONGEST_NAME), "description": description}
+    text = tool.get("description")
+    description = one_line(text, MAX_DESCRIPTION_LENGTH) if isinstance(text, str) else ""
+    return {"name": one_line(tool["name"], MAX_NAME_LENGTH), "description": description}
 
 
-MOST_FILES: Final = 10
-MOST_PARTS: Final = 1_000
-LONGEST_URI: Final = 1_000
-SHORT_MS: Final = 10_000
-"""Below it tenths of a second are told."""
+MAX_FILES: Final = 10
+MAX_PARTS: Final = 1_000
+MAX_URI_LENGTH: Final = 1_000
+TENTHS_BELOW_MS: Final = 10_000
+"""Shorter durations are shown with tenths of a second."""
 
 _SUFFIX: Final = re.compile(r"(?:image|audio|video)/([a-z0-9]{2,5})", re.ASCII)
 _BINARY: Final = frozenset({"image", "audio"})
@@ -96,10 +95,10 @@ class Outcome(StrEnum):
     CANCELLED = "cancelled"
     REFUSED = "refused"
     INTERRUPTED = "interrupted"
-    """Its node has ended before there was an answer."""
+    """The node stopped before there was an answer."""
 
 
-_OF_CODE: Final[Mapping[int, Outcome]] = {
+_OUTCOMES: Final[Mapping[int, Outcome]] = {
     NOT_FOUND: Outcome.NOT_FOUND,
     TIMEOUT: Outcome.TIMED_OUT,
     FORBIDDEN: Outcome.REFUSED,
@@ -108,8 +107,8 @@ _OF_CODE: Final[Mapping[int, Outcome]] = {
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """`files` are to be uploaded; the text says of each that it is there. `text_bytes`: of all that the tool
-    has said in words."""
+    """`files` are to be uploaded; `text` mentions each of them. `text_bytes` is the size of the tool's whole
+    text output."""
 
     outcome: Outcome
     text: Text
@@ -118,10 +117,10 @@ class ToolResult:
 
 
 def read_result(answer: object, name: str) -> ToolResult:
-    """`name` is what files are called: that of the tool."""
-    said: Mapping[str, Any] = answer if isinstance(answer, dict) else {}
-    outcome = _outcome(said)
-    parts = _parts(said, name)
+    """`name` is the name of the tool; files are named after it."""
+    result: Mapping[str, Any] = answer if isinstance(answer, dict) else {}
+    outcome = _outcome(result)
+    parts = _parts(result, name)
     output = "\n".join(parts.lines)
     words = agent_words(output, name)
     files = parts.files if words.file is None else [words.file, *parts.files]
@@ -129,30 +128,31 @@ def read_result(answer: object, name: str) -> ToolResult:
 
 
 def outcome_of(answer: object) -> Outcome:
-    """Without reading what was said."""
+    """The outcome alone, without reading the parts of the answer."""
     return _outcome(answer if isinstance(answer, dict) else {})
 
 
-def whole_text(answer: object) -> tuple[Outcome, str]:
-    """All that a tool has said in words, for programs and terminals; of what is no text, that it is there."""
-    said: Mapping[str, Any] = answer if isinstance(answer, dict) else {}
-    return _outcome(said), "\n".join(_parts(said, None).lines)
+def full_text(answer: object) -> tuple[Outcome, str]:
+    """The outcome and the tool's whole text, for programs and terminals. Parts that are not text are
+    mentioned."""
+    result: Mapping[str, Any] = answer if isinstance(answer, dict) else {}
+    return _outcome(result), "\n".join(_parts(result, None).lines)
 
 
-def outcome_words(outcome: Outcome, took_ms: int | None) -> str:
-    """One line of it. `took_ms` is None where nobody knows."""
+def outcome_text(outcome: Outcome, took_ms: int | None) -> str:
+    """One line. `took_ms` is None if the duration is not known."""
     took = duration(None) if took_ms is None else took_text(took_ms)
     match outcome:
         case Outcome.DONE:
             return f"✅ {took}"
         case Outcome.ERROR:
-            return f"❌ It has failed after {took}."
+            return f"❌ Failed after {took}."
         case Outcome.NOT_FOUND:
-            return "❌ The Computer is not there."
+            return "❌ The Computer is not connected."
         case Outcome.TIMED_OUT:
-            return f"❌ No answer in {took}."
+            return f"❌ No answer within {took}."
         case Outcome.CANCELLED:
-            return f"❌ Taken back after {took}."
+            return f"❌ Cancelled after {took}."
         case Outcome.REFUSED:
             return "❌ Refused."
         case Outcome.INTERRUPTED:
@@ -160,15 +160,15 @@ def outcome_words(outcome: Outcome, took_ms: int | None) -> str:
 
 
 def took_text(milliseconds: int) -> str:
-    if not 0 <= milliseconds < SHORT_MS:
+    if not 0 <= milliseconds < TENTHS_BELOW_MS:
         return duration(milliseconds)
-    tenths = min((milliseconds + 50) // 100, SHORT_MS // 100 - 1)
+    tenths = min((milliseconds + 50) // 100, TENTHS_BELOW_MS // 100 - 1)
     return f"{tenths // 10}.{tenths % 10} s"
 
 
-def _outcome(said: Mapping[str, Any]) -> Outcome:
-    """Marks within `meta` first: with them a result is always one that failed, too."""
-    meta = _meta(said)
+def _outcome(result: Mapping[str, Any]) -> Outcome:
+    """Marks in `meta` take precedence: a result that carries one is also marked as failed."""
+    meta = _meta(result)
     if meta.get("a2c_timeout") is True:
         return Outcome.TIMED_OUT
     if meta.get("a2c_cancelled") is True:
@@ -177,32 +177,32 @@ def _outcome(said: Mapping[str, Any]) -> Outcome:
         return Outcome.REFUSED
     if meta.get("a2c_interrupted") is True:
         return Outcome.INTERRUPTED
-    code = said.get("code")
-    if type(code) is int and "content" not in said:
-        return _OF_CODE.get(code, Outcome.ERROR)
-    # What is no result at all has failed.
-    is_result = isinstance(said.get("content"), list) or "structuredContent" in said
-    return Outcome.DONE if is_result and said.get("isError") is not True else Outcome.ERROR
+    code = result.get("code")
+    if type(code) is int and "content" not in result:
+        return _OUTCOMES.get(code, Outcome.ERROR)
+    # An answer that is no tool result counts as failed.
+    is_result = isinstance(result.get("content"), list) or "structuredContent" in result
+    return Outcome.DONE if is_result and result.get("isError") is not True else Outcome.ERROR
 
 
-def _parts(said: Mapping[str, Any], name: str | None) -> "_Parts":
+def _parts(result: Mapping[str, Any], name: str | None) -> "_Parts":
     parts = _Parts(name)
-    content = said.get("content")
+    content = result.get("content")
     if isinstance(content, list):
-        for item in content[:MOST_PARTS]:
+        for item in content[:MAX_PARTS]:
             parts.add(item)
-        if len(content) > MOST_PARTS:
-            parts.note(f"{len(content) - MOST_PARTS} more parts are not shown.")
-    elif isinstance(said.get("message"), str):
-        parts.lines.append(said["message"])
-    if not parts.lines and said.get("structuredContent") is not None:
-        parts.lines.append(_structured(said["structuredContent"]))
+        if len(content) > MAX_PARTS:
+            parts.note(f"{len(content) - MAX_PARTS} more parts are not shown.")
+    elif isinstance(result.get("message"), str):
+        parts.lines.append(result["message"])
+    if not parts.lines and result.get("structuredContent") is not None:
+        parts.lines.append(_structured(result["structuredContent"]))
     return parts
 
 
 class _Parts:
-    """Of a result, in its order. "A CallToolResult by field name: content items have `type`, `annotations`,
-    `meta` and their own fields." `name` is what files are called; None: there are none."""
+    """The parts of a result, in order. "A CallToolResult by field name: content items have `type`,
+    `annotations`, `meta` and their own fields." Files are named after `name`; without it none are made."""
 
     def __init__(self, name: str | None) -> None:
         self._name = name
@@ -224,7 +224,7 @@ class _Parts:
         elif kind == "resource_link":
             self.lines.append(": ".join(filter(None, (_line(part, "name"), _line(part, "uri")))))
         else:
-            self.note("A part of another kind is not shown.")
+            self.note("A part of an unknown type is not shown.")
 
     def _resource(self, part: Mapping[str, Any], resource: Mapping[str, Any]) -> None:
         uri = _line(resource, "uri")
@@ -241,54 +241,55 @@ class _Parts:
         if not data and isinstance(meta.get("a2c_blob_handle"), str):
             size = meta.get("a2c_total_size")
             bytes_ = f", {size} bytes," if type(size) is int and 0 <= size < 2**53 else ""
-            self.note(f"{content_type}{bytes_} that stays at the Computer.")
+            self.note(f"{content_type}{bytes_} stored at the Computer.")
             return
-        content = _decoded(data)
+        content = _decode(data)
         if content is None:
-            self.note(f"{content_type} that cannot be read.")
+            self.note(f"{content_type}, not readable.")
         elif self._name is None:
             self.note(f"{content_type}, {len(content)} bytes.")
-        elif len(self.files) >= MOST_FILES:
-            self.note(f"{content_type}, {len(content)} bytes, left out.")
+        elif len(self.files) >= MAX_FILES:
+            self.note(f"{content_type}, {len(content)} bytes, omitted.")
         else:
             file = File(self._file_name(self._name, content_type), content, content_type)
             self.files.append(file)
             self.note(f"{content_type}, {len(content)} bytes, in the file {file.name}.")
 
     def _file_name(self, name: str, content_type: str) -> str:
-        """Never a path, never hidden."""
+        """Never a path and never a hidden file."""
         stem = file_name(name).removesuffix(".txt")
         found = _SUFFIX.fullmatch(content_type)
         return f"{stem}-{len(self.files) + 1}.{found[1] if found is not None else 'bin'}"
 
 
 def _structured(value: object) -> str:
-    """Bounded and without secrets, as parameters are: it is not meant for reading."""
+    """Limited in size and with secrets masked, as parameters are: structured content is not written for
+    people."""
     shown = orjson.dumps(masked(value).value, option=orjson.OPT_INDENT_2).decode()
     return f"```json\n{shown}\n```"
 
 
-def _meta(said: Mapping[str, Any]) -> Mapping[str, Any]:
-    """ "The top-level key is `meta`, not `_meta`"; within items it is either."""
+def _meta(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """ "The top-level key is `meta`, not `_meta`"; items may use either."""
     found: dict[str, Any] = {}
     for name in ("_meta", "meta"):
-        one = said.get(name)
+        one = result.get(name)
         if isinstance(one, dict):
             found.update(one)
     return found
 
 
-def _line(said: Mapping[str, Any], name: str) -> str:
-    text = said.get(name)
-    return one_line(text, LONGEST_URI) if isinstance(text, str) else ""
+def _line(part: Mapping[str, Any], name: str) -> str:
+    text = part.get(name)
+    return one_line(text, MAX_URI_LENGTH) if isinstance(text, str) else ""
 
 
-def _decoded(data: object) -> bytes | None:
+def _decode(data: object) -> bytes | None:
     if isinstance(data, bytes):
         return data
     if not isinstance(data, str) or not data:
         return None
     try:
         return b64decode(data, validate=True)
-    except ValueError:  # binascii.Error is one, and so is what is no ASCII
+    except ValueError:  # binascii.Error is a ValueError; non-ASCII text raises ValueError too
         return None

@@ -1,6 +1,6 @@
-"""The protocol's version: `MAJOR.MINOR.PATCH`.
+"""Protocol versions, `MAJOR.MINOR.PATCH`, and the version handshake.
 
-The handshake of versions: judged before Socket.IO sees anything, by the query of the connection's URL.
+The handshake checks the query of the connection's URL before Socket.IO handles the request.
 """
 
 import json
@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-LONGEST_PART = 9
-_PART = re.compile(rf"[0-9]{{1,{LONGEST_PART}}}", re.ASCII)
+MAX_PART_DIGITS = 9
+_PART = re.compile(rf"[0-9]{{1,{MAX_PART_DIGITS}}}", re.ASCII)
 
 
 class ProtocolVersion(NamedTuple):
@@ -22,8 +22,8 @@ class ProtocolVersion(NamedTuple):
         return f"{self.major}.{self.minor}.{self.patch}"
 
 
-class Line(NamedTuple):
-    """All versions that differ in their patch alone."""
+class ProtocolLine(NamedTuple):
+    """All versions with the same MAJOR and MINOR."""
 
     major: int
     minor: int
@@ -32,20 +32,20 @@ class Line(NamedTuple):
         return f"{self.major}.{self.minor}"
 
 
-def parse(text: str) -> ProtocolVersion | None:
-    """None for what is not three integers."""
+def parse_version(text: str) -> ProtocolVersion | None:
+    """None if text is not three integers separated by dots."""
     parts = text.split(".")
     if len(parts) != 3 or not all(map(_PART.fullmatch, parts)):
         return None
     return ProtocolVersion(*map(int, parts))
 
 
-def parse_line(text: str) -> Line | None:
-    version = parse(f"{text}.0")
-    return None if version is None else Line(version.major, version.minor)
+def parse_line(text: str) -> ProtocolLine | None:
+    version = parse_version(f"{text}.0")
+    return None if version is None else ProtocolLine(version.major, version.minor)
 
 
-def is_accepted(client: ProtocolVersion, lines: Collection[Line]) -> bool:
+def is_accepted(client: ProtocolVersion, lines: Collection[ProtocolLine]) -> bool:
     """ "MAJOR equal; with MAJOR 0 the MINOR must be equal too; from 1 on client MINOR ≤ server MINOR; PATCH
     free." """
     return any(
@@ -58,20 +58,20 @@ def is_accepted(client: ProtocolVersion, lines: Collection[Line]) -> bool:
 PARAMETER: Final = "a2c_version"
 MISMATCH: Final = 4008
 ANY_PATCH: Final = 999
-LONGEST: Final = 100
-"""Characters of what is no version that are said again."""
+MAX_ECHOED: Final = 100
+"""Characters of an invalid version that the error message repeats."""
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
-    """`version` is None for a client of before there were any."""
+class AcceptedVersion:
+    """`version` is None for a client that sent none: protocol versions came with 0.2."""
 
     version: ProtocolVersion | None
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """Its status is 400. Without the length a client may see a broken connection instead."""
+class VersionRefusal:
+    """A response with status 400. Without a content length, clients may report a connection error instead."""
 
     body: bytes
     code: int | None = None
@@ -82,15 +82,19 @@ class Refused:
         return {"content-type": "application/json", "content-length": str(len(self.body)), **own}
 
 
-def judge(given: Sequence[str], lines: Collection[Line], *, accept_unversioned: bool) -> Accepted | Refused:
-    """`given` are the values of the parameter: the first one counts."""
-    if not given:
-        return Accepted(None) if accept_unversioned else _refused("Missing a2c_version query parameter")
-    version = parse(given[0])
+def check_version(
+    values: Sequence[str], lines: Collection[ProtocolLine], *, accept_unversioned: bool
+) -> AcceptedVersion | VersionRefusal:
+    """`values` are the values of the query parameter; only the first is used."""
+    if not values:
+        if accept_unversioned:
+            return AcceptedVersion(None)
+        return _refusal("Missing a2c_version query parameter")
+    version = parse_version(values[0])
     if version is None:
-        return _refused(f"Invalid a2c_version: Invalid version: {given[0][:LONGEST]}")
+        return _refusal(f"Invalid a2c_version: Invalid version: {values[0][:MAX_ECHOED]}")
     if is_accepted(version, lines):
-        return Accepted(version)
+        return AcceptedVersion(version)
     lowest, highest = min(lines), max(lines)
     body = {
         "code": MISMATCH,
@@ -100,12 +104,12 @@ def judge(given: Sequence[str], lines: Collection[Line], *, accept_unversioned: 
         "min_supported": f"{lowest}.0",
         "max_supported": f"{highest}.{ANY_PATCH}",
     }
-    return Refused(_encoded(body), MISMATCH)
+    return VersionRefusal(_encode(body), MISMATCH)
 
 
-def _refused(message: str) -> Refused:
-    return Refused(_encoded({"code": 400, "message": message}))
+def _refusal(message: str) -> VersionRefusal:
+    return VersionRefusal(_encode({"code": 400, "message": message}))
 
 
-def _encoded(body: Mapping[str, Any]) -> bytes:
+def _encode(body: Mapping[str, Any]) -> bytes:
     return json.dumps(body).encode()

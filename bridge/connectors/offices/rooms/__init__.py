@@ -1,1 +1,1 @@
-"""The office as a Matrix room; the call log."""
+"""Offices as Matrix rooms: their state, their timeline, the call log and archiving."""

@@ -1,10 +1,8 @@
-"""Rooms of offices in which nothing happens any more: when they are archived, and what is said of it.
+"""Archives the rooms of offices that are no longer used, and restores them when a member joins again. One
+process of the node does this.
 
-Archives the rooms of offices that nobody uses any more, and brings them back with the next who joins: one
-process of the node does.
-
-That a room is to be archived is written down first, and then it is told, as often as need be: whatever is so
-already is done.
+That a room is to be archived is recorded first. The steps in the room follow and may be repeated: each of
+them has no effect if it was done before.
 """
 
 import asyncio
@@ -27,52 +25,55 @@ from storage.offices.rooms import ArchivedOffice
 from storage.rooms.aliases import fetch_created
 
 ARCHIVED: Final = "archived"
-"""In the state `io.a2c.office`; not there for an office that is in use."""
+"""A key in the state `io.a2c.office`; absent while the office is in use."""
 
-_LOOKS: Final = 10
-_SOONEST, _LATEST = 1.0, 3_600.0
+_CHECKS_PER_PERIOD: Final = 10
+_MIN_INTERVAL, _MAX_INTERVAL = 1.0, 3_600.0
 
 
-def look_every(after: float | None) -> float:
-    """Seconds between two looks for what has not been used for so many seconds; None: nothing is archived."""
-    return _LATEST if after is None else min(_LATEST, max(_SOONEST, after / _LOOKS))
+def check_interval(after: float | None) -> float:
+    """Seconds between two checks for offices that have not been used for `after` seconds; None: never
+    archive."""
+    return (
+        _MAX_INTERVAL if after is None else min(_MAX_INTERVAL, max(_MIN_INTERVAL, after / _CHECKS_PER_PERIOD))
+    )
 
 
 def archived_content(content: Mapping[str, Any]) -> dict[str, Any]:
-    """All else that the room says of its office stays."""
+    """All other keys stay."""
     return {**content, ARCHIVED: True}
 
 
 def used_content(content: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: said for name, said in content.items() if name != ARCHIVED}
+    return {name: value for name, value in content.items() if name != ARCHIVED}
 
 
-def is_somebody_there(
-    said: Iterable[RoomEvent], joined: Collection[str], is_ours: Callable[[str], bool]
+def has_remote_members(
+    member_events: Iterable[RoomEvent], joined: Collection[str], is_ours: Callable[[str], bool]
 ) -> bool:
-    """Of other nodes, whose members are nowhere but in the room: each says it of itself, and is there as long
-    as it is in the room. Who has left says nothing."""
-    return any(one.content and one.sender in joined and not is_ours(one.sender) for one in said)
+    """Whether members of other nodes are in the room. A member is present while its state event has content
+    and its user is joined; the event of a member that has left is empty."""
+    return any(one.content and one.sender in joined and not is_ours(one.sender) for one in member_events)
 
 
-def notice(unused_ms: int) -> Text:
-    """To people. `unused_ms`: for how long it has not been used."""
+def archive_notice(unused_ms: int) -> Text:
+    """A message to people. `unused_ms` is the time for which the office has not been used."""
     return Text.of(
-        f"📦 Nobody has been in this office for {duration(unused_ms)}, so it is archived: it is in no list of"
-        " rooms any more. Whoever joins the office next brings it back."
+        f"📦 This office has had no members for {duration(unused_ms)}, so it is archived and no longer listed"
+        " in room directories. It is restored when a member joins it."
     )
 
 
 NAME: Final = "offices archiving"
-AT_ONCE: Final = 100
-AGAIN: Final = 5.0
-LOOKED_AT_EVERY: Final = 10.0
-"""Seconds. Whoever joins by another process is noticed then."""
+BATCH_SIZE: Final = 100
+RETRY_DELAY: Final = 5.0
+POLL_INTERVAL: Final = 10.0
+"""Seconds until a member that has joined through another process is noticed."""
 
 
-class Archiving:
-    """`after`: seconds; None: nothing is archived, and what has been comes back all the same. It runs between
-    `start` and `close`; `wake` says that somebody has joined."""
+class OfficeArchiver:
+    """Archives offices that are unused for `after` seconds; None: never, but archived ones are still
+    restored. It runs between `start` and `close`; call `wake` when a member has joined."""
 
     def __init__(
         self, parts: RoomParts, after: float | None, *, monotonic: Callable[[], float] = time.monotonic
@@ -82,127 +83,130 @@ class Archiving:
         self._monotonic = monotonic
         self._node_user = parts.settings.names.node_user
         self._background = BackgroundTasks()
-        self._wanted = asyncio.Event()
-        self._next_look = 0.0
+        self._woken = asyncio.Event()
+        self._next_check = 0.0
 
     def start(self) -> None:
-        self._background.supervise("archiving of offices", self._work_as_the_one)
+        self._background.supervise("archiving of offices", self._run)
 
     async def close(self) -> None:
         await self._background.close()
 
     def wake(self) -> None:
-        self._wanted.set()
+        self._woken.set()
 
-    # -- inside --
+    # -- internals --
 
-    async def _work_as_the_one(self) -> None:
-        """One process of the node does."""
+    async def _run(self) -> None:
+        """Only the process with the lease does the work."""
         async with self._parts.database.session.lease(NAME):
             while True:
-                await self._work_once()
+                await self._run_once()
 
-    async def _work_once(self) -> None:
-        self._wanted.clear()
+    async def _run_once(self) -> None:
+        self._woken.clear()
         try:
             await self._work()
         except ConnectionLost as lost:
-            self._parts.report("Rooms of offices are archived and brought back later.", lost)
-            await asyncio.sleep(AGAIN)
+            self._parts.report("Archiving of offices is delayed: the database is unavailable.", lost)
+            await asyncio.sleep(RETRY_DELAY)
             return
         except Exception as error:
-            self._parts.report("Rooms of offices could not be archived or brought back.", error)
-            await asyncio.sleep(AGAIN)
+            self._parts.report("Failed to archive or restore rooms of offices.", error)
+            await asyncio.sleep(RETRY_DELAY)
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(self._pause()):
-                await self._wanted.wait()
+                await self._woken.wait()
 
     def _pause(self) -> float:
-        return max(0.0, min(LOOKED_AT_EVERY, self._next_look - self._monotonic()))
+        return max(0.0, min(POLL_INTERVAL, self._next_check - self._monotonic()))
 
     async def _work(self) -> None:
-        """Whoever has come goes before what is to go."""
+        """Restore offices before any are archived."""
         async with self._parts.database.transaction(readonly=True) as connection:
-            back = await office_rooms.list_used_again(connection, AT_ONCE)
-        for office_id in back:
-            await self._bring_back(office_id)
-        if self._monotonic() >= self._next_look:
-            self._next_look = self._monotonic() + look_every(self._after)
-            await self._look_for_others()
+            used_again = await office_rooms.list_used_again(connection, BATCH_SIZE)
+        for office_id in used_again:
+            await self._restore(office_id)
+        if self._monotonic() >= self._next_check:
+            self._next_check = self._monotonic() + check_interval(self._after)
+            await self._restore_with_remote_members()
             if self._after is not None:
-                await self._look(self._after)
+                await self._select_unused(self._after)
         async with self._parts.database.transaction(readonly=True) as connection:
-            untold = await office_rooms.list_unannounced(connection, AT_ONCE)
-        for row in untold:
-            await self._tell(row)
+            to_archive = await office_rooms.list_unannounced(connection, BATCH_SIZE)
+        for row in to_archive:
+            await self._archive(row)
 
-    async def _look_for_others(self) -> None:
-        """Members of other nodes may have come into archived ones: of them nothing is written down here."""
+    async def _restore_with_remote_members(self) -> None:
+        """Members of other nodes may have joined archived offices; their joins are not recorded on this
+        node."""
         async with self._parts.database.transaction(readonly=True) as connection:
             archived = await office_rooms.list_archived(connection)
         for office_id in archived:
             room_id = await self._room(office_id)
-            if room_id is not None and await self._is_somebody_there(room_id):
-                await self._bring_back(office_id)
+            if room_id is not None and await self._has_remote_members(room_id):
+                await self._restore(office_id)
 
-    async def _look(self, after: float) -> None:
+    async def _select_unused(self, after: float) -> None:
         before = self._parts.now_ms() - round(after * 1_000)
         async with self._parts.database.transaction() as connection:
             await office_rooms.update_last_use(connection)
-            unused = await office_rooms.list_unused(connection, before, AT_ONCE)
+            unused = await office_rooms.list_unused(connection, before, BATCH_SIZE)
         for office_id, position in unused:
             await self._decide(office_id, position)
 
     async def _decide(self, office_id: str, position: int) -> None:
         room_id = await self._room(office_id)
-        is_kept = room_id is None or await self._is_somebody_there(room_id)
+        is_used = room_id is None or await self._has_remote_members(room_id)
         async with self._parts.database.transaction() as connection:
-            if is_kept:
+            if is_used:
                 await office_rooms.defer_archiving(connection, office_id, self._parts.now_ms())
             else:
                 await office_rooms.archive(connection, office_id, position, self._parts.now_ms())
 
-    async def _is_somebody_there(self, room_id: str) -> bool:
+    async def _has_remote_members(self, room_id: str) -> bool:
         side, names = self._parts.side, self._parts.settings.names
         try:
-            said = await side.state(room_id, MEMBER)
+            member_events = await side.state(room_id, MEMBER)
             joined = frozenset(member.user_id for member in await side.members(room_id))
-            return is_somebody_there(said, joined, names.is_ours)
+            return has_remote_members(member_events, joined, names.is_ours)
         except MatrixError as refused:
             if refused.status >= 500:
                 raise
-            return False  # it is no room of ours any more
+            return False  # this node is no longer in the room
 
-    async def _tell(self, row: ArchivedOffice) -> None:
+    async def _archive(self, row: ArchivedOffice) -> None:
         room_id = await self._room(row.office_id)
         if room_id is not None:
             await self._try(row.office_id, self._close(room_id, row))
         async with self._parts.database.transaction() as connection:
             await office_rooms.mark_announced(connection, row.office_id)
 
-    async def _bring_back(self, office_id: str) -> None:
+    async def _restore(self, office_id: str) -> None:
         room_id = await self._room(office_id)
         if room_id is not None:
             await self._try(office_id, self._open(room_id))
         async with self._parts.database.transaction() as connection:
             await office_rooms.unarchive(connection, office_id, self._parts.now_ms())
 
-    async def _try(self, office_id: str, acts: Awaitable[None]) -> None:
-        """What a room does not take is no reason to try again."""
+    async def _try(self, office_id: str, steps: Awaitable[None]) -> None:
+        """If the room refuses a step, it is not repeated; if the homeserver fails, it is."""
         try:
-            await acts
+            await steps
         except MatrixError as refused:
             if refused.status >= 500:
                 raise
-            self._parts.report(f"The room of the office {office_id} is not ours to archive.", refused)
+            self._parts.report(
+                f"No permission to archive or restore the room of office {office_id}.", refused
+            )
 
     async def _close(self, room_id: str, row: ArchivedOffice) -> None:
         side, names = self._parts.side, self._parts.settings.names
-        await self._say_of_office(room_id, is_archived=True)
-        said = content_of(notice(self._parts.now_ms() - row.used_at_ms), Kind.WORD)
+        await self._set_archived(room_id, is_archived=True)
+        content = content_of(archive_notice(self._parts.now_ms() - row.used_at_ms), Kind.WORD)
         name = f"office/{row.position}/archived"
-        await side.send(room_id, self._node_user, MESSAGE, said, transaction_id=name)
+        await side.send(room_id, self._node_user, MESSAGE, content, transaction_id=name)
         await side.publish(room_id, published=False)
         ghosts = [
             member.user_id
@@ -211,21 +215,21 @@ class Archiving:
         ]
         async with self._parts.database.transaction(readonly=True) as connection:
             if await office_rooms.is_used_again(connection, row.office_id):
-                return  # who has come stays
+                return  # members that have just joined stay
         for ghost in ghosts:
             await side.leave(room_id, ghost)
 
     async def _open(self, room_id: str) -> None:
-        await self._say_of_office(room_id, is_archived=False)
+        await self._set_archived(room_id, is_archived=False)
         await self._parts.side.publish(room_id, published=self._parts.settings.is_listed)
 
-    async def _say_of_office(self, room_id: str, *, is_archived: bool) -> None:
-        said = await self._parts.side.state_event(room_id, OFFICE)
-        before = {} if said is None else said.content
+    async def _set_archived(self, room_id: str, *, is_archived: bool) -> None:
+        event = await self._parts.side.state_event(room_id, OFFICE)
+        before = {} if event is None else event.content
         content = archived_content(before) if is_archived else used_content(before)
         await self._parts.side.set_state(room_id, self._node_user, OFFICE, content)
 
     async def _room(self, office_id: str) -> str | None:
-        """None where there is none of ours: none is made for this."""
+        """None if this node has not created the office's room; it is not created for archiving."""
         async with self._parts.database.transaction(readonly=True) as connection:
             return await fetch_created(connection, self._node_user, room_key(office_id))

@@ -1,11 +1,10 @@
-"""What a room is told of calls: each is the root of a thread, in which stands what it came to.
+"""Messages about calls in the rooms of offices. Each call is the root of a thread that contains its result.
 
-They are messages, so that any client shows them and Element makes threads of them; events of a type of their
-own would be seen by nobody. For programs the same stands in them under the protocol's keys. They bear the
-mark of what a Palaver says: nobody takes them for work.
+They are `m.room.message` events, so every client shows them and Element displays the threads; clients would
+not show events of a custom type. Keys of the protocol in the content hold the same data for programs. The
+mark of Palaver's own messages keeps nodes from treating them as requests.
 
-What a person is told who has called a tool in the room of an office, or who asks what there is to be
-called.
+Replies to people who call tools with `!call` are here as well.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,9 +14,9 @@ from urllib.parse import quote
 
 import orjson
 
-from bridge.connectors.offices.calls.chat_command import HELP, PREFIX, USAGE, USAGE_JSON, NoOrder
-from bridge.connectors.offices.calls.direct_call import LONGEST_SHOWN, named
-from bridge.connectors.offices.protocol.tools import Outcome, ToolResult, outcome_words, read_result
+from bridge.connectors.offices.calls.chat_command import HELP, PREFIX, USAGE, USAGE_JSON, InvalidCommand
+from bridge.connectors.offices.calls.direct_call import MAX_SHOWN_LENGTH, list_names
+from bridge.connectors.offices.protocol.tools import Outcome, ToolResult, outcome_text, read_result
 from bridge.connectors.offices.rooms.masking import Masked
 from bridge.people.texts.text import (
     MARK,
@@ -50,25 +49,25 @@ from federation.media.media import MediaInfo
 CALL: Final = "io.a2c.tool.call"
 RESULT: Final = "io.a2c.tool.result"
 DIGEST: Final = "io.a2c.tool.digest"
-"""The keys under which the parts for programs stand."""
+"""Keys of the machine-readable parts."""
 
-LONGEST_PARAMS: Final = 300
-"""Characters of the parameters where they cannot be unfolded."""
-LONGEST_UNFOLDED: Final = 3_000
-MOST_LINES: Final = 60
-MOST_IN_DIGEST: Final = 50
+MAX_PARAMS_LENGTH: Final = 300
+"""Characters of the parameters in plain text, where they cannot be collapsed."""
+MAX_DETAILS_LENGTH: Final = 3_000
+MAX_DETAILS_LINES: Final = 60
+MAX_IN_DIGEST: Final = 50
 
-# Beside the words and the part for programs: the relation, the mark, and what JSON puts around them.
-_AROUND: Final = 2_048
-# What a digest says beside its lines.
-_HEAD: Final = 512
+# Bytes of the relation, the mark and the JSON syntax, besides the text and the machine-readable part.
+_OVERHEAD: Final = 2_048
+# Bytes of a digest besides its lines.
+_DIGEST_HEAD: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """`agent` and `computer` are the names of members; they, `tool_name` and `req_id` are names as
-    `shape.is_name` has them. `call_id` is ours. The parameters cannot be given but masked. `is_direct`: no
-    member has made it, and `agent` is whoever did."""
+    """`agent` and `computer` are names of members. They, `tool_name` and `req_id` are valid names
+    (`events.is_name`). `call_id` is made by this node. The type of `params` makes sure that they are masked.
+    For a direct call (`is_direct`), `agent` is the requester, who is no member."""
 
     call_id: str
     req_id: str
@@ -91,10 +90,10 @@ class DigestEntry:
 
 
 def call_content(call: ToolCall) -> Content:
-    """The root of the thread."""
-    machine = {**_machine(call), "params": call.params.value, "hidden": list(call.params.hidden)}
-    said = Text.of("🔧 ") + call_words(call, "calls") + _params_text(call.params)
-    return _message(said, CALL, machine)
+    """The root message of the thread."""
+    machine = {**_machine_readable(call), "params": call.params.value, "hidden": list(call.params.hidden)}
+    message = Text.of("🔧 ") + call_summary(call, "calls") + _params_text(call.params)
+    return _message(message, CALL, machine)
 
 
 def result_content(
@@ -106,9 +105,9 @@ def result_content(
     took_ms: int | None,
     media: Sequence[MediaInfo] = (),
 ) -> Content:
-    """In the thread of the call. `media` are its files, uploaded."""
+    """A message in the thread of the call. `media` are the uploaded files of the result."""
     machine: dict[str, Any] = {
-        **_machine(call),
+        **_machine_readable(call),
         "at_ms": at_ms,
         "outcome": result.outcome.value,
         **_took(took_ms),
@@ -116,16 +115,16 @@ def result_content(
     }
     if media:
         machine["media"] = [_media(info) for info in media]
-    head = outcome_words(result.outcome, took_ms)
-    said = Text(head, paragraph(head))
+    head = outcome_text(result.outcome, took_ms)
+    message = Text(head, paragraph(head))
     if result.text.plain:
-        said += Text(f"\n{result.text.plain}", result.text.html)
-    # The one relation that an event can have is that to its thread: this one has a place of its own.
-    return in_thread(call_event, _message(said, RESULT, reference(call_event, machine)))
+        message += Text(f"\n{result.text.plain}", result.text.html)
+    # An event can have only one relation, which is the thread; the reference has a key of its own.
+    return in_thread(call_event, _message(message, RESULT, reference(call_event, machine)))
 
 
 def file_content(info: MediaInfo, name: str, *, call_event: EventId) -> Content:
-    """A file of a result, for people."""
+    """A file of a result, as people see it."""
     content = {
         **text(name),
         "msgtype": "m.file",
@@ -137,28 +136,28 @@ def file_content(info: MediaInfo, name: str, *, call_event: EventId) -> Content:
     return in_thread(call_event, content)
 
 
-def note_content(said: Text, *, call_event: EventId, mentions: Iterable[str] = ()) -> Content:
-    """What else there is to say of a call, in its thread."""
-    return in_thread(call_event, content_of(said, Kind.WORD, mentions=mentions))
+def note_content(note: Text, *, call_event: EventId, mentions: Iterable[str] = ()) -> Content:
+    """Any other message in the thread of a call."""
+    return in_thread(call_event, content_of(note, Kind.WORD, mentions=mentions))
 
 
-def call_words(call: ToolCall, verb: str) -> Text:
-    """boss calls add on hands."""
-    who, what, whom = (shown_name(name) for name in (call.agent, call.tool_name, call.computer))
-    return who + Text.of(f" {verb} ") + what + Text.of(" on ") + whom
+def call_summary(call: ToolCall, verb: str) -> Text:
+    """For example: boss calls add on hands."""
+    agent, tool, computer = (shown_name(name) for name in (call.agent, call.tool_name, call.computer))
+    return agent + Text.of(f" {verb} ") + tool + Text.of(" on ") + computer
 
 
 # -- many calls --
 
 
 def digest_content(entries: Sequence[DigestEntry]) -> Content:
-    """Of an office in which more is called than people read one by one. What has no room is counted."""
+    """One message for many calls of a busy office. Calls that do not fit are only counted."""
     lines: list[Text] = []
     machine: list[Mapping[str, Any]] = []
-    left = MAX_OWN_CONTENT_BYTES - _AROUND - _HEAD
-    for entry in entries[:MOST_IN_DIGEST]:
-        line = call_words(entry.call, "→") + Text.of(f": {outcome_words(entry.outcome, entry.took_ms)}")
-        part = {**_machine(entry.call), "outcome": entry.outcome.value, **_took(entry.took_ms)}
+    left = MAX_OWN_CONTENT_BYTES - _OVERHEAD - _DIGEST_HEAD
+    for entry in entries[:MAX_IN_DIGEST]:
+        line = call_summary(entry.call, "→") + Text.of(f": {outcome_text(entry.outcome, entry.took_ms)}")
+        part = {**_machine_readable(entry.call), "outcome": entry.outcome.value, **_took(entry.took_ms)}
         left -= sum(map(_size, (line.plain, str(line.html), part))) + len("\\n<li></li>,")
         if left < 0:
             break
@@ -167,17 +166,17 @@ def digest_content(entries: Sequence[DigestEntry]) -> Content:
     more = len(entries) - len(lines)
     head = f"🔧 {len(entries)} calls"
     last = [Text.of(f"and {more} more")] if more else []
-    said = Text(
+    message = Text(
         "\n".join([head, *(line.plain for line in [*lines, *last])]),
         joined([paragraph(head), html_list(line.html for line in [*lines, *last])]),
     )
-    return _message(said, DIGEST, {"calls": machine, "more": more})
+    return _message(message, DIGEST, {"calls": machine, "more": more})
 
 
-# -- inside --
+# -- internals --
 
 
-def _machine(call: ToolCall) -> dict[str, Any]:
+def _machine_readable(call: ToolCall) -> dict[str, Any]:
     return {
         "call_id": call.call_id,
         "req_id": call.req_id,
@@ -190,7 +189,7 @@ def _machine(call: ToolCall) -> dict[str, Any]:
 
 
 def _took(took_ms: int | None) -> dict[str, int]:
-    """Nothing where nobody knows."""
+    """Omitted if the duration is not known."""
     return {} if took_ms is None else {"took_ms": took_ms}
 
 
@@ -204,20 +203,20 @@ def _media(info: MediaInfo) -> dict[str, Any]:
 
 
 def _params_text(params: Masked) -> Text:
-    """Folded, since most calls are not looked into."""
+    """Collapsed in HTML, since most readers skip the parameters."""
     if params.value in ({}, [], None):
         return Text.of("")
-    pretty = cleaned(_json(params.value, orjson.OPT_INDENT_2)[: 2 * LONGEST_UNFOLDED])
-    shown = beginning(pretty, MOST_LINES, LONGEST_UNFOLDED)
+    pretty = cleaned(_json(params.value, orjson.OPT_INDENT_2)[: 2 * MAX_DETAILS_LENGTH])
+    shown = beginning(pretty, MAX_DETAILS_LINES, MAX_DETAILS_LENGTH)
     end = "" if len(shown) == len(pretty) else "\n[…]"
     hidden = f" ({len(params.hidden)} hidden)" if params.hidden else ""
-    folded: Html = details(f"Parameters{hidden}", code_block(shown + end, "json"))
-    return Text(f"\n{one_line(_json(params.value), LONGEST_PARAMS)}", folded)
+    collapsed: Html = details(f"Parameters{hidden}", code_block(shown + end, "json"))
+    return Text(f"\n{one_line(_json(params.value), MAX_PARAMS_LENGTH)}", collapsed)
 
 
-def _message(said: Text, key: str, machine: Mapping[str, Any]) -> Content:
-    most_bytes = MAX_OWN_CONTENT_BYTES - _size(machine) - _AROUND
-    return {**content_of(said, Kind.WORD, most_bytes=most_bytes), key: dict(machine)}
+def _message(message: Text, key: str, machine: Mapping[str, Any]) -> Content:
+    max_bytes = MAX_OWN_CONTENT_BYTES - _size(machine) - _OVERHEAD
+    return {**content_of(message, Kind.WORD, most_bytes=max_bytes), key: dict(machine)}
 
 
 def _json(value: object, option: int = 0) -> str:
@@ -228,42 +227,44 @@ def _size(value: object) -> int:
     return len(orjson.dumps(value))
 
 
-MOST_COMPUTERS: Final = 20
-MOST_TOOLS: Final = 40
-LONGEST_RESULT: Final = 500
-RESULT_LINES: Final = 8
+MAX_COMPUTERS: Final = 20
+MAX_TOOLS: Final = 40
+MAX_RESULT_LENGTH: Final = 500
+MAX_RESULT_LINES: Final = 8
 
 INTERRUPTED: Final = (
-    "It was interrupted before the Computer was asked, and nothing was called. Say it again if it is still"
-    " wanted."
+    "The call was interrupted before it was sent to the Computer, so no tool was called. Send it again if it"
+    " is still needed."
 )
-NOT_MADE: Final = "The call could not be made now. Say it again in a while."
-TOO_OLD: Final = "This was said long before I heard it. Say it again if it is still wanted."
+NOT_MADE: Final = "The call could not be made, because the database is unavailable. Send it again later."
+TOO_OLD: Final = (
+    "This message arrived too late, so no tool was called. Send it again if the call is still needed."
+)
 
 
-def mistake_text(mistake: NoOrder, computers: Sequence[str]) -> Text:
-    """What is wrong, how it is said, and who is there."""
-    there = named(computers) if computers else "There is no Computer at the moment."
-    plain = f"{mistake.sentence} Say it like this: {USAGE} – or {USAGE_JSON}. {there}"
+def invalid_command_text(command: InvalidCommand, computers: Sequence[str]) -> Text:
+    """The mistake, the correct form, and the Computers of the office."""
+    available = list_names(computers) if computers else "There is no Computer at the moment."
+    plain = f"{command.reason} Write it like this: {USAGE} – or {USAGE_JSON}. {available}"
     html = (
-        paragraph(mistake.sentence)
-        + paragraph(Html("Say it like this: ") + code(USAGE) + " – or " + code(USAGE_JSON) + ".")
-        + paragraph(f"{there} {PREFIX} {HELP} names their tools.")
+        paragraph(command.reason)
+        + paragraph(Html("Write it like this: ") + code(USAGE) + " – or " + code(USAGE_JSON) + ".")
+        + paragraph(f"{available} {PREFIX} {HELP} lists their tools.")
     )
     return Text(plain, html)
 
 
 def help_text(computers: Mapping[str, Sequence[str] | None]) -> Text:
-    """Computers and what they can; None for one that has not said what."""
+    """The Computers and their tools; None for a Computer whose tools are not known."""
     if not computers:
-        head = "There is no Computer in this office at the moment, so there is nothing to be called."
+        head = "There is no Computer in this office at the moment, so there are no tools to call."
         return Text(head, Html(head))
-    lines = [_computer_line(name, computers[name]) for name in sorted(computers)[:MOST_COMPUTERS]]
-    if len(computers) > MOST_COMPUTERS:
-        lines.append(Text.of(f"and {len(computers) - MOST_COMPUTERS} more"))
+    lines = [_computer_line(name, computers[name]) for name in sorted(computers)[:MAX_COMPUTERS]]
+    if len(computers) > MAX_COMPUTERS:
+        lines.append(Text.of(f"and {len(computers) - MAX_COMPUTERS} more"))
     time = f"{PREFIX} --timeout 300 …"
     how = Text.of("To call a tool: ") + _code(USAGE) + Text.of(", or ") + _code(USAGE_JSON)
-    how += Text.of("; with ") + _code(time) + Text.of(" it has more time than a minute.")
+    how += Text.of("; the default timeout is one minute, ") + _code(time) + Text.of(" sets another one.")
     head = "What you can call:"
     return Text(
         "\n".join([head, *(f"- {line.plain}" for line in lines), how.plain]),
@@ -274,39 +275,39 @@ def help_text(computers: Mapping[str, Sequence[str] | None]) -> Text:
 def answer_text(
     computer: str, tool_name: str, answer: Mapping[str, Any], took_ms: int | None, thread: str | None
 ) -> Text:
-    """What came of a call: its beginning, and where the whole of it stands. `thread` is the address of the
-    call's message, if there is one."""
+    """The outcome, the beginning of the result, and a link to the call's thread. `thread` is that link, if
+    there is one."""
     result = read_result(answer, tool_name)
     head = (
         shown_name(tool_name)
         + Text.of(" on ")
         + shown_name(computer)
-        + Text.of(f": {outcome_words(result.outcome, took_ms)}")
+        + Text.of(f": {outcome_text(result.outcome, took_ms)}")
     )
-    shown = beginning(result.text.plain, RESULT_LINES, LONGEST_RESULT).rstrip()
-    said = head
+    shown = beginning(result.text.plain, MAX_RESULT_LINES, MAX_RESULT_LENGTH).rstrip()
+    message = head
     if shown:
-        said = Text(f"{head.plain}\n{shown}", paragraph(head.html) + paragraph(shown))
+        message = Text(f"{head.plain}\n{shown}", paragraph(head.html) + paragraph(shown))
     if thread is None:
-        return said
-    where = "The call and its whole result"
-    return said + Text(f"\n{where}: {thread}", paragraph(link(thread, where)))
+        return message
+    label = "The call and its whole result"
+    return message + Text(f"\n{label}: {thread}", paragraph(link(thread, label)))
 
 
-def address_of(room_id: str, event_id: str) -> str:
-    """By which clients find a message."""
+def message_link(room_id: str, event_id: str) -> str:
+    """A link with which clients open a message."""
     return f"https://matrix.to/#/{quote(room_id, safe='')}/{quote(event_id, safe='')}"
 
 
 def _computer_line(name: str, tools: Sequence[str] | None) -> Text:
     if tools is None:
-        return shown_name(name) + Text.of(": has not said what it can")
+        return shown_name(name) + Text.of(": tools not known")
     if not tools:
-        return shown_name(name) + Text.of(": has no tools")
+        return shown_name(name) + Text.of(": no tools")
     line = shown_name(name) + Text.of(": ")
-    for at, tool in enumerate(tools[:MOST_TOOLS]):
-        line = line + Text.of(", " if at else "") + _code(one_line(tool, LONGEST_SHOWN))
-    more = f" and {len(tools) - MOST_TOOLS} more" if len(tools) > MOST_TOOLS else ""
+    for at, tool in enumerate(tools[:MAX_TOOLS]):
+        line = line + Text.of(", " if at else "") + _code(one_line(tool, MAX_SHOWN_LENGTH))
+    more = f" and {len(tools) - MAX_TOOLS} more" if len(tools) > MAX_TOOLS else ""
     return line + Text.of(more)
 
 

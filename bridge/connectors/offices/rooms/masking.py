@@ -1,7 +1,9 @@
-"""What a tool is called with, as a room may hold it: without secrets, and no larger than an event can bear.
+"""Masks the parameters of a tool call before they are stored or sent to a room: removes secrets and limits
+the size.
 
-What names a secret loses its value, whatever that is; what looks like one by its shape, in any text, loses
-that part. What is left out otherwise says so in its place: people decide by what they see here.
+A value whose name indicates a secret is hidden entirely. In any text, a part that looks like a secret is
+hidden. Everything that is omitted leaves a note in its place, because people decide on approvals by what they
+see here.
 """
 
 import re
@@ -14,20 +16,20 @@ import orjson
 
 from bridge.text.redaction import HIDDEN, redact_text
 
-MOST_BYTES: Final = 24 * 1024
-"""Of all of it, as JSON."""
-MOST_LEVELS: Final = 100
-"""Objects and arrays within each other."""
-LONGEST_TEXT: Final = 4_000
-LONGEST_KEY: Final = 200
+MAX_BYTES: Final = 24 * 1024
+"""Of the whole value as JSON."""
+MAX_DEPTH: Final = 100
+"""Levels of nested objects and arrays."""
+MAX_TEXT_LENGTH: Final = 4_000
+MAX_KEY_LENGTH: Final = 200
 """Characters of a text, and of a name, that are kept."""
-LONGEST_PATH: Final = 200
-MOST_PATHS_BYTES: Final = 4 * 1024
-"""Of the list of what is hidden."""
+MAX_PATH_LENGTH: Final = 200
+MAX_PATHS_BYTES: Final = 4 * 1024
+"""Of the list of hidden values."""
 MORE: Final = "…"
-"""Stands in place of what has found no room."""
+"""Stands for what does not fit."""
 
-# Part of a name, and a name by itself. Only letters and digits of a name count.
+# Parts of names, and whole names. Only the letters and digits of a name are compared.
 _PARTS: Final = (
     "password", "passwd", "passphrase", "passcode", "secret", "token", "authorization", "cookie",
     "credential", "apikey", "accesskey", "privatekey", "signingkey", "encryptionkey", "seed", "mnemonic",
@@ -35,28 +37,28 @@ _PARTS: Final = (
 )  # fmt: skip
 _WHOLE: Final = frozenset({"auth", "pass", "pwd", "pin", "otp", "totp", "jwt"})
 _COUNT: Final = "tokens"
-"""A number under such a name counts what language models read."""
-# As headers and variables are often listed: {"name": "X-Api-Key", "value": "…"}.
+"""A number with such a name is a token count of a language model."""
+# Lists of headers and variables often have this form: {"name": "X-Api-Key", "value": "…"}.
 _NAMING: Final = ("name", "key", "header")
 _VALUE: Final = "value"
 
-_LONGEST_JUDGED: Final = 1_000
-_GREATEST: Final = 2**53 - 1
-_MOST_BITS: Final = 160
+_MAX_CLASSIFIED: Final = 1_000
+_MAX_INTEGER: Final = 2**53 - 1
+_MAX_BITS: Final = 160
 _UNSENDABLE: Final = re.compile("[\0\ud800-\udfff]")
-# A secret that a cut goes through is not known by its shape: more is looked at than is kept.
+# A secret that is cut in half no longer has the shape of one, so more is searched than is kept.
 _MARGIN: Final = 512
-# Bytes that the smallest thing needs that can stand for any value, and that are kept for saying `MORE`.
-_ROOM: Final = 64
-_KEPT: Final = 48
+# Bytes of the smallest placeholder for a value, and bytes reserved for `MORE`.
+_PLACEHOLDER_BYTES: Final = 64
+_RESERVED: Final = 48
 
-_LONGEST_KNOWN: Final = 64
-_MOST_KNOWN: Final = 2_000
-"""What a tool calls its parameters is the same each time: so many names, and never a value, are remembered
-with what they are."""
-# Of these one is in each text with the shape of a secret, in small letters. Most texts have none, and to look
-# for the shapes takes twenty times as long.
-_SIGNS: Final = (
+_MAX_CACHED_LENGTH: Final = 64
+_MAX_CACHED: Final = 2_000
+"""A tool uses the same parameter names each time: so many names are cached with their classification, but
+never a value."""
+# Each text with the shape of a secret contains one of these, in lower case. Most texts contain none, and
+# searching for the shapes takes twenty times as long.
+_MARKERS: Final = (
     "://",
     "bearer",
     "basic",
@@ -82,38 +84,38 @@ _SIGNS: Final = (
 
 
 class Masked(NamedTuple):
-    """`hidden` are the JSON pointers (RFC 6901) of what is hidden, wholly or in part."""
+    """`hidden` are the JSON pointers (RFC 6901) of the values that are hidden wholly or in part."""
 
     value: Any
     hidden: tuple[str, ...]
 
 
 def masked(params: object, extra_keys: Collection[str] = ()) -> Masked:
-    """A copy of what a stranger sent. `extra_keys` are further names of secrets; case and punctuation of a
-    name do not matter."""
-    masking = _Masking(frozenset(_bare(key) for key in extra_keys))
+    """Return a masked copy of params, which may have any form. `extra_keys` are further names of secrets;
+    case and punctuation do not matter."""
+    masking = _Masking(frozenset(_normalized(key) for key in extra_keys))
     return Masked(masking.copy(params), tuple(masking.hidden))
 
 
 class _Masking:
-    """Of one value, from its beginning to where the room ends. What lies behind that is not looked at."""
+    """Masks one value from its beginning until the size limit is reached. What follows is not read."""
 
     def __init__(self, extra: frozenset[str]) -> None:
         self._extra = extra
-        self._left = MOST_BYTES
+        self._left = MAX_BYTES
         self._path: list[str] = []
-        self._paths_left = MOST_PATHS_BYTES
+        self._paths_left = MAX_PATHS_BYTES
         self.hidden: list[str] = []
 
     def copy(self, value: object) -> Any:
-        """There is room for the smallest of it at least."""
+        """The caller makes sure that at least a placeholder fits."""
         match value:
             case str():
                 return self._text(value)
             case None | bool() | int() | float():
                 return self._spend(_leaf(value))
-            case Mapping() | list() | tuple() if len(self._path) >= MOST_LEVELS:
-                return self._spend(f"[deeper than {MOST_LEVELS} levels]")
+            case Mapping() | list() | tuple() if len(self._path) >= MAX_DEPTH:
+                return self._spend(f"[deeper than {MAX_DEPTH} levels]")
             case Mapping():
                 return self._object(value)
             case list() | tuple():
@@ -122,19 +124,19 @@ class _Masking:
                 return self._spend(_leaf(value))
 
     def _object(self, given: Mapping[Any, Any]) -> dict[str, Any]:
-        self._left -= 2 + _KEPT
+        self._left -= 2 + _RESERVED
         made: dict[str, Any] = {}
         names_secret = self._is_pair(given)
         for at, (key, item) in enumerate(given.items()):
             read = _name(key)
             name = _unused(read.shown, made)
             cost = _size(name) + 2
-            if self._left < cost + _ROOM:
+            if self._left < cost + _PLACEHOLDER_BYTES:
                 made[_unused(MORE, made)] = f"[{len(given) - at} more]"
                 return made
             self._left -= cost
             self._path.append(name)
-            if self._is_secret(read, item) or (names_secret and read.bare == _VALUE):
+            if self._is_secret(read, item) or (names_secret and read.normalized == _VALUE):
                 made[name] = self._spend(HIDDEN)
                 self._hide()
             else:
@@ -142,113 +144,117 @@ class _Masking:
                 if read.is_hidden:
                     self._hide()
             self._path.pop()
-        self._left += _KEPT
+        self._left += _RESERVED
         return made
 
     def _array(self, given: Sequence[Any]) -> list[Any]:
-        self._left -= 2 + _KEPT
+        self._left -= 2 + _RESERVED
         made: list[Any] = []
         for at, item in enumerate(given):
-            if self._left < 1 + _ROOM:
+            if self._left < 1 + _PLACEHOLDER_BYTES:
                 return [*made, f"[{len(given) - at} more]"]
             self._left -= 1
             self._path.append(str(at))
             made.append(self.copy(item))
             self._path.pop()
-        self._left += _KEPT
+        self._left += _RESERVED
         return made
 
     def _text(self, text: str) -> str:
         shown, is_hidden = _without_secrets(text)
         if is_hidden:
             self._hide()
-        is_whole = len(text) <= LONGEST_TEXT + _MARGIN and len(shown) <= LONGEST_TEXT
+        is_whole = len(text) <= MAX_TEXT_LENGTH + _MARGIN and len(shown) <= MAX_TEXT_LENGTH
         if is_whole and _size(shown) <= self._left:
             return str(self._spend(shown))
         note = f"… [{len(text)} characters]"
-        return str(self._spend(_cut(shown[:LONGEST_TEXT], self._left - len(note.encode())) + note))
+        return str(self._spend(_cut(shown[:MAX_TEXT_LENGTH], self._left - len(note.encode())) + note))
 
     def _spend(self, value: Any) -> Any:
         self._left -= _size(value)
         return value
 
     def _hide(self) -> None:
-        pointer = "".join(f"/{_in_pointer(name)}" for name in self._path[:LONGEST_PATH])
-        path = pointer if len(pointer) <= LONGEST_PATH else f"{pointer[:LONGEST_PATH]}{MORE}"
+        pointer = "".join(f"/{_in_pointer(name)}" for name in self._path[:MAX_PATH_LENGTH])
+        path = pointer if len(pointer) <= MAX_PATH_LENGTH else f"{pointer[:MAX_PATH_LENGTH]}{MORE}"
         if self._paths_left <= 0 or path in self.hidden[-1:]:
             return
-        # The last one that has room is the mark that there were more.
+        # The last entry that fits says that there are more.
         self._paths_left -= _size(path) + 1
         self.hidden.append(path if self._paths_left > 0 else MORE)
 
     # -- what is secret --
 
     def _is_secret(self, name: "_Name", item: object) -> bool:
-        """A flag, or nothing, is no secret."""
-        if item is None or isinstance(item, bool) or not self._names_secret(name.bare, name.is_secret):
+        """Booleans and null are not secrets."""
+        if item is None or isinstance(item, bool) or not self._names_secret(name.normalized, name.is_secret):
             return False
-        return not (isinstance(item, int | float) and name.bare.endswith(_COUNT))
+        return not (isinstance(item, int | float) and name.normalized.endswith(_COUNT))
 
-    def _names_secret(self, bare: str, is_secret: bool) -> bool:
-        return is_secret or bare in self._extra
+    def _names_secret(self, normalized: str, is_secret: bool) -> bool:
+        return is_secret or normalized in self._extra
 
     def _is_pair(self, given: Mapping[Any, Any]) -> bool:
         if len(given) > 10:
             return False
-        names = [item for key, item in given.items() if isinstance(item, str) and _bare_key(key) in _NAMING]
-        return any(self._names_secret(*_judged(name)) for name in names)
+        names = [
+            item for key, item in given.items() if isinstance(item, str) and _normalized_key(key) in _NAMING
+        ]
+        return any(self._names_secret(*_classify(name)) for name in names)
 
 
 class _Name(NamedTuple):
-    """Of a value. `bare` is how it is compared, `shown` what may be seen of it; `is_hidden`: not all of it
-    may."""
+    """The name of a value. `normalized` is the form for comparison, `shown` the form for people; `is_hidden`:
+    a part of the name is hidden."""
 
-    bare: str
+    normalized: str
     is_secret: bool
     shown: str
     is_hidden: bool
 
 
 def _name(key: object) -> _Name:
-    if type(key) is str and len(key) <= _LONGEST_KNOWN:
-        return _known_name(key)
+    if type(key) is str and len(key) <= _MAX_CACHED_LENGTH:
+        return _cached_name(key)
     return _read_name(key)
 
 
-@lru_cache(_MOST_KNOWN)
-def _known_name(key: str) -> _Name:
+@lru_cache(_MAX_CACHED)
+def _cached_name(key: str) -> _Name:
     return _read_name(key)
 
 
 def _read_name(key: object) -> _Name:
     shown, is_hidden = _without_secrets(key if isinstance(key, str) else str(_leaf(key)))
-    shown = shown if len(shown) <= LONGEST_KEY else f"{shown[:LONGEST_KEY]}{MORE}"
-    bare, is_secret = _judged(key) if isinstance(key, str) else ("", False)
-    return _Name(bare, is_secret, shown, is_hidden)
+    shown = shown if len(shown) <= MAX_KEY_LENGTH else f"{shown[:MAX_KEY_LENGTH]}{MORE}"
+    normalized, is_secret = _classify(key) if isinstance(key, str) else ("", False)
+    return _Name(normalized, is_secret, shown, is_hidden)
 
 
-def _judged(name: str) -> tuple[str, bool]:
-    """It as it is compared, and whether it names a secret wherever it stands."""
-    bare = _bare(name)
-    # Nobody calls anything by a name as long as that.
-    is_secret = len(name) > _LONGEST_JUDGED or bare in _WHOLE or any(part in bare for part in _PARTS)
-    return bare, is_secret
+def _classify(name: str) -> tuple[str, bool]:
+    """The normalized name, and whether it indicates a secret."""
+    normalized = _normalized(name)
+    # A name of such a length is no ordinary name, so its value is hidden.
+    is_secret = (
+        len(name) > _MAX_CLASSIFIED or normalized in _WHOLE or any(part in normalized for part in _PARTS)
+    )
+    return normalized, is_secret
 
 
-def _bare_key(key: object) -> str:
-    if type(key) is str and len(key) <= _LONGEST_KNOWN:
-        return _known_name(key).bare
-    return _bare(key) if isinstance(key, str) else ""
+def _normalized_key(key: object) -> str:
+    if type(key) is str and len(key) <= _MAX_CACHED_LENGTH:
+        return _cached_name(key).normalized
+    return _normalized(key) if isinstance(key, str) else ""
 
 
-def _bare(name: str) -> str:
-    """API_KEY, api-key and apiKey are one."""
-    folded = unicodedata.normalize("NFKC", name[:_LONGEST_JUDGED]).casefold()
+def _normalized(name: str) -> str:
+    """API_KEY, api-key and apiKey become the same."""
+    folded = unicodedata.normalize("NFKC", name[:_MAX_CLASSIFIED]).casefold()
     return "".join(filter(str.isalnum, folded))
 
 
 def _unused(name: str, made: Mapping[str, Any]) -> str:
-    """Two names may look alike now. Neither may hide what the other holds."""
+    """Masking can make two names equal; a number keeps both values."""
     number, free = len(made) + 1, name
     while free in made:
         free, number = f"{name} ({number})", number + 1
@@ -256,36 +262,37 @@ def _unused(name: str, made: Mapping[str, Any]) -> str:
 
 
 def _without_secrets(text: str) -> tuple[str, bool]:
-    """The beginning of it that may be shown, and whether something in there is hidden."""
-    looked_at = text[: LONGEST_TEXT + _MARGIN]
-    may_hold_one = _may_hold_secret(looked_at)
-    if "\0" in looked_at or not looked_at.isascii():
-        looked_at = _UNSENDABLE.sub("\ufffd", looked_at)
-    shown = redact_text(looked_at) if may_hold_one else looked_at
-    is_hidden = shown != looked_at
-    if len(text) > LONGEST_TEXT + _MARGIN:
+    """The beginning of the text with secrets hidden, and whether there were any."""
+    head = text[: MAX_TEXT_LENGTH + _MARGIN]
+    may_hold_one = _may_hold_secret(head)
+    if "\0" in head or not head.isascii():
+        head = _UNSENDABLE.sub("\ufffd", head)
+    shown = redact_text(head) if may_hold_one else head
+    is_hidden = shown != head
+    if len(text) > MAX_TEXT_LENGTH + _MARGIN:
         shown = shown[: max(0, len(shown) - _MARGIN)]
     return shown, is_hidden
 
 
 def _may_hold_secret(text: str) -> bool:
-    """Letters that are no ASCII may stand for others in the shapes."""
+    """Non-ASCII characters may be equivalent to ASCII ones in the shapes, so such texts are always
+    searched."""
     if not text.isascii():
         return True
     folded = text.lower()
-    return any(sign in folded for sign in _SIGNS)
+    return any(marker in folded for marker in _MARKERS)
 
 
 def _leaf(value: object) -> Any:
-    """Matrix has integers up to 2^53, and no other numbers. What is no JSON came as an attachment."""
+    """Matrix has integers up to 2^53 and no other numbers. Bytes come from Socket.IO attachments."""
     match value:
         case None | bool():
             return value
         case int():
-            if -_GREATEST <= value <= _GREATEST:
+            if -_MAX_INTEGER <= value <= _MAX_INTEGER:
                 return int(value)
             bits = value.bit_length()
-            return str(value) if bits <= _MOST_BITS else f"[a number of {bits} bits]"
+            return str(value) if bits <= _MAX_BITS else f"[a number of {bits} bits]"
         case float():
             return repr(value)
         case bytes() | bytearray():
@@ -302,12 +309,12 @@ def _size(value: Any) -> int:
     return len(orjson.dumps(value))
 
 
-def _cut(text: str, most_bytes: int) -> str:
-    """The longest beginning that fits: a character is one to six bytes of JSON."""
+def _cut(text: str, max_bytes: int) -> str:
+    """The longest prefix that fits; a character takes one to six bytes of JSON."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        if _size(text[:middle]) <= most_bytes:
+        if _size(text[:middle]) <= max_bytes:
             low = middle
         else:
             high = middle - 1

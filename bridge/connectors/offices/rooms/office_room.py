@@ -1,7 +1,7 @@
-"""The room of an office, `#office-{office_id}:{server}`, and what stands in its state.
+"""The room of an office, `#office-{office_id}:{server}`, its state, and the addresses of its members.
 
-Who is in an office is an agent there: "a member's address local part is `{office_id}/{name}`, because a name
-alone is unique only within its office".
+Members of offices are agents: "a member's address local part is `{office_id}/{name}`, because a name alone is
+unique only within its office".
 """
 
 import re
@@ -20,33 +20,33 @@ from federation.matrix.identifiers import escape, has_valid_length, unescape
 from federation.rooms.creation import CreateRoomRequest, InitialState
 
 OFFICE: Final = "io.a2c.office"
-"""The room's type, and state of it: which office this is, and whose."""
+"""The room type, and a state event that names the office and the node that hosts it."""
 MEMBER: Final = "io.a2c.office.member"
-"""State under the user of each member, which says it of itself: the room's rules let nobody else. Empty for
-one that has left."""
+"""State with the member's user id as key, sent by the member itself; the room's rules forbid it to other
+users. Its content is empty after the member has left."""
 SEAT: Final = "io.a2c.office.agent"
-"""State with an empty key: "at most one Agent"."""
+"""State with an empty key which names the one Agent of the office: "at most one Agent"."""
 TOOLS: Final = "io.a2c.office.tools"
-"""State under the key of each Computer."""
+"""State with a Computer's user id as key."""
 
-FREE: Final[dict[str, Any]] = {}
-"""A seat in which nobody sits, and a member that is gone."""
+EMPTY: Final[dict[str, Any]] = {}
+"""Content of the seat while there is no Agent, and of the state of a member that has left."""
 
 STATE_LEVEL: Final = 50
-"""Who may say what the office is, and who may be in it: its node."""
-LONGEST_LOCAL: Final = 160
-"""Bytes of a member's local part as a ghost has it. A ghost has 255, a prefix and its server among them."""
-LONGEST_SHOWN: Final = 120
+"""Power level for the state that describes the office; the node that hosts it has it."""
+MAX_LOCALPART: Final = 160
+"""Bytes of a member's localpart as escaped in a user id, which has 255 bytes with its prefix and server."""
+MAX_SHOWN_LENGTH: Final = 120
 
 ALIAS_KIND: Final = "office"
-"""How aliases of offices begin."""
+"""The beginning of aliases of offices."""
 _PREFIX: Final = f"{ALIAS_KIND}-"
 _KEY: Final = "offices/"
 _SLASH: Final = "/"
-# An address holds no @. What is escaped as a ghost anyway, and rare, marks the others.
+# `@` cannot appear in an address. `=` and `/` separate parts, so they are escaped as well.
 _ESCAPED: Final = re.compile(r"[=@/]")
 _ESCAPE: Final = re.compile(r"=(3d|40|2f)")
-# No text is escaped so: behind a `=` there are two hexadecimal digits.
+# No escaped text contains this: `=` is always followed by two hexadecimal digits.
 _HASH: Final = "=sha256-"
 _HASH_DIGITS: Final = 40
 _HASHED_ALIAS: Final = re.compile(f"{_PREFIX}{_HASH}[0-9a-f]{{{_HASH_DIGITS}}}")
@@ -56,13 +56,13 @@ _HASHED_ALIAS: Final = re.compile(f"{_PREFIX}{_HASH}[0-9a-f]{{{_HASH_DIGITS}}}")
 
 
 def alias_localpart(office_id: str, server: str) -> str:
-    """What stands before the colon; with a hash in place of an id that has no room there."""
+    """The alias without `#` and server; an office id that is too long is replaced by its hash."""
     name = f"{_PREFIX}{escape(office_id)}"
     return name if has_valid_length(f"#{name}:{server}") else f"{_PREFIX}{_hash(office_id)}"
 
 
 def parse_alias_localpart(localpart: str) -> str | None:
-    """The office's id; None for another room, and for one whose id is a hash there."""
+    """The office id; None for aliases of other rooms, and for a hashed office id."""
     if not localpart.startswith(_PREFIX):
         return None
     office_id = unescape(localpart.removeprefix(_PREFIX))
@@ -70,7 +70,7 @@ def parse_alias_localpart(localpart: str) -> str | None:
 
 
 def is_hashed_alias(localpart: str) -> bool:
-    """Whether a hash stands in place of an id."""
+    """Whether the alias contains a hash in place of the office id."""
     return _HASHED_ALIAS.fullmatch(localpart) is not None
 
 
@@ -79,16 +79,16 @@ def alias(office_id: str, server: str) -> str:
 
 
 def room_key(office_id: str) -> str:
-    """Under which its room is made; with a hash in place of an id that has no room there. No id begins with a
-    blank."""
+    """The key under which the room is created; an office id that is too long is replaced by its hash. The
+    space in front of the hash prevents collisions: no office id begins with a space."""
     key = f"{_KEY}{office_id}"
     return key if has_valid_length(key) else f"{_KEY} {_hash(office_id)}"
 
 
-def request_for(office_id: str, settings: PeopleSettings, nodes: Sequence[str] = ()) -> CreateRoomRequest:
-    """Asked for again it is the same room. Who calls what is everybody's to see who may come in; the state
-    is not everybody's to write."""
-    shown = one_line(office_id, LONGEST_SHOWN)
+def room_request(office_id: str, settings: PeopleSettings, nodes: Sequence[str] = ()) -> CreateRoomRequest:
+    """Repeating the request returns the same room. Any user who can join sees the calls; only members and the
+    node write state."""
+    shown = one_line(office_id, MAX_SHOWN_LENGTH)
     return CreateRoomRequest(
         creator=settings.node_user,
         version=settings.room_version,
@@ -96,16 +96,16 @@ def request_for(office_id: str, settings: PeopleSettings, nodes: Sequence[str] =
         room_type=OFFICE,
         name=f"Office {shown}",
         topic=(
-            "An Agent calls the tools of Computers here (A2C-SMCP). Each call is a thread, and its result is"
-            " in there. Where people are asked first, ✅ lets a call and ❌ refuses it."
+            "An Agent calls the tools of Computers here (A2C-SMCP). Each call is a thread that contains its"
+            " result. If a call needs approval, ✅ approves it and ❌ refuses it."
         ),
         alias=alias_localpart(office_id, settings.names.domain),
         listed=settings.is_listed,
-        initial_state=(InitialState(OFFICE, own_office(office_id, settings, nodes)),),
+        initial_state=(InitialState(OFFICE, local_office_content(office_id, settings, nodes)),),
         power_levels={
             "invite": 50,
             "state_default": STATE_LEVEL,
-            # Each for itself. Who may be a member at all stands in the office's state.
+            # Each member sends its own state. The state of the office says who may be a member.
             "events": {MEMBER: 0, SEAT: 0, TOOLS: 0},
         },
         join_rule=settings.join_rule,
@@ -117,38 +117,38 @@ def request_for(office_id: str, settings: PeopleSettings, nodes: Sequence[str] =
 
 
 def office_content(office_id: str, node_id: str, members: Sequence[str] = ()) -> dict[str, Any]:
-    """`members` says whose users may be in it: servers, and users by pattern."""
+    """`members` lists who may be a member: servers, and user id patterns."""
     return {"office_id": office_id, "node": node_id, "members": list(members)}
 
 
-def own_office(office_id: str, settings: PeopleSettings, nodes: Sequence[str]) -> dict[str, Any]:
-    """Of one that lives here, in which members of this node may be, and of these."""
-    return office_content(office_id, settings.node_id, (own_members(settings.node_user), *nodes))
+def local_office_content(office_id: str, settings: PeopleSettings, nodes: Sequence[str]) -> dict[str, Any]:
+    """For an office of this node, open to members of this node and of `nodes`."""
+    return office_content(office_id, settings.node_id, (local_members_pattern(settings.node_user), *nodes))
 
 
-def own_members(node_user: str) -> str:
-    """The pattern of the users as whom this node's members appear: its own user is one of those."""
+def local_members_pattern(node_user: str) -> str:
+    """A pattern that matches the users of this node's members, including the node's own user."""
     local, _, server = node_user.partition(":")
     return f"{local.removesuffix(NODE_USER)}{STAR}:{server}"
 
 
 def member_content(
-    role: str, name: str, node_id: str, version: ProtocolVersion | None, since_ms: int, box: str = ""
+    role: str, name: str, node_id: str, version: ProtocolVersion | None, since_ms: int, public_key: str = ""
 ) -> dict[str, Any]:
-    """`version` is None for a client of before there were any, and then nothing is said of it. `box` is the
-    key for what only its node is to read."""
-    said = {} if version is None else {"a2c_version": str(version)}
-    sealed = {"box": box} if box else {}
-    return {"role": role, "name": name, "node": node_id, **said, "since": since_ms, **sealed}
+    """`version` is omitted for a client that sent none. `public_key` is the key of the member's node for
+    encrypted requests and answers; it is omitted if the office is not shared."""
+    version_field = {} if version is None else {"a2c_version": str(version)}
+    key_field = {"box": public_key} if public_key else {}
+    return {"role": role, "name": name, "node": node_id, **version_field, "since": since_ms, **key_field}
 
 
 def seat_content(agent: AgentAddress, user: str, since_ms: int) -> dict[str, Any]:
-    """Of the Agent that sits there, said by itself; `FREE` if nobody does."""
+    """Sent by the Agent itself; `EMPTY` frees the seat."""
     return {"user": user, "address": str(agent), "node": agent.node_id, "since": since_ms}
 
 
 def state_key(member: AgentAddress) -> str:
-    """Its address, of which a key holds 255 bytes."""
+    """The address, or its hash if it exceeds the 255 bytes of a state key."""
     address = str(member)
     return address if has_valid_length(address) else _hash(address)
 
@@ -157,18 +157,17 @@ def state_key(member: AgentAddress) -> str:
 
 
 def member_address(office_id: str, name: str, node_id: str) -> AgentAddress:
-    """Of what are names as `shape.is_name` has them, at a node that is one. A hash takes the place of what is
-    too long, first of the longer one: the same on every node."""
+    """`office_id` and `name` must be valid names (`events.is_name`). If the address is too long, the longer
+    part is replaced by its hash first, then the other; every node gets the same result."""
     parts = [_part(office_id), _part(name)]
-    while _ghost_size(parts) > LONGEST_LOCAL:
+    while _ghost_size(parts) > MAX_LOCALPART:
         longer = 0 if _ghost_size(parts[:1]) >= _ghost_size(parts[1:]) else 1
         parts[longer] = _hash((office_id, name)[longer])
     return AgentAddress(_SLASH.join(parts), node_id)
 
 
 def member_of(address: AgentAddress) -> tuple[str, str] | None:
-    """Office and name; None for an agent that is no member of an office, and where a hash stands for one of
-    them."""
+    """The office id and the member's name; None if the address is no member's, or contains a hash."""
     parts = address.agent_id.split(_SLASH)
     if len(parts) != 2:
         return None
@@ -179,8 +178,8 @@ def member_of(address: AgentAddress) -> tuple[str, str] | None:
 
 
 def _part(text: str) -> str:
-    """`=`, `@` and `/` as the house escapes them: `=` and two hexadecimal digits. What else a ghost cannot be
-    called is escaped there, once."""
+    """Escape `=`, `@` and `/` as `=` and two hexadecimal digits. Other characters that a user id cannot
+    contain are escaped when the ghost is named."""
     return _ESCAPED.sub(lambda found: f"={ord(found[0]):02x}", text)
 
 

@@ -1,5 +1,5 @@
-"""The rooms of offices: of this node, which are made when they are needed first and found by their names,
-and of other nodes, which are joined.
+"""The rooms of offices. Rooms of this node's offices are created when they are first needed and found by
+their aliases; rooms of other nodes' offices are joined.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from typing import Final
 
 from bridge.connectors.interface import PortalRoom
 from bridge.connectors.offices.federated.sealing import Sealing
-from bridge.connectors.offices.protocol.office import OfficeName, office_name
+from bridge.connectors.offices.protocol.office import OfficeName, parse_office_name
 from bridge.connectors.offices.rooms.office_room import (
     ALIAS_KIND,
     MEMBER,
@@ -18,8 +18,8 @@ from bridge.connectors.offices.rooms.office_room import (
     alias_localpart,
     is_hashed_alias,
     parse_alias_localpart,
-    request_for,
     room_key,
+    room_request,
 )
 from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import GhostNames
@@ -36,10 +36,10 @@ from storage.rooms.aliases import fetch_created
 
 
 async def join_remote_office(side: MatrixBackend, office: OfficeName, names: GhostNames) -> str:
-    """Gives the room's id. A room in which members of this node have been is found although its own node
-    cannot be asked. Raises `MatrixError` and `PeerError`, also when what is called so is no office of that
-    node."""
-    assert office.server is not None, "an office of this node is made"
+    """Return the room's id. A room that members of this node have joined before is found even if its own node
+    cannot be reached. Raises `MatrixError` and `PeerError`, also if the alias leads to a room that is not an
+    office of that node."""
+    assert office.server is not None, "offices of this node are not joined but created"
     node_user = names.node_user
     refused: MatrixError | PeerError | None = None
     found: tuple[str, Sequence[str]] | None = None
@@ -48,9 +48,9 @@ async def join_remote_office(side: MatrixBackend, office: OfficeName, names: Gho
     except (MatrixError, PeerError) as error:
         refused = error
     if found is None:
-        known = await _known(side, office, names)
-        if known is not None:
-            return known
+        joined = await _joined_before(side, office, names)
+        if joined is not None:
+            return joined
         raise refused or MatrixError("M_NOT_FOUND", f"There is no such office on {office.server}.", 404)
     room_id, via = found
     if await side.membership(room_id, node_user) != "join":
@@ -58,12 +58,15 @@ async def join_remote_office(side: MatrixBackend, office: OfficeName, names: Gho
     if not await _is_office(side, office, room_id):
         with suppress(MatrixError):
             await side.leave(room_id, node_user)
-        raise MatrixError("M_NOT_FOUND", f"What {office.server} calls so is no office of its own.", 404)
+        raise MatrixError(
+            "M_NOT_FOUND", f"The alias on {office.server} leads to a room that is no office.", 404
+        )
     return room_id
 
 
-async def _known(side: MatrixBackend, office: OfficeName, names: GhostNames) -> str | None:
-    """Rooms into which anybody may have invited the node are none of them."""
+async def _joined_before(side: MatrixBackend, office: OfficeName, names: GhostNames) -> str | None:
+    """A joined room in which members of this node have been. Others do not count: any user can invite the
+    node into a room."""
     for room_id in await side.joined_rooms(names.node_user):
         if await _is_office(side, office, room_id):
             members = await side.state(room_id, MEMBER)
@@ -73,22 +76,24 @@ async def _known(side: MatrixBackend, office: OfficeName, names: GhostNames) -> 
 
 
 async def _is_office(side: MatrixBackend, office: OfficeName, room_id: str) -> bool:
-    """Whether the room is the office of that node, by its own word."""
-    said = await side.state_event(room_id, OFFICE)
+    """Whether the room is the office of that node, according to state sent by the node itself."""
+    event = await side.state_event(room_id, OFFICE)
     return (
-        said is not None
-        and domain(said.sender) == office.server
-        and said.content.get("office_id") == office.name
+        event is not None
+        and domain(event.sender) == office.server
+        and event.content.get("office_id") == office.name
     )
 
 
-MADE: Final = Rate(1 / 60, 60)
-"""Offices that one server has made by asking for them."""
-MOST_SERVERS: Final = 1_000
+CREATION_RATE: Final = Rate(1 / 60, 60)
+"""Offices that one server can have created by looking up their aliases."""
+MAX_SERVERS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomParts:
+    """What the office's parts share: the Matrix backend, the database and settings."""
+
     side: MatrixBackend
     database: Database
     ghosts: Ghosts
@@ -96,39 +101,39 @@ class RoomParts:
     now_ms: Callable[[], int]
     report: Report
     sealing: Sealing | None = None
-    """Without it no office is shared with other nodes."""
+    """Without it, offices are not shared with other nodes."""
     nodes: tuple[str, ...] = ()
-    """Whose members may be in offices of this node, beside its own."""
+    """Servers and user id patterns of other nodes whose members may join offices of this node."""
 
     @property
-    def box(self) -> str:
-        return "" if self.sealing is None else self.sealing.box
+    def public_key(self) -> str:
+        return "" if self.sealing is None else self.sealing.public_key
 
     async def room_of(self, office_id: str) -> str:
-        """It is made when it is needed first, and that of another node is come into. Raises `MatrixError`."""
+        """Create the office's room if it does not exist; join that of another node. Raises `MatrixError`."""
         await self.ghosts.appear(self.settings.node_user)
-        name = office_name(office_id, ())
+        name = parse_office_name(office_id, ())
         if isinstance(name, OfficeName) and name.server is not None:
             return await join_remote_office(self.side, name, self.settings.names)
-        request = request_for(office_id, self.settings, self.nodes)
+        request = room_request(office_id, self.settings, self.nodes)
         return (await self.side.create_room(request)).room_id
 
 
 class OfficeRooms:
-    """`localpart` is what stands between the `#` and the colon of an alias."""
+    """Looks up and creates rooms by the localparts of their aliases, without `#` and server."""
 
     def __init__(self, parts: RoomParts) -> None:
         self._parts = parts
         self._domain = parts.settings.names.domain
-        self._made: Buckets[str] = Buckets(MOST_SERVERS)
+        self._created: Buckets[str] = Buckets(MAX_SERVERS)
 
-    async def has(self, localpart: str) -> bool:
-        return await self._found(localpart) is not None
+    async def has_alias(self, localpart: str) -> bool:
+        return await self._find(localpart) is not None
 
-    async def lead(self, localpart: str) -> bool:
-        """Whether there is such an office. When it returns, its alias leads to its room. None is made: that
-        is done when somebody joins it. Raises `MatrixError`."""
-        found = await self._found(localpart)
+    async def ensure_alias(self, localpart: str) -> bool:
+        """Create the alias if the office's room exists, and return whether it does. The room itself is
+        created when a member joins. Raises `MatrixError`."""
+        found = await self._find(localpart)
         if found is None:
             return False
         office_id, room_id = found
@@ -136,26 +141,26 @@ class OfficeRooms:
         await self._parts.side.create_alias(alias(office_id, self._domain), room_id, node_user)
         return True
 
-    async def make(self, asked: str, asked_by: str, now: float) -> bool:
-        """Whether another server has this alias made by asking for it: only if its members may be in offices
-        of this node, and not without end."""
-        name = localpart(asked)
+    async def create_for_alias(self, wanted: str, server: str, now: float) -> bool:
+        """Create the office of an alias that another server looks up. Return False if members of that server
+        may not join offices of this node, or if it has reached the limit."""
+        name = localpart(wanted)
         office_id = None if name is None else parse_alias_localpart(name)
-        may = any(one == asked_by or domain(one) == asked_by for one in self._parts.nodes)
-        if office_id is None or not may or office_name(office_id, ()) != OfficeName(office_id):
+        is_allowed = any(one == server or domain(one) == server for one in self._parts.nodes)
+        if office_id is None or not is_allowed or parse_office_name(office_id, ()) != OfficeName(office_id):
             return False
-        if self._made.take(asked_by, MADE, now) is not None:
+        if self._created.take(server, CREATION_RATE, now) is not None:
             return False
         await self._parts.room_of(office_id)
         return True
 
-    async def _found(self, localpart: str) -> tuple[str, str] | None:
-        """The office and its room."""
+    async def _find(self, localpart: str) -> tuple[str, str] | None:
+        """The office's id and its room id."""
         node_user = self._parts.settings.names.node_user
         async with self._parts.database.transaction(readonly=True) as connection:
-            said = parse_alias_localpart(localpart)
-            known = await list_offices(connection) if is_hashed_alias(localpart) else [said]
-            for office_id in known:
+            parsed = parse_alias_localpart(localpart)
+            candidates = await list_offices(connection) if is_hashed_alias(localpart) else [parsed]
+            for office_id in candidates:
                 if office_id is None or alias_localpart(office_id, self._domain) != localpart:
                     continue
                 room_id = await fetch_created(connection, node_user, room_key(office_id))
@@ -164,13 +169,13 @@ class OfficeRooms:
 
 
 async def portal_of(side: MatrixBackend, names: GhostNames, room_id: str) -> PortalRoom | None:
-    """What a room is, if it is that of an office of this node. It says so itself."""
+    """The portal, if the room's state says that it is the room of an office of this node."""
     try:
         event = await side.state_event(room_id, OFFICE)
     except (MatrixError, LocalError):
         return None
-    said = {} if event is None else event.content
-    named, node_id = said.get("office_id"), said.get("node")
-    if not isinstance(named, str) or node_id != names.node_id:
+    content = {} if event is None else event.content
+    office_id, node_id = content.get("office_id"), content.get("node")
+    if not isinstance(office_id, str) or node_id != names.node_id:
         return None
-    return PortalRoom(ALIAS_KIND, alias(named, names.domain))
+    return PortalRoom(ALIAS_KIND, alias(office_id, names.domain))

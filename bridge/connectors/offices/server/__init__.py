@@ -1,1 +1,1 @@
-"""Socket.IO."""
+"""The Socket.IO server: connections, memberships and the relay of calls."""

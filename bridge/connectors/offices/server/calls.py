@@ -1,7 +1,6 @@
-"""Calls on their way from an Agent to a Computer and back: each is answered once, whatever becomes of either.
+"""Relays requests from Agents to Computers and answers each exactly once, even if one side disconnects.
 
-The transport tells of an answer, and of nothing else: that the Computer has gone, or the time is over, is
-noticed here.
+The transport reports only answers. Timeouts and disconnected Computers are detected here.
 """
 
 import asyncio
@@ -11,169 +10,175 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bridge.connectors.offices.protocol.errors import (
     TIMEOUT,
-    Flat,
+    Ack,
+    cancelled,
     computer_not_found,
     event_not_supported,
-    flat,
+    flat_error,
     timed_out,
-    withdrawn,
 )
-from bridge.connectors.offices.protocol.relay import Relay
+from bridge.connectors.offices.protocol.relay import RelayRequest
 
 if TYPE_CHECKING:
-    from bridge.connectors.offices.calls.approving import Approving
+    from bridge.connectors.offices.calls.approvals import CallApprovals
     from bridge.connectors.offices.rooms.call_log import OfficeRecords
     from bridge.connectors.offices.server.server import SmcpServer
 
 
-Answered = Callable[..., None]
-Forget = Callable[[], None]
-WITHDRAWN: Final = "withdrawn"
-"""How a call has ended that was taken back before its Computer knew it."""
-_GONE: Final = object()
-_LATE: Final = object()
+AnswerCallback = Callable[..., None]
+StopWaiting = Callable[[], None]
+CANCELLED: Final = "withdrawn"
+"""The outcome of a request that was cancelled before it was sent to its Computer."""
+_DISCONNECTED: Final = object()
+_TIMED_OUT: Final = object()
 
 
 @dataclass(eq=False, slots=True)
-class _Call:
-    relay: Relay
+class _PendingRequest:
+    request: RelayRequest
     outcome: "asyncio.Future[Any]"
-    answer: "asyncio.Task[Flat] | None" = field(default=None)
-    # What the Computer does not know yet it need not be told to stop.
-    is_made: bool = False
+    answer: "asyncio.Task[Ack] | None" = field(default=None)
+    # A request that has not been sent needs no cancel notification.
+    is_sent: bool = False
 
 
-class Relaying:
-    """Calls by whoever makes them and by whoever they are for."""
+class CallRelay:
+    """The requests in flight, by caller and by target."""
 
-    def __init__(self, transport: "SmcpServer", records: "OfficeRecords", gate: "Approving") -> None:
+    def __init__(self, transport: "SmcpServer", records: "OfficeRecords", approvals: "CallApprovals") -> None:
         self._transport = transport
         self._records = records
-        self._gate = gate
-        self._of_caller: dict[str, set[_Call]] = {}
-        self._of_target: dict[str, set[_Call]] = {}
-        self._by_id: dict[tuple[str, str], _Call] = {}
-        self._by_record: dict[str, _Call] = {}
+        self._approvals = approvals
+        self._by_caller: dict[str, set[_PendingRequest]] = {}
+        self._by_target: dict[str, set[_PendingRequest]] = {}
+        self._by_req_id: dict[tuple[str, str], _PendingRequest] = {}
+        self._by_call_id: dict[str, _PendingRequest] = {}
 
     def in_flight(self, sid: str) -> int:
-        return len(self._of_caller.get(sid, ()))
+        return len(self._by_caller.get(sid, ()))
 
-    async def relay(self, relay: Relay) -> Flat:
-        """The answer for the caller. "Repeated `req_id` in flight: sent once; both get the one result." """
-        key = relay.caller.sid, relay.req_id
-        call = self._by_id.get(key) if relay.is_tool_call else None
-        if call is None:
-            call = _Call(relay, asyncio.get_running_loop().create_future())
-            self._note(call)
-            call.answer = asyncio.create_task(self._bring(call))
-            call.answer.add_done_callback(lambda _: self._forget(call))
-        assert call.answer is not None, "it has just been begun"
-        return await asyncio.shield(call.answer)
+    async def relay(self, request: RelayRequest) -> Ack:
+        """Return the answer for the caller. "Repeated `req_id` in flight: sent once; both get the one
+        result." """
+        key = request.caller.sid, request.req_id
+        pending = self._by_req_id.get(key) if request.is_tool_call else None
+        if pending is None:
+            pending = _PendingRequest(request, asyncio.get_running_loop().create_future())
+            self._add(pending)
+            pending.answer = asyncio.create_task(self._run(pending))
+            pending.answer.add_done_callback(lambda _: self._remove(pending))
+        assert pending.answer is not None, "the task was created just now or with the first request"
+        return await asyncio.shield(pending.answer)
 
     async def cancel(self, sid: str, req_id: str) -> bool:
-        """Tell the Computer that has the call. Whether there is such a call of this connection."""
-        call = self._by_id.get((sid, req_id))
-        if call is None:
+        """Send a cancel notification to the Computer. Return whether this connection has such a call in
+        flight."""
+        pending = self._by_req_id.get((sid, req_id))
+        if pending is None:
             return False
-        await self._stop(call)
+        await self._cancel(pending)
         return True
 
-    async def stop(self, call_id: str) -> bool:
-        """The same by the id under which the call was written down."""
-        call = self._by_record.get(call_id)
-        if call is None:
+    async def cancel_by_call_id(self, call_id: str) -> bool:
+        """The same for a call identified by its id in the call log."""
+        pending = self._by_call_id.get(call_id)
+        if pending is None:
             return False
-        await self._stop(call)
+        await self._cancel(pending)
         return True
 
-    def call_under_way(self, sid: str, req_id: str) -> str | None:
-        """The id under which it was written down; None for one that was not, or is over."""
-        call = self._by_id.get((sid, req_id))
-        return next((call_id for call_id, one in self._by_record.items() if one is call), None)
+    def call_id_of(self, sid: str, req_id: str) -> str | None:
+        """The id in the call log of a call in flight; None if it is not recorded yet or has ended."""
+        pending = self._by_req_id.get((sid, req_id))
+        return next((call_id for call_id, one in self._by_call_id.items() if one is pending), None)
 
-    async def gone(self, sid: str) -> None:
-        """A connection has ended, or has left its office. Who waits for it is answered at once, and what it
-        has asked for is stopped."""
-        for call in tuple(self._of_target.get(sid, ())):
-            _settle(call, _GONE)
-        for call in tuple(self._of_caller.get(sid, ())):
-            if call.relay.is_tool_call and not call.outcome.done():
-                await self._stop(call)
-            _settle(call, WITHDRAWN)
+    async def handle_left(self, sid: str) -> None:
+        """A connection has ended or left its office. Requests to it are answered at once, its own calls are
+        cancelled."""
+        for pending in tuple(self._by_target.get(sid, ())):
+            _settle(pending, _DISCONNECTED)
+        for pending in tuple(self._by_caller.get(sid, ())):
+            if pending.request.is_tool_call and not pending.outcome.done():
+                await self._cancel(pending)
+            _settle(pending, CANCELLED)
 
-    # -- inside --
+    # -- internals --
 
-    async def _bring(self, call: _Call) -> Flat:
-        """It is written down before the Computer is asked, and its answer before the Agent has it."""
-        relay, began, call_id = call.relay, self._records.began(), ""
-        if relay.is_tool_call:
-            call_id = await self._records.called(relay)
-            self._by_record[call_id] = call
+    async def _run(self, pending: _PendingRequest) -> Ack:
+        """The call is recorded before the Computer receives it, its answer before the Agent receives that."""
+        request, began, call_id = pending.request, self._records.monotonic(), ""
+        if request.is_tool_call:
+            call_id = await self._records.record_call(request)
+            self._by_call_id[call_id] = pending
         try:
-            instead = await self._gate.let(call_id, relay, call.outcome) if relay.is_tool_call else None
-            answer = instead if instead is not None else await self._fetch(call)
+            refusal = None
+            if request.is_tool_call:
+                refusal = await self._approvals.check(call_id, request, pending.outcome)
+            answer = refusal if refusal is not None else await self._forward(pending)
         finally:
-            self._by_record.pop(call_id, None)
-        if relay.is_tool_call:
-            await self._records.answered(call_id, relay, answer, began)
+            self._by_call_id.pop(call_id, None)
+        if request.is_tool_call:
+            await self._records.record_answer(call_id, request, answer, began)
         else:
-            await self._records.looked(relay, answer)
+            await self._records.record_tools(request, answer)
         return answer
 
-    async def _fetch(self, call: _Call) -> Flat:
-        relay = call.relay
-        late = asyncio.get_running_loop().call_later(relay.deadline, _settle, call, _LATE)
-        forget: Forget | None = None
+    async def _forward(self, pending: _PendingRequest) -> Ack:
+        request = pending.request
+        timer = asyncio.get_running_loop().call_later(request.deadline, _settle, pending, _TIMED_OUT)
+        stop_waiting: StopWaiting | None = None
         try:
-            if not call.outcome.done():
-                call.is_made = True
-                forget = await self._transport.bring(relay, lambda *answer: _settle(call, answer))
-            outcome = await call.outcome
-            if outcome is _LATE:
-                return await self._end_late(call)
+            if not pending.outcome.done():
+                pending.is_sent = True
+                stop_waiting = await self._transport.send_request(
+                    request, lambda *answer: _settle(pending, answer)
+                )
+            outcome = await pending.outcome
+            if outcome is _TIMED_OUT:
+                return await self._time_out(pending)
         finally:
-            late.cancel()
-            if forget is not None:
-                forget()
-        if outcome == WITHDRAWN and relay.is_tool_call:
-            return withdrawn()
-        if outcome is _GONE or outcome == WITHDRAWN:
-            return computer_not_found(relay.target.name)
-        # As it is: flat errors, `meta` and `_meta` and all.
+            timer.cancel()
+            if stop_waiting is not None:
+                stop_waiting()
+        if outcome == CANCELLED and request.is_tool_call:
+            return cancelled()
+        if outcome is _DISCONNECTED or outcome == CANCELLED:
+            return computer_not_found(request.target.name)
+        # The answer is passed on verbatim, including flat errors, `meta` and `_meta`.
         answer = outcome[0] if outcome else None
-        return answer if isinstance(answer, dict) else event_not_supported(relay.event.name)
+        return answer if isinstance(answer, dict) else event_not_supported(request.event.name)
 
-    async def _end_late(self, call: _Call) -> Flat:
-        relay = call.relay
-        if not relay.is_tool_call:
-            return flat(TIMEOUT, f"The Computer has not answered {relay.event.name}")
-        await self._stop(call)
-        return timed_out(float(relay.said["timeout"]))
+    async def _time_out(self, pending: _PendingRequest) -> Ack:
+        request = pending.request
+        if not request.is_tool_call:
+            return flat_error(TIMEOUT, f"The Computer did not answer {request.event.name}")
+        await self._cancel(pending)
+        return timed_out(float(request.payload["timeout"]))
 
-    async def _stop(self, call: _Call) -> None:
-        if not call.is_made:
-            _settle(call, WITHDRAWN)
+    async def _cancel(self, pending: _PendingRequest) -> None:
+        if not pending.is_sent:
+            _settle(pending, CANCELLED)
             return
-        await self._transport.stop_asking(call.relay)
+        await self._transport.send_cancel(pending.request)
 
-    def _note(self, call: _Call) -> None:
-        relay = call.relay
-        self._of_caller.setdefault(relay.caller.sid, set()).add(call)
-        self._of_target.setdefault(relay.target.sid, set()).add(call)
-        if relay.is_tool_call:
-            self._by_id[relay.caller.sid, relay.req_id] = call
+    def _add(self, pending: _PendingRequest) -> None:
+        request = pending.request
+        self._by_caller.setdefault(request.caller.sid, set()).add(pending)
+        self._by_target.setdefault(request.target.sid, set()).add(pending)
+        if request.is_tool_call:
+            self._by_req_id[request.caller.sid, request.req_id] = pending
 
-    def _forget(self, call: _Call) -> None:
-        relay = call.relay
-        for calls, sid in ((self._of_caller, relay.caller.sid), (self._of_target, relay.target.sid)):
-            calls[sid].discard(call)
-            if not calls[sid]:
-                del calls[sid]
-        if self._by_id.get((relay.caller.sid, relay.req_id)) is call:
-            del self._by_id[relay.caller.sid, relay.req_id]
+    def _remove(self, pending: _PendingRequest) -> None:
+        request = pending.request
+        for index, sid in ((self._by_caller, request.caller.sid), (self._by_target, request.target.sid)):
+            index[sid].discard(pending)
+            if not index[sid]:
+                del index[sid]
+        if self._by_req_id.get((request.caller.sid, request.req_id)) is pending:
+            del self._by_req_id[request.caller.sid, request.req_id]
 
 
-def _settle(call: _Call, outcome: object) -> None:
-    """The first to say how it ended has."""
-    if not call.outcome.done():
-        call.outcome.set_result(outcome)
+def _settle(pending: _PendingRequest, outcome: object) -> None:
+    """Set the outcome, unless one is set: the first one counts."""
+    if not pending.outcome.done():
+        pending.outcome.set_result(outcome)

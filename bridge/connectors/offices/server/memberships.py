@@ -1,8 +1,8 @@
-"""Who is in which office: members that are connected to this process, companions that are to another one of
-the node, and members of other nodes in offices that are shared. What moves somebody goes one after the other,
-is written down before it holds, and is told to those who are there.
+"""Connections and memberships: which member is in which office.
 
-A connection to this node's offices, from its CONNECT to its end.
+Members are connected to this process, to another process of this node, or, in shared offices, to another
+node. Changes of an office are serialised. Each is recorded before it takes effect; then the other members are
+notified.
 """
 
 import asyncio
@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from bridge.connectors.offices.federated.shared_room import (
-    NOBODY,
-    Come,
-    Evicted,
-    Gone,
-    Present,
-    SharedRoom,
-    changes,
+    NO_MEMBERS,
+    Eviction,
+    OfficeMembers,
+    RemoteJoined,
+    RemoteLeft,
+    RemoteMember,
+    membership_changes,
 )
 from bridge.connectors.offices.protocol.events import ENTERED, LEFT
 from bridge.connectors.offices.protocol.office import (
@@ -26,11 +26,11 @@ from bridge.connectors.offices.protocol.office import (
     Effects,
     Join,
     Leave,
-    Left,
+    LeaveEffect,
     Member,
-    Offices,
-    Refused,
-    is_elsewhere,
+    OfficeMembership,
+    Rejected,
+    is_remote,
 )
 from bridge.connectors.offices.protocol.versions import ProtocolVersion
 from bridge.connectors.offices.tokens import Grant
@@ -38,338 +38,350 @@ from bridge.observability.report import Report
 from storage.concurrency import KeyedLock
 
 if TYPE_CHECKING:
-    from bridge.connectors.offices.cluster.members import Companions
+    from bridge.connectors.offices.cluster.members import ClusterMembers
     from bridge.connectors.offices.federated.shared_offices import SharedOffices
     from bridge.connectors.offices.rooms.call_log import OfficeRecords
 
 
 @dataclass(eq=False, slots=True)
 class Connection:
-    """`turn`: what moves it goes one after the other, and what it asks waits for that: whoever joins asks
-    right after it, without waiting for the answer. `reads_tasks`: it has said so. `office_said` is what it
-    calls its office, and `had_to_leave` why it was taken out of one."""
+    """A client's connection to this node's offices, from its CONNECT to its end.
+
+    `lock` serialises membership changes; requests wait for it, because published clients send a request right
+    after a join without waiting for its acknowledgement. `reads_tasks`: the client declared that it accepts
+    tasks. `client_office_id` is the office id as the client writes it. `eviction_reason` says why the member
+    was removed from its office."""
 
     sid: str
     grant: Grant
     version: ProtocolVersion | None
     reads_tasks: bool = False
-    office_said: str = ""
-    had_to_leave: str = ""
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    client_office_id: str = ""
+    eviction_reason: str = ""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def came_in(self, office_said: str) -> None:
-        self.office_said, self.had_to_leave = office_said, ""
+    def joined(self, client_office_id: str) -> None:
+        self.client_office_id, self.eviction_reason = client_office_id, ""
 
-    async def settled(self) -> None:
-        if self.turn.locked():
-            async with self.turn:
+    async def wait_for_membership_change(self) -> None:
+        if self.lock.locked():
+            async with self.lock:
                 pass
 
 
-PLACE_TAKEN: Final = "its process was not to be reached, and somebody else has taken its place"
-Tell = Callable[[str, Any, str], Awaitable[None]]
-"""An event, what it says, and the connection that it is for."""
+DISPLACED: Final = "its process was unreachable, and another member has taken its name or its seat"
+Emit = Callable[[str, Any, str], Awaitable[None]]
+"""Takes an event, its payload and the id of the receiving connection."""
 
 
-class Unreachable(Exception):
-    """The office cannot be come into. The sentence is for the client."""
+class OfficeUnreachable(Exception):
+    """The office cannot be joined. The message is sent to the client."""
 
 
-class NotShared:
-    """Offices of one node."""
+class NoSharedOffices:
+    """Takes the place of `SharedOffices` on a node that shares no offices."""
 
     async def enter(self, office_id: str) -> None:
         pass
 
-    def room(self, office_id: str) -> SharedRoom:
-        return NOBODY
+    def remote_members(self, office_id: str) -> OfficeMembers:
+        return NO_MEMBERS
 
-    def user(self, member: Member) -> str:
+    def user_id(self, member: Member) -> str:
         return ""
 
-    async def settled(self, office_id: str) -> None:
+    async def wait_until_published(self, office_id: str) -> None:
         pass
 
 
-class Alone:
-    """One process."""
+class SingleProcess:
+    """Takes the place of `ClusterMembers` on a node with one process."""
 
-    def turn(self, office_ids: Collection[str]) -> AbstractAsyncContextManager[None]:
+    def lock(self, office_ids: Collection[str]) -> AbstractAsyncContextManager[None]:
         return nullcontext()
 
-    def wrote(self, office_id: str) -> None:
+    def mark_changed(self, office_id: str) -> None:
         pass
 
-    async def look(self, office_id: str) -> None:
+    async def reload(self, office_id: str) -> None:
         pass
 
-    def room(self, office_id: str) -> SharedRoom:
-        return NOBODY
+    def remote_members(self, office_id: str) -> OfficeMembers:
+        return NO_MEMBERS
 
-    def has(self, member: Member) -> bool:
+    def is_recorded(self, member: Member) -> bool:
         return True
 
-    def unseated(self, office_id: str, members: Iterable[Member]) -> list[Member]:
+    def displaced(self, office_id: str, members: Iterable[Member]) -> list[Member]:
         return []
 
-    def is_free(self, member: Member) -> bool:
+    def can_restore(self, member: Member) -> bool:
         return True
 
-    def owe(self, member: Member) -> None:
-        """The next start of the node writes it down."""
+    def record_leave_later(self, member: Member) -> None:
+        """The node records it at its next start."""
 
 
 class Memberships:
-    """`tell` is how a connection is told something. `gone` is told of each who is in its office no more, and
-    `moved` whenever somebody has come or gone."""
+    """`emit` sends an event to a connection. `on_left` is called for each member that is no longer in its
+    office, and `on_changed` after each change."""
 
     def __init__(
         self,
-        most_members: int,
+        max_members: int,
         records: "OfficeRecords",
-        tell: Tell,
+        emit: Emit,
         *,
-        gone: Callable[[str], Awaitable[None]],
+        on_left: Callable[[str], Awaitable[None]],
         report: Report,
         shared: "SharedOffices | None" = None,
-        beside: "Companions | None" = None,
+        cluster: "ClusterMembers | None" = None,
     ) -> None:
-        self.offices = Offices(most_members)
+        self.offices = OfficeMembership(max_members)
         self.connections: dict[str, Connection] = {}
-        self.moved: Callable[[], None] = lambda: None
+        self.on_changed: Callable[[], None] = lambda: None
         self._records = records
-        self._tell = tell
-        self._gone = gone
+        self._emit = emit
+        self._on_left = on_left
         self._report = report
-        self._shared: SharedOffices | NotShared = shared or NotShared()
-        self._beside: Companions | Alone = beside or Alone()
-        # Members of other nodes, by their users: those are their connections; and companions by theirs.
-        self._others: dict[str, Present] = {}
-        self._turns: KeyedLock[str] = KeyedLock()
+        self._shared: SharedOffices | NoSharedOffices = shared or NoSharedOffices()
+        self._cluster: ClusterMembers | SingleProcess = cluster or SingleProcess()
+        # By connection id. For a member that is connected to another node this is its user id.
+        self._remote: dict[str, RemoteMember] = {}
+        self._locks: KeyedLock[str] = KeyedLock()
 
     def version_of(self, sid: str) -> ProtocolVersion | None:
         connection = self.connections.get(sid)
         if connection is not None:
             return connection.version
-        other = self._others.get(sid)
-        return None if other is None else other.version
+        remote = self._remote.get(sid)
+        return None if remote is None else remote.version
 
-    def is_elsewhere(self, sid: str) -> bool:
-        """Whether it is a member of another node."""
+    def is_remote(self, sid: str) -> bool:
+        """Whether the member is connected to another node."""
         member = self.offices.member(sid)
-        return sid in self._others and (member is None or is_elsewhere(member))
+        return sid in self._remote and (member is None or is_remote(member))
 
-    async def tell_office(self, event: str, said: dict[str, Any], by: Member) -> None:
-        """All others who are connected here, each of its office as it calls it."""
-        for member in self.offices.members(by.office_id):
+    async def notify_office(self, event: str, payload: dict[str, Any], sender: Member) -> None:
+        """Send an event to all other members of the sender's office that are connected to this process. Each
+        receives the office id in the form that it uses itself."""
+        for member in self.offices.members(sender.office_id):
             connection = self.connections.get(member.sid)
-            if connection is not None and member.sid != by.sid:
-                own = {**said, "office_id": connection.office_said} if "office_id" in said else said
-                await self._tell(event, own, member.sid)
+            if connection is not None and member.sid != sender.sid:
+                own = (
+                    {**payload, "office_id": connection.client_office_id}
+                    if "office_id" in payload
+                    else payload
+                )
+                await self._emit(event, own, member.sid)
 
-    # -- who is connected here --
+    # -- members connected to this process --
 
-    async def move(
-        self, connection: Connection, happened: Join | Leave, said: str
+    async def change(
+        self, connection: Connection, request: Join | Leave, client_office_id: str
     ) -> tuple[bool, str | None]:
-        """`said` is what the client calls the office."""
+        """Return the acknowledgement of a join or leave. `client_office_id` is the office id as the client
+        writes it."""
         sid = connection.sid
-        async with connection.turn:
+        async with connection.lock:
             if sid not in self.connections:
                 return False, "The connection has ended"
             before = self.offices.member(sid)
-            if isinstance(happened, Join):
+            if isinstance(request, Join):
                 try:
-                    await self._shared.enter(happened.office_id)
-                except Unreachable as problem:
+                    await self._shared.enter(request.office_id)
+                except OfficeUnreachable as problem:
                     return False, str(problem)
-            offices = {happened.office_id, *([] if before is None else [before.office_id])}
+            offices = {request.office_id, *([] if before is None else [before.office_id])}
             async with AsyncExitStack() as stack:
                 for office_id in sorted(offices):
-                    await stack.enter_async_context(self._turns.hold(office_id))
-                await stack.enter_async_context(self._beside.turn(offices))
+                    await stack.enter_async_context(self._locks.hold(office_id))
+                await stack.enter_async_context(self._cluster.lock(offices))
                 for office_id in sorted(offices):
-                    await self._follow(office_id)
-                effects = self.offices.decide(sid, happened)
-                if isinstance(effects, Refused):
+                    await self._apply_remote_changes(office_id)
+                effects = self.offices.decide(sid, request)
+                if isinstance(effects, Rejected):
                     return False, effects.reason
-                await self._write_down(sid, effects)
-                if isinstance(happened, Join):
-                    connection.came_in(said)
-                await self._carry_out(sid, effects)
-            if isinstance(happened, Join):
-                await self._shared.settled(happened.office_id)
+                await self._record(sid, effects)
+                if isinstance(request, Join):
+                    connection.joined(client_office_id)
+                await self._apply(sid, effects)
+            if isinstance(request, Join):
+                await self._shared.wait_until_published(request.office_id)
         return True, None
 
-    async def end(self, sid: str) -> None:
-        """The connection is gone."""
+    async def disconnect(self, sid: str) -> None:
+        """Remove a connection that has ended, and its membership."""
         connection = self.connections.get(sid)
         if connection is None:
             return
-        async with connection.turn:
+        async with connection.lock:
             if self.connections.pop(sid, None) is None:
                 return
             effects = self.offices.decide(sid, Disconnect())
-            assert not isinstance(effects, Refused), "nobody is kept"
+            assert not isinstance(effects, Rejected), "a disconnect is never rejected"
             try:
-                async with self._beside.turn({effect.member.office_id for effect in effects}):
-                    await self._write_down(sid, effects)
+                async with self._cluster.lock({effect.member.office_id for effect in effects}):
+                    await self._record(sid, effects)
             except Exception as error:
-                # Nobody can be kept who is gone. It is written down later.
-                self._report(f"That {connection.grant.owner} has left could not be written down.", error)
+                # The connection has ended in any case. The leave is recorded later.
+                self._report(f"Failed to record that {connection.grant.owner} left its office.", error)
                 for effect in effects:
-                    self._beside.owe(effect.member)
-            await self._carry_out(sid, effects)
+                    self._cluster.record_leave_later(effect.member)
+            await self._apply(sid, effects)
             self.offices.forget(sid)
-        await self._gone(sid)
+        await self._on_left(sid)
 
-    # -- who is connected to other nodes, and to other processes --
+    # -- members connected to other nodes and to other processes --
 
-    async def follow(self, office_id: str) -> None:
-        """What its room says of who is there has changed, or what another process has written down."""
-        async with self._turns.hold(office_id):
-            await self._beside.look(office_id)
+    async def refresh(self, office_id: str) -> None:
+        """Apply the current members of other nodes and other processes: the state of the office's room, or
+        the records of another process, have changed."""
+        async with self._locks.hold(office_id):
+            await self._cluster.reload(office_id)
             here = [one for one in self.offices.members(office_id) if one.sid in self.connections]
-            unseated = self._beside.unseated(office_id, here)
-        for member in unseated:
-            await self._seat_again(member)
+            displaced = self._cluster.displaced(office_id, here)
+        for member in displaced:
+            await self._restore_or_evict(member)
         for change in self._changes(office_id):
-            if isinstance(change, Evicted):
+            if isinstance(change, Eviction):
                 await self._evict(change.member)
-        async with self._turns.hold(office_id):
-            await self._follow(office_id)
+        async with self._locks.hold(office_id):
+            await self._apply_remote_changes(office_id)
 
-    def companions(self, office_id: str) -> frozenset[str]:
-        """The connections of those in it that are connected to other processes."""
+    def cluster_members(self, office_id: str) -> frozenset[str]:
+        """The connection ids of the office's members that are connected to other processes of this node."""
         here = self.offices.members(office_id)
-        return frozenset(one.sid for one in here if one.sid in self._others and not is_elsewhere(one))
+        return frozenset(one.sid for one in here if one.sid in self._remote and not is_remote(one))
 
-    def is_used(self, office_id: str) -> bool:
-        """Whether any of this node is in it, by whatever process."""
-        return any(not is_elsewhere(one) for one in self.offices.members(office_id))
+    def has_local_members(self, office_id: str) -> bool:
+        """Whether any member is connected to this node, to whichever process."""
+        return any(not is_remote(one) for one in self.offices.members(office_id))
 
-    # -- inside --
+    # -- internals --
 
-    def _changes(self, office_id: str) -> list[Gone | Evicted | Come]:
+    def _changes(self, office_id: str) -> list[RemoteLeft | Eviction | RemoteJoined]:
         here = self.offices.members(office_id)
-        ours = {one.sid: self._shared.user(one) for one in here if one.sid not in self._others}
-        room, beside = self._shared.room(office_id), self._beside.room(office_id)
-        if beside.members:
-            room = SharedRoom({**beside.members, **room.members})
-        return changes(room, here, ours, self._others)
+        local = {one.sid: self._shared.user_id(one) for one in here if one.sid not in self._remote}
+        room, cluster = self._shared.remote_members(office_id), self._cluster.remote_members(office_id)
+        if cluster.by_user:
+            room = OfficeMembers({**cluster.by_user, **room.by_user})
+        return membership_changes(room, here, local, self._remote)
 
-    async def _follow(self, office_id: str) -> None:
-        """In the office's turn. Who has to leave here does so in its own."""
+    async def _apply_remote_changes(self, office_id: str) -> None:
+        """The caller holds the office's lock. Evictions are not applied here: they need the lock of the
+        evicted member's connection."""
         for change in self._changes(office_id):
-            if isinstance(change, Gone):
+            if isinstance(change, RemoteLeft):
                 if self._is_in(change.user, office_id):
-                    await self._take_out(change.user)
-            elif isinstance(change, Come):
+                    await self._remove_remote(change.user)
+            elif isinstance(change, RemoteJoined):
                 one = change.member
                 if self.offices.member(one.user) is not None:
-                    # A connection is in one office, and has left the other one. Which of them is known by an
-                    # older look: each is looked at in its own turn, and this one is again.
-                    if one.since < self._others[one.user].since:
+                    # A connection is in one office, so it has left the other one. Each office is loaded under
+                    # its own lock, so the older of the two views is outdated; it is refreshed again.
+                    if one.since < self._remote[one.user].since:
                         continue
-                    await self._take_out(one.user)
+                    await self._remove_remote(one.user)
                 join = Join(one.role, one.name, office_id)
                 effects = self.offices.decide(one.user, join)
-                # Whoever is in the way is on its way out, and then it is looked at again.
-                if not isinstance(effects, Refused):
-                    self._others[one.user] = one
-                    await self._carry_out(one.user, effects)
+                # The member that blocks this join is about to leave; the office is refreshed after that.
+                if not isinstance(effects, Rejected):
+                    self._remote[one.user] = one
+                    await self._apply(one.user, effects)
 
-    async def _take_out(self, sid: str) -> None:
-        """One that is not connected here. It may be by another office's turn: nothing is waited for before it
-        holds."""
+    async def _remove_remote(self, sid: str) -> None:
+        """Remove a member that is not connected to this process. The caller may hold another office's lock,
+        so nothing may be awaited before the removal takes effect."""
         effects = self.offices.decide(sid, Disconnect())
-        assert not isinstance(effects, Refused), "nobody is kept"
+        assert not isinstance(effects, Rejected), "a disconnect is never rejected"
         self.offices.apply(sid, effects)
         self.offices.forget(sid)
-        self._others.pop(sid, None)
+        self._remote.pop(sid, None)
         for effect in effects:
-            await self._tell_left(effect.member)
+            await self._notify_left(effect.member)
 
     def _is_in(self, sid: str, office_id: str) -> bool:
         member = self.offices.member(sid)
         return member is not None and member.office_id == office_id
 
     async def _evict(self, member: Member) -> None:
-        """It is told why when it asks for something next; published clients hear no reason in a notice."""
+        """The member learns the reason from the answer to its next request: published clients ignore one in a
+        notification."""
         connection = self.connections.get(member.sid)
         if connection is None:
             return
-        async with connection.turn, self._turns.hold(member.office_id):
+        async with connection.lock, self._locks.hold(member.office_id):
             reasons = [
                 change.reason
                 for change in self._changes(member.office_id)
-                if isinstance(change, Evicted) and change.member == member
+                if isinstance(change, Eviction) and change.member == member
             ]
             if not reasons:
                 return
             try:
-                async with self._beside.turn({member.office_id}):
-                    await self._write_down_left(member, reasons[0])
+                async with self._cluster.lock({member.office_id}):
+                    await self._record_left(member, reasons[0])
             except Exception as error:
-                self._report(f"That {member.name} had to leave could not be written down.", error)
-                self._beside.owe(member)
-            await self._put_out(connection, member, reasons[0])
+                self._report(f"Failed to record that {member.name} was removed from its office.", error)
+                self._cluster.record_leave_later(member)
+            await self._remove_evicted(connection, member, reasons[0])
 
-    async def _seat_again(self, member: Member) -> None:
-        """One that has lost its place, because this process was thought to have ended, has it again; or
-        leaves, if somebody else has it by now."""
+    async def _restore_or_evict(self, member: Member) -> None:
+        """Another process recorded that this member left, because it took this process for ended. Record the
+        member again, or evict it if another member has taken its name or seat."""
         connection = self.connections.get(member.sid)
         if connection is None:
             return
         office_id = member.office_id
-        async with connection.turn, self._turns.hold(office_id), self._beside.turn({office_id}):
+        async with connection.lock, self._locks.hold(office_id), self._cluster.lock({office_id}):
             is_here = self.offices.member(member.sid) == member
-            if not is_here or not self._beside.unseated(office_id, [member]):
+            if not is_here or not self._cluster.displaced(office_id, [member]):
                 return
-            if self._beside.is_free(member):
-                await self._records.joined(member, connection.version)
-                self._beside.wrote(office_id)
+            if self._cluster.can_restore(member):
+                await self._records.record_joined(member, connection.version)
+                self._cluster.mark_changed(office_id)
             else:
-                await self._write_down_left(member, PLACE_TAKEN)
-                await self._put_out(connection, member, PLACE_TAKEN)
+                await self._record_left(member, DISPLACED)
+                await self._remove_evicted(connection, member, DISPLACED)
 
-    async def _put_out(self, connection: Connection, member: Member, reason: str) -> None:
-        """In the turns of both."""
-        await self._carry_out(member.sid, (Left(member),))
-        connection.had_to_leave = reason
-        notice = {"office_id": connection.office_said, member.role: member.name}
-        await self._tell(LEFT, notice, member.sid)
+    async def _remove_evicted(self, connection: Connection, member: Member, reason: str) -> None:
+        """The caller holds the locks of the connection and of the office."""
+        await self._apply(member.sid, (LeaveEffect(member),))
+        connection.eviction_reason = reason
+        payload = {"office_id": connection.client_office_id, member.role: member.name}
+        await self._emit(LEFT, payload, member.sid)
 
-    async def _write_down(self, sid: str, effects: Effects) -> None:
-        """All of it, before any of it holds."""
+    async def _record(self, sid: str, effects: Effects) -> None:
+        """Record all effects before any of them is applied."""
         for effect in effects:
-            if isinstance(effect, Left):
-                await self._write_down_left(effect.member)
+            if isinstance(effect, LeaveEffect):
+                await self._record_left(effect.member)
             else:
-                await self._records.joined(effect.member, self.version_of(sid))
-                self._beside.wrote(effect.member.office_id)
+                await self._records.record_joined(effect.member, self.version_of(sid))
+                self._cluster.mark_changed(effect.member.office_id)
 
-    async def _write_down_left(self, member: Member, reason: str = "") -> None:
-        """Unless its place has been given to somebody else."""
-        if self._beside.has(member):
-            await self._records.left(member, reason)
-            self._beside.wrote(member.office_id)
+    async def _record_left(self, member: Member, reason: str = "") -> None:
+        """Skipped if the member is no longer recorded, because another one has taken its name."""
+        if self._cluster.is_recorded(member):
+            await self._records.record_left(member, reason)
+            self._cluster.mark_changed(member.office_id)
 
-    async def _carry_out(self, sid: str, effects: Effects) -> None:
-        """It holds before the others are told."""
+    async def _apply(self, sid: str, effects: Effects) -> None:
+        """Each effect is applied before the other members are notified of it."""
         for effect in effects:
             self.offices.apply(sid, (effect,))
-            if isinstance(effect, Left):
-                await self._tell_left(effect.member)
+            if isinstance(effect, LeaveEffect):
+                await self._notify_left(effect.member)
             else:
-                await self.tell_office(ENTERED, _notice(effect.member), effect.member)
-                self.moved()
+                await self.notify_office(ENTERED, _notification(effect.member), effect.member)
+                self.on_changed()
 
-    async def _tell_left(self, member: Member) -> None:
-        await self.tell_office(LEFT, _notice(member), member)
-        await self._gone(member.sid)
-        self.moved()
+    async def _notify_left(self, member: Member) -> None:
+        await self.notify_office(LEFT, _notification(member), member)
+        await self._on_left(member.sid)
+        self.on_changed()
 
 
-def _notice(member: Member) -> dict[str, Any]:
+def _notification(member: Member) -> dict[str, Any]:
     return {"office_id": member.office_id, member.role: member.name}

@@ -1,5 +1,5 @@
-"""The Socket.IO server: whoever connects, joins, leaves, asks and tells. Each request that waits for an
-answer gets exactly one.
+"""The Socket.IO server: connects clients and handles their events. Each request that expects an
+acknowledgement gets exactly one.
 """
 
 import asyncio
@@ -10,17 +10,17 @@ import socketio
 from aiohttp import web
 from socketio.exceptions import ConnectionRefusedError as Refuse
 
-from bridge.connectors.offices.calls.direct_call import DirectCall, ask_for_tools, examine_call
+from bridge.connectors.offices.calls.direct_call import DirectCall, check_call, tools_request
 from bridge.connectors.offices.cluster.broker import Broker
 from bridge.connectors.offices.protocol.errors import (
     BAD_REQUEST,
     FORBIDDEN,
     INTERNAL,
     NOT_IN_ROOM,
-    Flat,
+    Ack,
     computer_not_found,
-    connected_elsewhere,
-    flat,
+    connected_to_other_node,
+    flat_error,
 )
 from bridge.connectors.offices.protocol.events import (
     CANCEL,
@@ -32,21 +32,21 @@ from bridge.connectors.offices.protocol.events import (
     NAMESPACE,
     SERVER_EVENTS,
     UPDATES,
-    malformed,
+    find_malformed_field,
     reads_tasks,
 )
 from bridge.connectors.offices.protocol.office import (
     COMPUTER,
+    InvalidOfficeName,
     Join,
     Leave,
     Member,
-    NoOffice,
-    is_elsewhere,
-    office_name,
+    is_remote,
+    parse_office_name,
 )
-from bridge.connectors.offices.protocol.relay import Refusal, Relay, Rules, examine
+from bridge.connectors.offices.protocol.relay import Refusal, RelayRequest, RelayRules, check_request
 from bridge.connectors.offices.rooms.call_events import ToolCall
-from bridge.connectors.offices.server.calls import Answered, Forget, Relaying
+from bridge.connectors.offices.server.calls import AnswerCallback, CallRelay, StopWaiting
 from bridge.connectors.offices.server.memberships import Connection, Memberships
 from bridge.connectors.offices.server.socket_io import ACCEPTED, SocketIO, routes
 from bridge.connectors.offices.settings import OfficeSettings
@@ -56,46 +56,46 @@ from federation.matrix.identifiers import domain
 from storage.connect import ConnectionLost
 
 if TYPE_CHECKING:
-    from bridge.connectors.offices.calls.approving import Approving
-    from bridge.connectors.offices.cluster.members import Companions
+    from bridge.connectors.offices.calls.approvals import CallApprovals
+    from bridge.connectors.offices.cluster.members import ClusterMembers
     from bridge.connectors.offices.federated.shared_offices import SharedOffices
     from bridge.connectors.offices.rooms.call_log import OfficeRecords
 
 
-Check = Callable[[str | None], Awaitable[Grant | None]]
-HEADERS: Final = ("x-api-key", "access_token")
-"""In which clients of before the handshake show their token."""
-LONGEST_TOKEN: Final = 1_000
-NOT_THERE: Final = frozenset({4, 5})
-"""The rules by which nobody of that name can be asked."""
+CheckToken = Callable[[str | None], Awaitable[Grant | None]]
+TOKEN_HEADERS: Final = ("x-api-key", "access_token")
+"""Headers in which clients without the version handshake send their token."""
+MAX_TOKEN_LENGTH: Final = 1_000
+TARGET_RULES: Final = frozenset({4, 5})
+"""The numbers of the checks that fail because the target is not in the office or is no Computer."""
 _NO_ANSWER: Final = ()
 
 
 class SmcpServer:
-    """`check` says whose a token is. `own` are the names by which others know this node. `broker` and
-    `beside` are there where several processes of the node serve the same offices. It answers between `start`
-    and `close`."""
+    """`check_token` returns what a token allows. `local_names` are the server names of this node. `broker`
+    and `cluster` are set if several processes of the node serve the same offices. Requests are answered
+    between `start` and `close`."""
 
     def __init__(
         self,
         settings: OfficeSettings,
-        check: Check,
+        check_token: CheckToken,
         records: "OfficeRecords",
-        gate: "Approving",
+        approvals: "CallApprovals",
         *,
         report: Report,
-        own: Collection[str] = (),
+        local_names: Collection[str] = (),
         shared: "SharedOffices | None" = None,
         broker: Broker | None = None,
-        beside: "Companions | None" = None,
+        cluster: "ClusterMembers | None" = None,
     ) -> None:
         self._settings = settings
-        self._check = check
+        self._check_token = check_token
         self._report = report
-        self._own = own
+        self._local_names = local_names
         self._shared = shared
         self._broker = broker
-        self._beside = beside
+        self._cluster = cluster
         self._io = SocketIO(
             async_mode="aiohttp",
             namespaces=[NAMESPACE],
@@ -104,24 +104,25 @@ class SmcpServer:
             client_manager=broker,
         )
         self._io.register_namespace(_Namespace(self))
-        self._relaying = Relaying(self, records, gate)
+        self._relay = CallRelay(self, records, approvals)
         self._memberships = Memberships(
-            settings.most_members, records, self.tell, gone=self._gone, report=report, shared=shared,
-            beside=beside,
+            settings.most_members, records, self.emit, on_left=self._handle_left, report=report,
+            shared=shared, cluster=cluster,
         )  # fmt: skip
         self._offices = self._memberships.offices
         self._connections = self._memberships.connections
         self._version_of = self._memberships.version_of
-        self._rules = Rules(
+        self._rules = RelayRules(
             settings.profile, self._version_of, settings.relay_timeout, settings.most_calls_in_flight
         )
         self._is_open = False
-        # Told when somebody has come or gone: after it holds.
-        self.moved: Callable[[], None] = lambda: None
-        # Told of whoever would take back a call that is not its own, or is over, and of which call.
-        self.ignored_cancel: Callable[[str, str], None] = lambda owner, req_id: None
-        # It is given to us only later.
-        self._memberships.moved = lambda: self.moved()  # noqa: PLW0108
+        # Called after each change of membership, once it has taken effect.
+        self.on_members_changed: Callable[[], None] = lambda: None
+        # Called with the token's owner and the `req_id` of a cancel that matches no call in flight of its
+        # connection.
+        self.on_ignored_cancel: Callable[[str, str], None] = lambda owner, req_id: None
+        # `on_members_changed` is set later, so it is looked up at each call.
+        self._memberships.on_changed = lambda: self.on_members_changed()  # noqa: PLW0108
 
     def routes(self) -> Iterable[web.RouteDef]:
         return routes(
@@ -135,7 +136,7 @@ class SmcpServer:
         self._is_open = True
 
     async def close(self) -> None:
-        """Everybody leaves, and the others are told."""
+        """Disconnect all clients; each leave is recorded and the other members are notified."""
         if not self._is_open:
             return
         self._is_open = False
@@ -144,289 +145,290 @@ class SmcpServer:
         await self._io.shutdown()
 
     def members(self) -> tuple[Member, ...]:
-        """Who is in an office now, and connected to this node, by whatever process of it."""
-        return tuple(one for one in self._offices.all() if not is_elsewhere(one))
+        """The members connected to this node, to whichever of its processes."""
+        return tuple(one for one in self._offices.all() if not is_remote(one))
 
-    def everybody(self) -> tuple[Member, ...]:
-        """With members of other nodes, who are known by their users."""
+    def all_members(self) -> tuple[Member, ...]:
+        """All members, including those connected to other nodes, which have user ids as connection ids."""
         return tuple(self._offices.all())
 
-    async def stop(self, call_id: str) -> bool:
-        """Tell the Computer that has the call; whether it was under way."""
-        return await self._relaying.stop(call_id)
+    async def cancel_recorded_call(self, call_id: str) -> bool:
+        """Send a cancel notification for a call of the call log. Return whether it was in flight."""
+        return await self._relay.cancel_by_call_id(call_id)
 
     def connection(self, sid: str) -> Connection | None:
-        """None for who is not connected to this process."""
+        """None if the client is not connected to this process."""
         return self._connections.get(sid)
 
-    # -- by who is no member --
+    # -- direct calls, which no member makes --
 
-    async def call(self, call: DirectCall) -> Flat:
-        found = self._examine_call(call)
-        if isinstance(found, Refusal) and await self._looked_again(found, call.office_id):
-            found = self._examine_call(call)
-        if isinstance(found, Refusal):
-            return found.answer
-        if self._memberships.is_elsewhere(found.target.sid):
-            return connected_elsewhere(call.computer, domain(found.target.sid) or "another node")
-        return await self._relaying.relay(found)
+    async def call(self, call: DirectCall) -> Ack:
+        checked = self._check_call(call)
+        if isinstance(checked, Refusal) and await self._refreshed(checked, call.office_id):
+            checked = self._check_call(call)
+        if isinstance(checked, Refusal):
+            return checked.answer
+        if self._memberships.is_remote(checked.target.sid):
+            return connected_to_other_node(call.computer, domain(checked.target.sid) or "another node")
+        return await self._relay.relay(checked)
 
-    async def take_back(self, call: DirectCall) -> bool:
-        """Tell the Computer to stop; whether the call was under way."""
-        return await self._relaying.cancel(call.caller.sid, call.call_id)
+    async def cancel_call(self, call: DirectCall) -> bool:
+        """Send a cancel notification to the Computer. Return whether the call was in flight."""
+        return await self._relay.cancel(call.caller.sid, call.call_id)
 
-    async def tools(self, office_id: str, computer: str, by: str, req_id: str, deadline: float) -> Flat:
-        relay = ask_for_tools(office_id, computer, by, req_id, self._offices, deadline)
-        if relay is None or self._memberships.is_elsewhere(relay.target.sid):
+    async def tools(self, office_id: str, computer: str, by: str, req_id: str, deadline: float) -> Ack:
+        request = tools_request(office_id, computer, by, req_id, self._offices, deadline)
+        if request is None or self._memberships.is_remote(request.target.sid):
             return computer_not_found(computer)
-        return await self._relaying.relay(relay)
+        return await self._relay.relay(request)
 
-    # -- whose tokens --
+    # -- tokens --
 
     def token_ids(self) -> frozenset[str]:
-        """With which somebody is connected."""
+        """The ids of the tokens with which clients are connected to this process."""
         return frozenset(connection.grant.token_id for connection in self._connections.values())
 
-    async def disconnect_others(self, good: Collection[str]) -> None:
-        """Whoever is connected with none of these leaves."""
+    async def disconnect_except(self, valid: Collection[str]) -> None:
+        """Disconnect each client whose token id is not in `valid`."""
         for sid, connection in tuple(self._connections.items()):
-            if connection.grant.token_id not in good:
+            if connection.grant.token_id not in valid:
                 await self._disconnect(sid)
 
-    # -- to a connection --
+    # -- events to a connection --
 
-    async def ask(self, event: str, said: Any, sid: str, answered: Answered) -> None:
-        await self._io.emit(event, said, to=sid, namespace=NAMESPACE, callback=answered)
+    async def emit_with_ack(self, event: str, payload: Any, sid: str, on_answer: AnswerCallback) -> None:
+        await self._io.emit(event, payload, to=sid, namespace=NAMESPACE, callback=on_answer)
 
-    async def tell(self, event: str, said: Any, sid: str) -> None:
-        await self._io.emit(event, said, to=sid, namespace=NAMESPACE)
+    async def emit(self, event: str, payload: Any, sid: str) -> None:
+        await self._io.emit(event, payload, to=sid, namespace=NAMESPACE)
 
-    # -- what the relay needs of the transport --
+    # -- the transport of the relay --
 
-    async def bring(self, relay: Relay, answered: Answered) -> Forget:
-        """`answered` is called with the arguments of the answer, if one comes. The result is called when none
-        is awaited any more."""
-        if self._shared is not None and self._memberships.is_elsewhere(relay.target.sid):
-            return await self._shared.ask(relay, answered)
-        await self.ask(relay.event.name, dict(relay.said), relay.target.sid, answered)
-        return _nothing
+    async def send_request(self, request: RelayRequest, on_answer: AnswerCallback) -> StopWaiting:
+        """Send a request to its Computer. `on_answer` is called with the arguments of the acknowledgement, if
+        one arrives; call the returned function when it is no longer awaited."""
+        if self._shared is not None and self._memberships.is_remote(request.target.sid):
+            return await self._shared.call(request, on_answer)
+        await self.emit_with_ack(request.event.name, dict(request.payload), request.target.sid, on_answer)
+        return _nothing_to_stop
 
-    async def stop_asking(self, relay: Relay) -> None:
-        """The Computer is told, in the words by which it knows the call."""
-        if self._shared is not None and self._memberships.is_elsewhere(relay.target.sid):
-            await self._shared.stop(relay)
+    async def send_cancel(self, request: RelayRequest) -> None:
+        """Notify the Computer. `agent` and `req_id` are those that it received with the call."""
+        if self._shared is not None and self._memberships.is_remote(request.target.sid):
+            await self._shared.cancel(request)
         else:
-            said = {"agent": relay.said["agent"], "req_id": relay.req_id}
-            await self.tell(CANCELLED, said, relay.target.sid)
+            payload = {"agent": request.payload["agent"], "req_id": request.req_id}
+            await self.emit(CANCELLED, payload, request.target.sid)
 
-    # -- what comes from members of other nodes, and from other processes --
+    # -- from other nodes and other processes --
 
-    async def follow(self, office_id: str) -> None:
-        """The room of an office says something new of who is there, or another process does."""
-        await self._memberships.follow(office_id)
+    async def refresh_members(self, office_id: str) -> None:
+        """The state of the office's room or the records of another process have changed."""
+        await self._memberships.refresh(office_id)
 
-    def companions(self, office_id: str) -> Collection[str]:
-        """The connections of its members to other processes, as far as it has followed."""
-        return self._memberships.companions(office_id)
+    def cluster_members(self, office_id: str) -> Collection[str]:
+        """The connection ids of members on other processes, as far as their changes have been applied."""
+        return self._memberships.cluster_members(office_id)
 
-    def is_used(self, office_id: str) -> bool:
-        """Whether any member of this node is in it, in whatever process."""
-        return self._memberships.is_used(office_id)
+    def has_local_members(self, office_id: str) -> bool:
+        """Whether any member is connected to this node, to whichever process."""
+        return self._memberships.has_local_members(office_id)
 
-    async def stop_call(self, office_id: str, call: ToolCall) -> None:
-        """One whose process has ended."""
-        target = self._offices.named(office_id, call.computer)
-        if target is not None and target.role == COMPUTER and not is_elsewhere(target):
-            await self.tell(CANCELLED, {"agent": call.agent, "req_id": call.req_id}, target.sid)
+    async def cancel_orphaned_call(self, office_id: str, call: ToolCall) -> None:
+        """Send a cancel notification for a call whose process has ended."""
+        target = self._offices.find(office_id, call.computer)
+        if target is not None and target.role == COMPUTER and not is_remote(target):
+            await self.emit(CANCELLED, {"agent": call.agent, "req_id": call.req_id}, target.sid)
 
-    async def asked(self, event: str, user: str, said: object) -> Flat:
-        """By a member of another node, which is known here by its user."""
+    async def handle_remote_request(self, event: str, user: str, payload: object) -> Ack:
+        """Answer a request of a member of another node, which is identified by its user id."""
         try:
-            return await self._relay(event, user, said)
+            return await self._check_and_relay(event, user, payload)
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            self._report(f"{event[:100]} of {user} could not be answered.", error)
-            return flat(INTERNAL, "Internal server error")
+            self._report(f"Failed to answer {event[:100]} from {user}.", error)
+            return flat_error(INTERNAL, "Internal server error")
 
-    async def taken_back(self, user: str, req_id: str) -> None:
-        await self._relaying.cancel(user, req_id)
+    async def cancel_remote_request(self, user: str, req_id: str) -> None:
+        await self._relay.cancel(user, req_id)
 
-    async def told(self, user: str, notice: str) -> None:
-        """A Computer of another node has changed, or of another process."""
+    async def handle_remote_update(self, user: str, notice: str) -> None:
+        """A Computer connected to another node or another process has sent an update."""
         member = self._offices.member(user)
         if member is not None and member.role == COMPUTER:
-            await self._memberships.tell_office(notice, {"computer": member.name}, member)
+            await self._memberships.notify_office(notice, {"computer": member.name}, member)
 
-    def call_under_way(self, user: str, req_id: str) -> str | None:
-        """The id under which a call by a member of another node was written down."""
-        return self._relaying.call_under_way(user, req_id)
+    def call_id_of(self, user: str, req_id: str) -> str | None:
+        """The id in the call log of a call that a member of another node has in flight."""
+        return self._relay.call_id_of(user, req_id)
 
-    # -- what comes from connections --
+    # -- events from connections --
 
-    async def connected(self, sid: str, environ: Mapping[str, Any], auth: object) -> None:
-        """Raises what Socket.IO answers as a refusal."""
+    async def handle_connect(self, sid: str, environ: Mapping[str, Any], auth: object) -> None:
+        """Raises the exception that Socket.IO reports to the client as a connect error."""
         request: web.Request = environ["aiohttp.request"]
         accepted = request.get(ACCEPTED)
         if not self._is_open or accepted is None:
-            raise Refuse("The node is stopping." if accepted is not None else "Connect anew.")
+            raise Refuse("The node is stopping." if accepted is not None else "Start a new connection.")
         if len(self._connections) >= self._settings.max_connections:
-            raise Refuse("There are too many connections.")
+            raise Refuse("The node has reached its maximum number of connections.")
         try:
-            grant = await self._check(_token(auth, request, unversioned=accepted.version is None))
+            grant = await self._check_token(_token(auth, request, unversioned=accepted.version is None))
         except ConnectionLost:
-            raise Refuse("The node cannot look up tokens at the moment.") from None
+            raise Refuse("The node cannot check tokens at the moment.") from None
         if grant is None:
-            raise Refuse("Show a token of this node.")
+            raise Refuse("The token is missing or not valid: connect with a token of this node.")
         if not self._is_open:
             raise Refuse("The node is stopping.")
         self._connections[sid] = Connection(sid, grant, accepted.version, reads_tasks(auth))
 
-    async def disconnected(self, sid: str) -> None:
-        await self._memberships.end(sid)
+    async def handle_disconnect(self, sid: str) -> None:
+        await self._memberships.disconnect(sid)
 
-    async def said(self, event: str, sid: str, said: object) -> Any:
-        """The arguments of the answer; nothing where there is none."""
+    async def handle_event(self, event: str, sid: str, payload: object) -> Any:
+        """Return the arguments of the acknowledgement; an empty tuple if the event has none."""
         connection = self._connections.get(sid)
         if connection is None:
             return _NO_ANSWER
         try:
-            return await self._answer(event, connection, said)
+            return await self._answer(event, connection, payload)
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            # An exception would be no answer at all, and who asked would wait for the end of its patience.
-            self._report(f"{event[:100]} of {connection.grant.owner} could not be answered.", error)
+            # Without an acknowledgement the client would wait until its own timeout.
+            self._report(f"Failed to answer {event[:100]} from {connection.grant.owner}.", error)
             if event in {JOIN, LEAVE}:
                 return False, "Internal server error"
-            return flat(INTERNAL, "Internal server error")
+            return flat_error(INTERNAL, "Internal server error")
 
-    # -- inside --
+    # -- internals --
 
     async def _disconnect(self, sid: str) -> None:
-        await self.disconnected(sid)
+        await self.handle_disconnect(sid)
         await self._io.disconnect(sid, namespace=NAMESPACE)
 
-    async def _answer(self, event: str, connection: Connection, said: object) -> Any:
+    async def _answer(self, event: str, connection: Connection, payload: object) -> Any:
         if event == JOIN:
-            return await self._join(connection, said)
+            return await self._join(connection, payload)
         if event == LEAVE:
-            return await self._leave(connection, said)
-        await connection.settled()
+            return await self._leave(connection, payload)
+        await connection.wait_for_membership_change()
         if event in CLIENT_EVENTS or not event.startswith("server:"):
-            return self._with_reason(connection, await self._relay(event, connection.sid, said))
+            return self._with_reason(connection, await self._check_and_relay(event, connection.sid, payload))
         known = SERVER_EVENTS.get(event)
         if known is None:
-            return flat(BAD_REQUEST, f"There is no event {event[:100]}")
-        wrong = malformed(known, said)
-        if wrong is not None or not isinstance(said, dict):
-            return flat(BAD_REQUEST, "" if wrong is None else wrong.sentence)
+            return flat_error(BAD_REQUEST, f"Unknown event {event[:100]}")
+        malformed = find_malformed_field(known, payload)
+        if malformed is not None or not isinstance(payload, dict):
+            return flat_error(BAD_REQUEST, "" if malformed is None else malformed.message)
         if event == LIST:
-            return await self._list(connection, said)
+            return await self._list(connection, payload)
         if event == CANCEL:
-            if not await self._relaying.cancel(connection.sid, said["req_id"]):
-                self.ignored_cancel(connection.grant.owner, said["req_id"])
+            if not await self._relay.cancel(connection.sid, payload["req_id"]):
+                self.on_ignored_cancel(connection.grant.owner, payload["req_id"])
             return _NO_ANSWER
         return await self._update(connection, UPDATES[event])
 
-    async def _join(self, connection: Connection, said: object) -> tuple[bool, str | None]:
-        wrong = malformed(SERVER_EVENTS[JOIN], said)
-        if wrong is not None or not isinstance(said, dict):
-            return False, "" if wrong is None else wrong.sentence
-        office = office_name(said["office_id"], self._own)
-        if isinstance(office, NoOffice):
-            return False, f"field 'office_id': {office.sentence}"
-        join = Join(said["role"], said["name"], office.office_id)
+    async def _join(self, connection: Connection, payload: object) -> tuple[bool, str | None]:
+        malformed = find_malformed_field(SERVER_EVENTS[JOIN], payload)
+        if malformed is not None or not isinstance(payload, dict):
+            return False, "" if malformed is None else malformed.message
+        office = parse_office_name(payload["office_id"], self._local_names)
+        if isinstance(office, InvalidOfficeName):
+            return False, f"field 'office_id': {office.reason}"
+        join = Join(payload["role"], payload["name"], office.office_id)
         if not connection.grant.allows_role(join.role):
-            return False, f"The token is not for the role {join.role}"
+            return False, f"The token does not allow the role {join.role}"
         if not connection.grant.allows_office(join.office_id):
-            return False, "The token is not for this office"
+            return False, "The token does not allow this office"
         if office.server is not None and self._shared is None:
-            return False, "Offices of other nodes are not to be reached from here"
-        return await self._memberships.move(connection, join, said["office_id"])
+            return False, "This node does not share offices with other nodes"
+        return await self._memberships.change(connection, join, payload["office_id"])
 
-    async def _leave(self, connection: Connection, said: object) -> tuple[bool, str | None]:
-        wrong = malformed(SERVER_EVENTS[LEAVE], said)
-        if wrong is not None or not isinstance(said, dict):
-            return False, "" if wrong is None else wrong.sentence
-        leave = Leave(self._office_id(said["office_id"]))
-        return await self._memberships.move(connection, leave, said["office_id"])
+    async def _leave(self, connection: Connection, payload: object) -> tuple[bool, str | None]:
+        malformed = find_malformed_field(SERVER_EVENTS[LEAVE], payload)
+        if malformed is not None or not isinstance(payload, dict):
+            return False, "" if malformed is None else malformed.message
+        leave = Leave(self._office_id(payload["office_id"]))
+        return await self._memberships.change(connection, leave, payload["office_id"])
 
-    def _office_id(self, said: str) -> str:
-        """By which this node knows it; what nothing can be called is as good as any other that is not
-        there."""
-        office = office_name(said, self._own)
-        return said if isinstance(office, NoOffice) else office.office_id
+    def _office_id(self, client_office_id: str) -> str:
+        """The id under which this node stores the office. An invalid name is returned unchanged: no office
+        has it."""
+        office = parse_office_name(client_office_id, self._local_names)
+        return client_office_id if isinstance(office, InvalidOfficeName) else office.office_id
 
-    async def _relay(self, event: str, sid: str, said: object) -> Flat:
-        found = self._examine(event, said, sid)
+    async def _check_and_relay(self, event: str, sid: str, payload: object) -> Ack:
+        checked = self._check(event, payload, sid)
         member = self._offices.member(sid)
-        if isinstance(found, Refusal) and member and await self._looked_again(found, member.office_id):
-            found = self._examine(event, said, sid)
-        return found.answer if isinstance(found, Refusal) else await self._relaying.relay(found)
+        if isinstance(checked, Refusal) and member and await self._refreshed(checked, member.office_id):
+            checked = self._check(event, payload, sid)
+        return checked.answer if isinstance(checked, Refusal) else await self._relay.relay(checked)
 
-    def _examine(self, event: str, said: object, sid: str) -> Refusal | Relay:
-        in_flight = self._relaying.in_flight(sid)
-        return examine(event, said, sid, self._offices, self._rules, in_flight=in_flight)
+    def _check(self, event: str, payload: object, sid: str) -> Refusal | RelayRequest:
+        in_flight = self._relay.in_flight(sid)
+        return check_request(event, payload, sid, self._offices, self._rules, in_flight=in_flight)
 
-    def _examine_call(self, call: DirectCall) -> Refusal | Relay:
-        in_flight = self._relaying.in_flight(call.caller.sid)
-        most = self._settings.most_calls_in_flight
-        return examine_call(call, self._offices, in_flight=in_flight, most_in_flight=most)
+    def _check_call(self, call: DirectCall) -> Refusal | RelayRequest:
+        in_flight = self._relay.in_flight(call.caller.sid)
+        maximum = self._settings.most_calls_in_flight
+        return check_call(call, self._offices, in_flight=in_flight, max_in_flight=maximum)
 
-    async def _looked_again(self, refused: Refusal, office_id: str) -> bool:
-        """Whoever is not there may have come to another process in this very moment."""
-        if self._beside is None or refused.rule not in NOT_THERE:
+    async def _refreshed(self, refusal: Refusal, office_id: str) -> bool:
+        """Reload the office if the target was not found: it may have just joined through another process.
+        Return whether the request should be checked again."""
+        if self._cluster is None or refusal.rule not in TARGET_RULES:
             return False
-        await self._memberships.follow(office_id)
+        await self._memberships.refresh(office_id)
         return True
 
-    async def _gone(self, sid: str) -> None:
-        await self._relaying.gone(sid)
+    async def _handle_left(self, sid: str) -> None:
+        await self._relay.handle_left(sid)
         if self._broker is not None:
-            self._broker.forget(sid)
+            self._broker.drop_callbacks(sid)
 
-    def _with_reason(self, connection: Connection, answer: Flat) -> Flat:
-        """Whoever had to leave hears why from what it is refused next."""
-        if not connection.had_to_leave or self._offices.member(connection.sid) is not None:
+    def _with_reason(self, connection: Connection, answer: Ack) -> Ack:
+        """Add the reason for which the member was removed from its office, until it joins one again."""
+        if not connection.eviction_reason or self._offices.member(connection.sid) is not None:
             return answer
-        return {**answer, "details": {**answer.get("details", {}), "reason": connection.had_to_leave}}
+        return {**answer, "details": {**answer.get("details", {}), "reason": connection.eviction_reason}}
 
-    async def _list(self, connection: Connection, said: Mapping[str, Any]) -> Flat:
+    async def _list(self, connection: Connection, payload: Mapping[str, Any]) -> Ack:
         member = self._offices.member(connection.sid)
-        office_id = self._office_id(said["office_id"])
+        office_id = self._office_id(payload["office_id"])
         is_own = member is not None and member.office_id == office_id
         if not is_own and not (self._settings.list_before_join and connection.grant.allows_office(office_id)):
-            is_letter = self._settings.profile == "spec" and member is None
-            return flat(NOT_IN_ROOM if is_letter else FORBIDDEN, "Not in office")
-        if self._beside is not None:
-            await self._memberships.follow(office_id)
-        sessions = [self._session(one, said["office_id"]) for one in self._offices.members(office_id)]
-        return {"sessions": sessions, "req_id": said["req_id"]}
+            use_room_code = self._settings.profile == "spec" and member is None
+            return flat_error(NOT_IN_ROOM if use_room_code else FORBIDDEN, "Not in office")
+        if self._cluster is not None:
+            await self._memberships.refresh(office_id)
+        sessions = [self._session(one, payload["office_id"]) for one in self._offices.members(office_id)]
+        return {"sessions": sessions, "req_id": payload["req_id"]}
 
-    def _session(self, member: Member, office_said: str) -> dict[str, Any]:
+    def _session(self, member: Member, client_office_id: str) -> dict[str, Any]:
         version = self._version_of(member.sid)
-        shown = {} if version is None else {"a2c_version": str(version)}
+        version_field = {} if version is None else {"a2c_version": str(version)}
         return {
-            "sid": member.sid, "name": member.name, "role": member.role, "office_id": office_said,
-            **shown,
+            "sid": member.sid, "name": member.name, "role": member.role, "office_id": client_office_id,
+            **version_field,
         }  # fmt: skip
 
     async def _update(self, connection: Connection, notice: str) -> Any:
         member = self._offices.member(connection.sid)
         if member is None or member.role != COMPUTER:
-            return flat(FORBIDDEN, "Only a Computer in an office says what it has changed")
-        # Whatever name it gives: the connection is who it is.
-        await self._memberships.tell_office(notice, {"computer": member.name}, member)
+            return flat_error(FORBIDDEN, "Only a Computer in an office can send updates")
+        # The `computer` field of the event is ignored: the connection identifies the Computer.
+        await self._memberships.notify_office(notice, {"computer": member.name}, member)
         if self._shared is not None:
-            await self._shared.tell(member, notice)
-        if self._beside is not None:
-            self._beside.updated(member, notice)
+            await self._shared.send_update(member, notice)
+        if self._cluster is not None:
+            self._cluster.publish_update(member, notice)
         return _NO_ANSWER
 
 
 class _Namespace(socketio.AsyncNamespace):  # type: ignore[misc]  # it publishes no types
-    """Everything comes through one door, whatever its event is called."""
+    """Routes all events to one handler, so that unknown events are answered too."""
 
     def __init__(self, server: SmcpServer) -> None:
         super().__init__(NAMESPACE)
@@ -435,19 +437,19 @@ class _Namespace(socketio.AsyncNamespace):  # type: ignore[misc]  # it publishes
     async def trigger_event(self, event: str, *args: Any) -> Any:
         sid = args[0]
         if event == "connect":
-            return await self._smcp.connected(sid, args[1], args[2] if len(args) > 2 else None)
+            return await self._smcp.handle_connect(sid, args[1], args[2] if len(args) > 2 else None)
         if event == "disconnect":
-            return await self._smcp.disconnected(sid)
-        return await self._smcp.said(event, sid, args[1] if len(args) > 1 else None)
+            return await self._smcp.handle_disconnect(sid)
+        return await self._smcp.handle_event(event, sid, args[1] if len(args) > 1 else None)
 
 
-def _nothing() -> None:
-    """A Computer that is connected here answers or has gone."""
+def _nothing_to_stop() -> None:
+    """A Computer connected here answers or disconnects, so there is nothing to release."""
 
 
 def _token(auth: object, request: web.Request, *, unversioned: bool) -> str | None:
-    """That of the CONNECT, or of a header, where clients of before the handshake write it."""
-    shown = auth.get("token") if isinstance(auth, dict) else None
-    if shown is None and unversioned:
-        shown = next((request.headers[name] for name in HEADERS if name in request.headers), None)
-    return shown if isinstance(shown, str) and len(shown) <= LONGEST_TOKEN else None
+    """The token of the CONNECT payload. Clients without the version handshake may send it in a header."""
+    token = auth.get("token") if isinstance(auth, dict) else None
+    if token is None and unversioned:
+        token = next((request.headers[name] for name in TOKEN_HEADERS if name in request.headers), None)
+    return token if isinstance(token, str) and len(token) <= MAX_TOKEN_LENGTH else None

@@ -1,5 +1,5 @@
-"""Socket.IO as offices serve it: the handshake of versions stands in front of it, on polling and WebSocket
-alike, and the library does not wait for a client without end.
+"""Socket.IO with the version handshake in front of it, on polling and WebSocket alike, and with bounded waits
+for clients that no longer read.
 """
 
 import asyncio
@@ -12,15 +12,21 @@ import socketio
 from aiohttp import web
 from engineio.async_drivers.aiohttp import WebSocket  # type: ignore[import-untyped]
 
-from bridge.connectors.offices.protocol.versions import PARAMETER, Accepted, Line, Refused, judge
+from bridge.connectors.offices.protocol.versions import (
+    PARAMETER,
+    AcceptedVersion,
+    ProtocolLine,
+    VersionRefusal,
+    check_version,
+)
 
-SILENCE: Final = 60.0
-"""Seconds after which a WebSocket that says nothing is closed. Its client answers a ping every 25 s."""
+WEBSOCKET_TIMEOUT: Final = 60.0
+"""Seconds after which a silent WebSocket is closed. A client answers a ping every 25 s."""
 
 
 class _WebSocket(WebSocket):  # type: ignore[misc]
     async def wait(self) -> Any:
-        async with asyncio.timeout(SILENCE):
+        async with asyncio.timeout(WEBSOCKET_TIMEOUT):
             return await super().wait()
 
 
@@ -30,10 +36,10 @@ class _EngineIO(engineio.AsyncServer):  # type: ignore[misc]
         self._async: dict[str, Any] = {**self._async, "websocket": _WebSocket}
 
     async def disconnect(self, sid: str | None = None) -> None:
-        """Close a session without waiting until its client has fetched what is queued for it.
+        """Close a session without waiting for its client to fetch what is queued for it.
 
-        Engine.IO calls this before it answers a POST that it refuses, and a client whose POST is refused may
-        never poll again: the answer would never come.
+        Engine.IO calls this before it answers a POST that it refuses. A client whose POST is refused may
+        never poll again, and then the answer would never be sent.
         """
         sessions = tuple(self.sockets) if sid is None else (sid,)
         for session in sessions:
@@ -47,37 +53,38 @@ class SocketIO(socketio.AsyncServer):  # type: ignore[misc]
         return _EngineIO
 
 
-ACCEPTED: Final[web.RequestKey[Accepted]] = web.RequestKey("A2C_VERSION", Accepted)
-"""In the request that Socket.IO is given."""
-_SESSION: Final = "sid"
+ACCEPTED: Final[web.RequestKey[AcceptedVersion]] = web.RequestKey("A2C_VERSION", AcceptedVersion)
+"""Request key under which Socket.IO's handlers find the protocol version."""
+_SESSION_PARAMETER: Final = "sid"
 
-Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def routes(
-    path: str, handle: Handle, lines: Collection[Line], *, accept_unversioned: bool
+    path: str, handler: Handler, lines: Collection[ProtocolLine], *, accept_unversioned: bool
 ) -> Iterable[web.RouteDef]:
-    """Only what lies at the path itself, with and without a slash."""
+    """Routes for exactly this path, with and without a trailing slash."""
 
-    async def answer(request: web.Request) -> web.StreamResponse:
-        if _SESSION not in request.query:
-            judged = judge(request.query.getall(PARAMETER, []), lines, accept_unversioned=accept_unversioned)
-            if isinstance(judged, Refused):
-                return web.Response(status=400, body=judged.body, headers=judged.headers)
-            request[ACCEPTED] = judged
+    async def handle(request: web.Request) -> web.StreamResponse:
+        if _SESSION_PARAMETER not in request.query:
+            values = request.query.getall(PARAMETER, [])
+            checked = check_version(values, lines, accept_unversioned=accept_unversioned)
+            if isinstance(checked, VersionRefusal):
+                return web.Response(status=400, body=checked.body, headers=checked.headers)
+            request[ACCEPTED] = checked
         if request.method == "POST":
-            # What stands in front of us has read the body, and Engine.IO reads it from the request.
-            return await handle(cast(web.Request, _Again(request, await request.read())))
-        return await handle(request)
+            # The node's middleware has already read the body, but Engine.IO reads it from the request.
+            return await handler(cast(web.Request, _RequestWithBody(request, await request.read())))
+        return await handler(request)
 
-    where = path.rstrip("/")
+    base = path.rstrip("/")
     for method in ("GET", "POST", "OPTIONS"):
-        yield web.route(method, where, answer)
-        yield web.route(method, f"{where}/", answer)
+        yield web.route(method, base, handle)
+        yield web.route(method, f"{base}/", handle)
 
 
-class _Again:
-    """A request with its body once more; all else of it is as it was."""
+class _RequestWithBody:
+    """A request whose body can be read again. Everything else is passed through to the original request."""
 
     def __init__(self, request: web.Request, body: bytes) -> None:
         self._request = request
@@ -89,7 +96,7 @@ class _Again:
 
 class _Body:
     def __init__(self, body: bytes) -> None:
-        self._left = BytesIO(body)
+        self._remaining = BytesIO(body)
 
     async def read(self, size: int = -1) -> bytes:
-        return self._left.read(size)
+        return self._remaining.read(size)

@@ -10,7 +10,7 @@ from bridge.agents.attached.attached import CONNECTOR, AttachedLimits
 from bridge.agents.attached.session import Program
 from bridge.agents.updates import Unregistration
 from bridge.config.agents import Agent
-from bridge.connectors.offices.calls.member_agents import reserved
+from bridge.connectors.offices.calls.member_agents import why_reserved
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode
 from bridge.tasks.queue_settings import AgentSettings
@@ -66,8 +66,8 @@ async def test_it_takes_nobody_elses_place(database: Database, tmp_path: Path) -
 
 async def test_an_address_may_be_kept_for_others(database: Database, tmp_path: Path) -> None:
     """Whether or not they are there; the program is told for whom."""
-    async with kitchen(database, tmp_path, reserved_for=reserved) as node:
-        with pytest.raises(MatrixError, match="address of boss in the office a: attach under an id without"):
+    async with kitchen(database, tmp_path, reserved_for=why_reserved) as node:
+        with pytest.raises(MatrixError, match="address of boss in the office a: choose an id without"):
             await node.attached.register("a/boss", program(), {})
         await node.attached.register("a/b/c", program(), {})
         assert node.routes.agent(address("a/boss@here")) is None

@@ -1,4 +1,4 @@
-"""Brokers on loopback: a router of Zenoh, and a Redis where Debian's is installed."""
+"""Brokers on loopback: a Zenoh router, and a Redis if it is installed."""
 
 import asyncio
 import json
@@ -17,13 +17,14 @@ from bridge.connectors.offices.cluster.links import BrokerAddress
 from tests.support.ports import lasting_port
 
 TIMEOUT = 20.0
-# Debian's server is this very program under another name; its package would start one for the whole machine.
+# Debian installs the server's program under this other name too; the server's own package would start a
+# service.
 REDIS = shutil.which("redis-server") or shutil.which("redis-check-rdb")
 
 
 @dataclass
 class ZenohRouter:
-    """It may be closed, and opened again in the same place."""
+    """Can be closed and opened again on the same port."""
 
     port: int
     _session: Any = None
@@ -72,14 +73,14 @@ class RedisServer:
         return BrokerAddress("redis", f"redis://127.0.0.1:{self.port}/0", self.password)
 
     async def open(self) -> None:
-        assert REDIS is not None, "there is one"
-        # It listens on loopback alone, and keeps nothing.
-        words = [
+        assert REDIS is not None, "the fixture has checked it"
+        # It listens on loopback only and stores nothing.
+        arguments = [
             "--bind", "127.0.0.1", "--port", str(self.port), "--requirepass", self.password, "--save", "",
             "--appendonly", "no", "--dir", str(self.directory), "--daemonize", "no",
         ]  # fmt: skip
         self._process = await asyncio.create_subprocess_exec(
-            "redis-server", *words, executable=REDIS, stdout=asyncio.subprocess.DEVNULL
+            "redis-server", *arguments, executable=REDIS, stdout=asyncio.subprocess.DEVNULL
         )
         async with asyncio.timeout(TIMEOUT):
             while True:
@@ -101,7 +102,7 @@ class RedisServer:
 @asynccontextmanager
 async def redis_server(password: str = "a secret of the broker") -> AsyncIterator[RedisServer]:
     if REDIS is None:
-        pytest.skip("this machine has no Redis: sudo apt-get install redis-tools")
+        pytest.skip("Redis is not installed: sudo apt-get install redis-tools")
     directory = Path(tempfile.mkdtemp(prefix="palaver-redis-"))
     server = RedisServer(lasting_port(), directory, password)
     await server.open()

@@ -1,4 +1,5 @@
-"""Offices on loopback, and bare Socket.IO clients that say what published ones would refuse to."""
+"""Offices served on loopback, and bare Socket.IO clients that can send what published clients refuse to
+send."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -11,7 +12,7 @@ from aiohttp import web
 
 from bridge.connectors.offices.protocol.events import JOIN, LEAVE, LIST, NAMESPACE, TOOL_CALL
 from bridge.connectors.offices.protocol.office import Member
-from bridge.connectors.offices.protocol.relay import Relay
+from bridge.connectors.offices.protocol.relay import RelayRequest
 from bridge.connectors.offices.protocol.versions import ProtocolVersion
 from bridge.connectors.offices.server.server import SmcpServer
 from bridge.connectors.offices.settings import OfficeSettings
@@ -28,70 +29,70 @@ GRANTS = {
 
 @dataclass
 class Client:
-    """`answers` are what it answers as a Computer, by event: a value, or what is called with what was
-    said."""
+    """`answers` maps an event to the acknowledgement of it: a value, or a function of the event's payload."""
 
     io: Any
-    heard: list[tuple[str, Any]] = field(default_factory=list)
+    received: list[tuple[str, Any]] = field(default_factory=list)
     answers: dict[str, Any] = field(default_factory=dict)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def ask(self, event: str, said: Any = None) -> Any:
-        """What is answered: a list if it has several arguments."""
-        answer = await self.io.call(event, said, namespace=NAMESPACE, timeout=TIMEOUT)
+    async def request(self, event: str, payload: Any = None) -> Any:
+        """Return the acknowledgement, as a list if it has several arguments."""
+        answer = await self.io.call(event, payload, namespace=NAMESPACE, timeout=TIMEOUT)
         return list(answer) if isinstance(answer, tuple) else answer
 
-    async def tell(self, event: str, said: Any = None) -> None:
-        await self.io.emit(event, said, namespace=NAMESPACE)
+    async def emit(self, event: str, payload: Any = None) -> None:
+        await self.io.emit(event, payload, namespace=NAMESPACE)
 
     async def join(self, role: str, name: str, office_id: str = "a") -> Any:
-        return await self.ask(JOIN, {"role": role, "name": name, "office_id": office_id})
+        return await self.request(JOIN, {"role": role, "name": name, "office_id": office_id})
 
     async def leave(self, office_id: str = "a") -> Any:
-        return await self.ask(LEAVE, {"office_id": office_id})
+        return await self.request(LEAVE, {"office_id": office_id})
 
     async def list_room(self, office_id: str = "a") -> Any:
-        return await self.ask(LIST, {"agent": "x", "req_id": "list", "office_id": office_id})
+        return await self.request(LIST, {"agent": "x", "req_id": "list", "office_id": office_id})
 
     async def tools(self, computer: str) -> Any:
-        return await self.ask("client:get_tools", {"agent": "x", "req_id": "tools", "computer": computer})
+        return await self.request("client:get_tools", {"agent": "x", "req_id": "tools", "computer": computer})
 
     async def call(self, computer: str, req_id: str = "1", seconds: int = 5, **params: Any) -> Any:
-        said = {
+        payload = {
             "agent": "x", "req_id": req_id, "computer": computer, "tool_name": "add", "params": params,
             "timeout": seconds,
         }  # fmt: skip
-        return await self.ask(TOOL_CALL, said)
+        return await self.request(TOOL_CALL, payload)
 
-    async def until(self, event: str, said: Any = None) -> Any:
-        """The first such notice, whether it came already or still has to; it is not given again."""
+    async def wait_for(self, event: str, payload: Any = None) -> Any:
+        """Wait for an event, unless it has arrived already, and remove it from `received`."""
         async with asyncio.timeout(TIMEOUT):
             while True:
                 self._changed.clear()
-                for one in self.heard:
-                    if one[0] == event and (said is None or one[1] == said):
-                        self.heard.remove(one)
+                for one in self.received:
+                    if one[0] == event and (payload is None or one[1] == payload):
+                        self.received.remove(one)
                         return one[1]
                 await self._changed.wait()
 
-    async def quiet(self) -> list[tuple[str, Any]]:
-        """What it was told and nobody has waited for: all that was said to it before this is here."""
-        await self.ask("server:unheard_of", {})
-        return self.heard
+    async def unexpected(self) -> list[tuple[str, Any]]:
+        """The received events that no `wait_for` has removed. The request makes sure that all events which
+        were sent before it have arrived."""
+        await self.request("server:unheard_of", {})
+        return self.received
 
-    async def on(self, event: str, said: Any) -> Any:
-        self.heard.append((event, said))
+    async def handle(self, event: str, payload: Any) -> Any:
+        self.received.append((event, payload))
         self._changed.set()
         answer = self.answers.get(event)
         if isinstance(answer, Callable):  # type: ignore[arg-type]
-            answer = answer(said)
+            answer = answer(payload)
         return await answer if asyncio.iscoroutine(answer) or isinstance(answer, asyncio.Future) else answer
 
     async def close(self) -> None:
         await self.io.disconnect()
 
 
-class _Hearing(socketio.AsyncClientNamespace):
+class _ClientNamespace(socketio.AsyncClientNamespace):
     def __init__(self, client: Client) -> None:
         super().__init__(NAMESPACE)
         self._client = client
@@ -99,49 +100,50 @@ class _Hearing(socketio.AsyncClientNamespace):
     async def trigger_event(self, event: str, *args: Any) -> Any:
         if event in {"connect", "disconnect", "connect_error"}:
             return None
-        return await self._client.on(event, args[0] if args else None)
+        return await self._client.handle(event, args[0] if args else None)
 
 
 @dataclass
-class Written:
-    """Where what happens is written down; `fails` is raised instead."""
+class FakeRecords:
+    """Takes the place of `OfficeRecords` and `CallApprovals`: lists what is recorded and approves every call.
+    If `error` is set, it is raised instead."""
 
-    happened: list[tuple[str, Any]] = field(default_factory=list)
-    fails: Exception | None = None
+    entries: list[tuple[str, Any]] = field(default_factory=list)
+    error: Exception | None = None
 
-    def began(self) -> float:
+    def monotonic(self) -> float:
         return 0.0
 
-    async def joined(self, member: Member, version: ProtocolVersion | None) -> None:
-        self._write("joined", member.name)
+    async def record_joined(self, member: Member, version: ProtocolVersion | None) -> None:
+        self._add("joined", member.name)
 
-    async def left(self, member: Member, reason: str = "") -> None:
-        self._write("left", member.name)
+    async def record_left(self, member: Member, reason: str = "") -> None:
+        self._add("left", member.name)
 
-    async def called(self, relay: Relay) -> str:
-        self._write("called", relay.req_id)
-        return relay.req_id
+    async def record_call(self, request: RelayRequest) -> str:
+        self._add("called", request.req_id)
+        return request.req_id
 
-    async def answered(self, call_id: str, relay: Relay, answer: Any, began: float) -> None:
-        # What cannot be written down is answered all the same.
-        if self.fails is None:
-            self._write("answered", call_id)
+    async def record_answer(self, call_id: str, request: RelayRequest, answer: Any, began: float) -> None:
+        # As in `OfficeRecords`, a failure does not keep the answer from the caller.
+        if self.error is None:
+            self._add("answered", call_id)
 
-    async def looked(self, relay: Relay, answer: Any) -> None:
-        self._write("looked", relay.target.name)
+    async def record_tools(self, request: RelayRequest, answer: Any) -> None:
+        self._add("tools", request.target.name)
 
-    async def let(self, call_id: str, relay: Relay, given_up: "asyncio.Future[Any]") -> None:
-        """Every call is made."""
+    async def check(self, call_id: str, request: RelayRequest, outcome: "asyncio.Future[Any]") -> None:
+        """Approve the call."""
 
-    def _write(self, what: str, whom: str) -> None:
-        if self.fails is not None:
-            raise self.fails
-        self.happened.append((what, whom))
+    def _add(self, kind: str, name: str) -> None:
+        if self.error is not None:
+            raise self.error
+        self.entries.append((kind, name))
 
 
 @dataclass
 class Clients:
-    """Of whoever serves offices at this address; they go with the stack."""
+    """Connects clients to the offices at this address. The stack disconnects them."""
 
     url: str
     stack: AsyncExitStack
@@ -156,17 +158,17 @@ class Clients:
         path: str = "socket.io",
         declares: Any = None,
     ) -> Client:
-        """Raises `socketio.exceptions.ConnectionError` where it is refused."""
+        """Raises `socketio.exceptions.ConnectionError` if the server refuses the connection."""
         io = socketio.AsyncClient(reconnection=False)
         client = Client(io)
-        io.register_namespace(_Hearing(client))
+        io.register_namespace(_ClientNamespace(client))
         url = self.url if version is None else f"{self.url}?a2c_version={version}"
         auth = None if token is None else {"token": token}
         if auth is not None and declares is not None:
             auth["palaver"] = declares
 
         async def end() -> None:
-            # One that only polls waits for the answer to its last question.
+            # A polling client waits for the answer to its last request.
             with suppress(Exception):
                 await asyncio.wait_for(io.disconnect(), 1.0)
             if io.eio.http is not None:
@@ -198,13 +200,13 @@ class Running(Clients):
         url: str,
         stack: AsyncExitStack,
         problems: list[str],
-        written: Written | None = None,
+        records: FakeRecords | None = None,
     ) -> None:
         super().__init__(url, stack)
-        self.server, self.problems, self.written = server, problems, written
+        self.server, self.problems, self.records = server, problems, records
 
 
-class Lives(Protocol):
+class Service(Protocol):
     async def start(self) -> None: ...
 
     async def close(self) -> None: ...
@@ -213,13 +215,13 @@ class Lives(Protocol):
 @asynccontextmanager
 async def serving(
     app: web.Application,
-    lives: Lives,
+    service: Service,
     server: SmcpServer,
     problems: list[str],
-    written: Written | None = None,
+    records: FakeRecords | None = None,
 ) -> AsyncIterator[Running]:
-    """Clients go before the server does."""
-    # A client that polls and has gone leaves a question behind.
+    """Serve `app` on loopback. Clients are disconnected before the server stops."""
+    # A polling client that disconnects leaves an open request behind.
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -227,10 +229,10 @@ async def serving(
     port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
     async with AsyncExitStack() as stack:
         stack.push_async_callback(runner.cleanup)
-        await lives.start()
-        stack.push_async_callback(lives.close)
+        await service.start()
+        stack.push_async_callback(service.close)
         async with AsyncExitStack() as clients:
-            yield Running(server, f"http://127.0.0.1:{port}", clients, problems, written)
+            yield Running(server, f"http://127.0.0.1:{port}", clients, problems, records)
     assert problems == [], problems
 
 
@@ -241,15 +243,15 @@ async def offices_on(**settings: Any) -> AsyncIterator[Running]:
     async def check(token: str | None) -> Grant | None:
         return GRANTS.get(token or "")
 
-    written = Written()
+    records = FakeRecords()
     server = SmcpServer(
         OfficeSettings(**settings),
         check,
-        written,
-        written,
+        records,
+        records,
         report=lambda sentence, error: problems.append(sentence),
     )
     app = web.Application()
     app.add_routes(list(server.routes()))
-    async with serving(app, server, server, problems, written) as running:
+    async with serving(app, server, server, problems, records) as running:
         yield running

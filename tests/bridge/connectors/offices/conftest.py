@@ -1,4 +1,4 @@
-"""A node that lives in rooms."""
+"""A node that is a homeserver."""
 
 from collections.abc import AsyncIterator
 

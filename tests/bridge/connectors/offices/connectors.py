@@ -1,4 +1,4 @@
-"""The connector of offices on a node that lives in rooms."""
+"""The connector for offices on a node that is a homeserver."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,8 +13,8 @@ from bridge.agents.routing_table import RoutingTable
 from bridge.connectors.offices.connector import OfficesConnector
 from bridge.connectors.offices.federated.sealing import Sealing
 from bridge.connectors.offices.rooms.rooms import RoomParts
-from bridge.connectors.offices.service_tokens import OfficeTokens
 from bridge.connectors.offices.settings import OfficeSettings
+from bridge.connectors.offices.tokens import OfficeTokens
 from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.matrix.ghosts import Ghosts
 from bridge.people.permissions import Rights
@@ -51,7 +51,7 @@ def room_parts(node: Node, problems: list[str], rights: Rights = EVERYBODY_LOOKS
 async def offices_of(
     node: Node, *, rights: Rights = EVERYBODY_LOOKS, is_shared: bool = False, **settings: Any
 ) -> AsyncIterator[tuple[Running, OfficesConnector, OfficeTokens]]:
-    """`is_shared`: with offices of other nodes, and of this one as its `nodes` say."""
+    """With `is_shared`, offices are shared with the nodes in `nodes`."""
     problems: list[str] = []
     tokens = OfficeTokens(node.database, now_ms)
     parts = room_parts(node, problems, rights)

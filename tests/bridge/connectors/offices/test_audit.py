@@ -1,4 +1,4 @@
-"""What offices pass over in silence stands in the audit."""
+"""Audit entries of offices."""
 
 from bridge.connectors.offices.connector import ignored_cancel
 from federation.peers.audit_trail import AuditTrail
@@ -7,8 +7,8 @@ from storage.federation.audit import AuditSearch
 from tests.support.agents import NOW, Clock
 
 
-async def test_a_cancel_of_a_strangers_call_is_a_row(database: Database) -> None:
-    """Whose token it was, and which call was meant."""
+async def test_an_ignored_cancel_is_audited(database: Database) -> None:
+    """With the owner of the token and the call's id."""
     trail = AuditTrail(database, now_ms=Clock())
     trail.start()
     trail.note(ignored_cancel("the build agent", "r-1", NOW))

@@ -1,13 +1,12 @@
-"""What an operator does with tokens for offices."""
+"""`palaver offices token` on the control socket."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from bridge.connectors.offices.control import LONGEST_SECS, commands
-from bridge.connectors.offices.service_tokens import OfficeTokens
-from bridge.connectors.offices.tokens import Grant, read_token
+from bridge.connectors.offices.control import MAX_LIFETIME_SECS, commands
+from bridge.connectors.offices.tokens import Grant, OfficeTokens, read_token
 from bridge.control.socket import Command
 from storage.database import Database
 from storage.errors import LocalError
@@ -20,8 +19,8 @@ def token_commands(tokens: OfficeTokens, database: Database) -> Mapping[str, Com
     return commands(tuple, tokens, database)
 
 
-async def test_from_the_first_to_the_last_day(database: Database) -> None:
-    """Made, listed, revoked; the token itself is said once."""
+async def test_the_life_of_a_token(database: Database) -> None:
+    """It is created, listed, expires and is revoked. Only the first answer contains the token itself."""
     clock = Clock()
     tokens = OfficeTokens(database, clock)
     known = token_commands(tokens, database)
@@ -54,8 +53,8 @@ async def test_from_the_first_to_the_last_day(database: Database) -> None:
     assert (shown["state"], shown["revoked_at"]) == ("revoked", NOW + 30 * DAY * 1000)
 
 
-async def test_who_names_nothing_gets_a_token_for_everything(database: Database) -> None:
-    """For both roles, for all offices, and until it is revoked."""
+async def test_the_defaults_of_a_token(database: Database) -> None:
+    """Both roles, all offices, no expiry."""
     made = await token_commands(OfficeTokens(database, Clock()), database)["offices-token-create"](
         {"owner": "alice"}
     )
@@ -69,9 +68,9 @@ async def test_who_names_nothing_gets_a_token_for_everything(database: Database)
         ("offices-token-create", {"owner": 7}, "owner is not a text"),
         ("offices-token-create", {"owner": "a\0"}, "owner is not a text"),
         ("offices-token-create", {"owner": "a\ud800"}, "owner is not a text"),
-        ("offices-token-create", {"owner": "a\nb"}, "An owner has"),
+        ("offices-token-create", {"owner": "a\nb"}, "An owner is"),
         ("offices-token-create", {"owner": "a", "roles": "agent"}, "roles is not a list"),
-        ("offices-token-create", {"owner": "a", "roles": ["admin"]}, "no role admin"),
+        ("offices-token-create", {"owner": "a", "roles": ["admin"]}, "Unknown role admin"),
         ("offices-token-create", {"owner": "a", "roles": [["agent"]]}, "roles is not a text"),
         ("offices-token-create", {"owner": "a", "offices": {"a": 1}}, "offices is not a list"),
         ("offices-token-create", {"owner": "a", "offices": ["a"] * 101}, "offices is not a list"),
@@ -79,17 +78,17 @@ async def test_who_names_nothing_gets_a_token_for_everything(database: Database)
         ("offices-token-create", {"owner": "a", "expires_in_secs": 0}, "not a number"),
         ("offices-token-create", {"owner": "a", "expires_in_secs": True}, "not a number"),
         ("offices-token-create", {"owner": "a", "expires_in_secs": "30d"}, "not a number"),
-        ("offices-token-create", {"owner": "a", "expires_in_secs": LONGEST_SECS + 1}, "not a number"),
+        ("offices-token-create", {"owner": "a", "expires_in_secs": MAX_LIFETIME_SECS + 1}, "not a number"),
         ("offices-token-revoke", {}, "needs token_id"),
         ("offices-token-revoke", {"token_id": ["x"]}, "token_id is not a text"),
         ("offices-token-revoke", {"token_id": "x"}, "has this id"),
     ],
 )
-async def test_what_cannot_be_done(
+async def test_invalid_arguments_are_refused(
     database: Database, command: str, given: dict[str, Any], part: str
 ) -> None:
-    """In a sentence, and no token is made."""
+    """And no token is created."""
     tokens = OfficeTokens(database, Clock())
     with pytest.raises(LocalError, match=part):
         await token_commands(tokens, database)[command](given)
-    assert await tokens.kept() == []
+    assert await tokens.list_tokens() == []

@@ -1,4 +1,4 @@
-"""What tokens for offices are made of, and what one allows."""
+"""The form of tokens for offices, and what they allow."""
 
 import dataclasses
 from typing import Any
@@ -8,13 +8,13 @@ import pytest
 from bridge.agents.attached import tokens as agent_tokens
 from bridge.agents.attached.tokens import ID_BYTES, SECRET_BYTES
 from bridge.connectors.offices.tokens import (
-    MOST_PATTERNS,
+    MAX_OFFICES,
     Grant,
     make_token,
+    offices_error,
+    owner_error,
     read_token,
-    wrong_offices,
-    wrong_owner,
-    wrong_roles,
+    roles_error,
 )
 
 OF_AGENT = agent_tokens.make_token(bytes(range(ID_BYTES)), bytes(range(SECRET_BYTES)))
@@ -22,9 +22,9 @@ TOKEN = make_token(bytes(range(ID_BYTES)), bytes(range(SECRET_BYTES)))
 BOTH = frozenset({"agent", "computer"})
 
 
-def test_it_is_like_a_token_of_an_agent() -> None:
-    """But for its prefix, so that scanners of secrets tell them apart, and for the checksum, which is of the
-    prefix too."""
+def test_the_form_of_a_token() -> None:
+    """That of an attached agent's token, with another prefix, so that secret scanners can tell them apart,
+    and a checksum that includes the prefix."""
     assert TOKEN.text.startswith(f"plo_{TOKEN.token_id}")
     assert TOKEN.text[4:-6] == OF_AGENT.text[4:-6]
     assert TOKEN.text[-6:] != OF_AGENT.text[-6:]
@@ -35,15 +35,15 @@ def test_it_is_like_a_token_of_an_agent() -> None:
     assert TOKEN.text not in repr(TOKEN)
 
 
-def test_neither_is_taken_for_the_other() -> None:
-    """Whoever may be an agent of the node may not therefore come into an office."""
+def test_tokens_of_agents_and_offices_are_not_interchangeable() -> None:
+    """The permission to attach an agent does not include offices."""
     assert read_token(OF_AGENT.text) is None
     assert read_token(OF_AGENT.text.replace("plv_", "plo_")) is None
     assert agent_tokens.parse_token(TOKEN.text) is None
 
 
-def test_the_hash_tells_one_from_another() -> None:
-    """It is all that is kept."""
+def test_the_hash_identifies_a_token() -> None:
+    """Only the hash is stored."""
     other = make_token(bytes(range(ID_BYTES)), bytes(SECRET_BYTES))
     assert other.token_id == TOKEN.token_id
     assert TOKEN.matches(TOKEN.hash)
@@ -52,7 +52,7 @@ def test_the_hash_tells_one_from_another() -> None:
 
 
 @pytest.mark.parametrize(
-    "shown",
+    "value",
     [
         "",
         "plo_",
@@ -76,23 +76,23 @@ def test_the_hash_tells_one_from_another() -> None:
         [TOKEN.text],
         {"token": TOKEN.text},
     ],
-    ids=lambda shown: repr(shown)[:20],
+    ids=lambda value: repr(value)[:20],
 )
-def test_what_a_stranger_shows_is_no_token(shown: Any) -> None:
-    """Whatever it is, of whatever length: nobody looks for it."""
-    assert read_token(shown) is None
+def test_other_values_are_no_tokens(value: Any) -> None:
+    """Of any type and length. They are not looked up."""
+    assert read_token(value) is None
 
 
-def test_a_role_is_allowed_that_is_named() -> None:
-    """And no other."""
+def test_only_named_roles_are_allowed() -> None:
+    """Spelled exactly."""
     grant = Grant("id", "alice", frozenset({"computer"}))
     assert [role for role in ("agent", "computer", "Computer", "", "*") if grant.allows_role(role)] == [
         "computer"
     ]
 
 
-def test_offices_are_allowed_that_are_named() -> None:
-    """By an id or a pattern; where none is, all are. An office of another node is another one."""
+def test_only_named_offices_are_allowed() -> None:
+    """By id or pattern; without any, all are. An office of another node is a different one."""
     known = ["kitchen", "Kitchen", "team-a", "team-a@there.test", "kitchen@there.test", "den"]
 
     def allowed(*offices: str) -> list[str]:
@@ -106,40 +106,40 @@ def test_offices_are_allowed_that_are_named() -> None:
     assert allowed("kit?hen", "[k]itchen", "") == []
 
 
-def test_a_grant_stays_as_it_was_given() -> None:
-    """Who holds one cannot make more of it."""
+def test_a_grant_is_immutable() -> None:
+    """No code can extend its permissions."""
     grant = Grant("id", "alice", BOTH)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        grant.offices = ("*",)  # type: ignore[misc]  # that it cannot be is what is shown
+        grant.offices = ("*",)  # type: ignore[misc]  # the assignment must fail
 
 
 @pytest.mark.parametrize("owner", ["a", "Alice, laptop", "ä" * 127, "x" * 255])
-def test_whose_it_may_be(owner: str) -> None:
-    """It is free text."""
-    assert wrong_owner(owner) is None
+def test_valid_owners(owner: str) -> None:
+    """An owner is free text."""
+    assert owner_error(owner) is None
 
 
 @pytest.mark.parametrize(
     "owner", ["", " ", " a", "a ", "x" * 256, "ä" * 128, "a\nb", "a\0", "\ud800", "\x1b[31m"]
 )
-def test_whose_it_may_not_be(owner: str) -> None:
-    """It is read in audits, a line for each act."""
-    assert wrong_owner(owner) is not None
+def test_invalid_owners(owner: str) -> None:
+    """It appears in the audit log, one line per entry."""
+    assert owner_error(owner) is not None
 
 
-def test_it_is_for_a_role_at_least() -> None:
-    """One that there is."""
-    assert wrong_roles(["agent"]) is None
-    assert wrong_roles(["computer", "agent"]) is None
-    assert "one role at least" in (wrong_roles([]) or "")
-    assert "There is no role admin" in (wrong_roles(["agent", "admin"]) or "")
-    assert wrong_roles(["Agent"]) is not None
+def test_a_token_needs_a_role() -> None:
+    """A known one."""
+    assert roles_error(["agent"]) is None
+    assert roles_error(["computer", "agent"]) is None
+    assert "at least one role" in (roles_error([]) or "")
+    assert "Unknown role admin" in (roles_error(["agent", "admin"]) or "")
+    assert roles_error(["Agent"]) is not None
 
 
-def test_it_is_for_offices_that_there_can_be() -> None:
-    """And so many at most."""
-    assert wrong_offices([]) is None
-    assert wrong_offices(["kitchen", "team-*", "*@there.test"] + ["a"] * (MOST_PATTERNS - 3)) is None
-    assert wrong_offices(["a"] * (MOST_PATTERNS + 1)) is not None
+def test_a_token_names_valid_offices() -> None:
+    """Up to the maximum number."""
+    assert offices_error([]) is None
+    assert offices_error(["kitchen", "team-*", "*@there.test"] + ["a"] * (MAX_OFFICES - 3)) is None
+    assert offices_error(["a"] * (MAX_OFFICES + 1)) is not None
     for office in ("", " ", "a\nb", "a\0", "\ud800", "x" * 256):
-        assert wrong_offices(["kitchen", office]) is not None
+        assert offices_error(["kitchen", office]) is not None

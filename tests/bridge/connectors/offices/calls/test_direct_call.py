@@ -1,4 +1,4 @@
-"""Calls by who is no Agent of the office."""
+"""Checks and texts of direct calls."""
 
 from typing import Any
 
@@ -8,22 +8,29 @@ from hypothesis import strategies as st
 
 from bridge.connectors.offices.calls.direct_call import (
     DirectCall,
-    ask_for_tools,
-    examine_call,
-    named,
-    near,
-    nobody_to_call,
+    check_call,
+    list_names,
     shown_caller,
+    suggestion,
+    tools_request,
+    why_no_computer,
 )
 from bridge.connectors.offices.protocol.events import TOOL_CALL, is_name
-from bridge.connectors.offices.protocol.office import AGENT, COMPUTER, Join, Member, Offices, Refused
-from bridge.connectors.offices.protocol.relay import Refusal, Relay
+from bridge.connectors.offices.protocol.office import (
+    AGENT,
+    COMPUTER,
+    Join,
+    Member,
+    OfficeMembership,
+    Rejected,
+)
+from bridge.connectors.offices.protocol.relay import Refusal, RelayRequest
 
 ALICE = "@alice:example.org"
 
 
-def offices() -> Offices:
-    found = Offices()
+def offices() -> OfficeMembership:
+    found = OfficeMembership()
     for sid, role, name, office_id in (
         ("a1", AGENT, "boss", "a"),
         ("c1", COMPUTER, "hands", "a"),
@@ -31,7 +38,7 @@ def offices() -> Offices:
         ("c3", COMPUTER, "barrel", "b"),
     ):
         effects = found.decide(sid, Join(role, name, office_id))
-        assert not isinstance(effects, Refused)
+        assert not isinstance(effects, Rejected)
         found.apply(sid, effects)
     return found
 
@@ -44,21 +51,21 @@ def call(**changed: Any) -> DirectCall:
     return DirectCall(**{**known, **changed})
 
 
-def examined(in_flight: int = 0, **changed: Any) -> Refusal | Relay:
-    return examine_call(call(**changed), offices(), in_flight=in_flight, most_in_flight=2)
+def checked(in_flight: int = 0, **changed: Any) -> Refusal | RelayRequest:
+    return check_call(call(**changed), offices(), in_flight=in_flight, max_in_flight=2)
 
 
-def test_a_call_goes_the_way_of_an_agents() -> None:
-    """With whoever asks in the Agent's place, and under the id by which it is written down."""
-    relay = examined()
-    assert isinstance(relay, Relay)
+def test_a_direct_call_is_relayed_like_an_agents_call() -> None:
+    """With the requester in the Agent's place, and with its id in the call log."""
+    relay = checked()
+    assert isinstance(relay, RelayRequest)
     assert (relay.event.name, relay.target.sid, relay.deadline, relay.call_id) == (
         TOOL_CALL,
         "c1",
         12,
         "direct-1",
     )
-    assert relay.said == {
+    assert relay.payload == {
         "agent": ALICE, "req_id": "direct-1", "computer": "hands", "tool_name": "add", "params": {"a": 1},
         "timeout": 7,
     }  # fmt: skip
@@ -79,26 +86,26 @@ def test_a_call_goes_the_way_of_an_agents() -> None:
         ({"in_flight": 2}, 7, 429),
     ],
 )
-def test_what_cannot_be_called_is_refused(changed: dict[str, Any], rule: int, code: int) -> None:
-    """By the rules of a relay that are about the call, in their order."""
-    refusal = examined(**changed)
+def test_an_impossible_call_is_refused(changed: dict[str, Any], rule: int, code: int) -> None:
+    """By the checks of a relay that concern the call, in their order."""
+    refusal = checked(**changed)
     assert isinstance(refusal, Refusal)
     assert (refusal.rule, refusal.answer["code"]) == (rule, code)
 
 
-def test_nobody_is_taken_for_a_connection() -> None:
-    """Whoever calls is counted by himself, wherever he calls; and no connection is called so."""
+def test_requesters_are_no_connections() -> None:
+    """The calls of one requester count together, in all offices. No connection id contains a space."""
     assert call().caller.sid == call(office_id="b").caller.sid != call(by="bob").caller.sid
     assert " " in call().caller.sid
 
 
-def test_tools_are_asked_for() -> None:
-    """Of a Computer that is there."""
-    relay = ask_for_tools("a", "hands", ALICE, "r", offices(), 5.0)
+def test_a_request_for_tools() -> None:
+    """Only for a Computer that is in the office."""
+    relay = tools_request("a", "hands", ALICE, "r", offices(), 5.0)
     assert relay is not None
-    assert relay.said == {"agent": ALICE, "req_id": "r", "computer": "hands"}
+    assert relay.payload == {"agent": ALICE, "req_id": "r", "computer": "hands"}
     assert relay.call_id == ""
-    assert ask_for_tools("a", "boss", ALICE, "r", offices(), 5.0) is None
+    assert tools_request("a", "boss", ALICE, "r", offices(), 5.0) is None
 
 
 @pytest.mark.parametrize(
@@ -113,29 +120,29 @@ def test_tools_are_asked_for() -> None:
         ("a", "zzz", "There is no Computer zzz in the office a. There are eyes, hands."),
         ("a", "boss", "boss is the Agent of the office a: only Computers have tools."),
         ("b", "zzz", "There is no Computer zzz in the office b. There is barrel."),
-        ("kitchn", "pan", "Nobody is in the office kitchn. Did you mean kitchen?"),
+        ("kitchn", "pan", "The office kitchn has no members. Did you mean kitchen?"),
         ("kitchen", "pan", "There is no Computer in the office kitchen."),
-        ("x\x1b[31m", "pan", "Nobody is in the office x."),
+        ("x\x1b[31m", "pan", "The office x has no members."),
     ],
 )
-def test_why_there_is_nobody_to_call(office_id: str, computer: str, sentence: str | None) -> None:
-    """In a sentence, with what may have been meant."""
+def test_why_a_computer_cannot_be_called(office_id: str, computer: str, sentence: str | None) -> None:
+    """With a suggestion for a similar name."""
     members = [*offices().all(), Member("a2", AGENT, "cook", "kitchen")]
-    assert nobody_to_call(members, office_id, computer) == sentence
+    assert why_no_computer(members, office_id, computer) == sentence
 
 
-def test_names_are_listed_up_to_some() -> None:
-    assert named(["b", "a"]) == "There are a, b."
-    assert named([f"{n:03}" for n in range(30)]).endswith("019 and 10 more.")
-    assert near("x", []) == ""
+def test_long_lists_of_names_are_shortened() -> None:
+    assert list_names(["b", "a"]) == "There are a, b."
+    assert list_names([f"{n:03}" for n in range(30)]).endswith("019 and 10 more.")
+    assert suggestion("x", []) == ""
 
 
 @given(st.text())
-def test_whoever_asks_can_be_shown(by: str) -> None:
-    """Whatever an address of another node holds."""
+def test_every_requester_becomes_a_valid_name(by: str) -> None:
+    """Addresses of other nodes may contain anything."""
     assert is_name(shown_caller(by))
 
 
 @pytest.mark.parametrize("by", [ALICE, "operator@here.test", "worker-1@kitchen.local"])
-def test_who_asks_is_called_as_he_is(by: str) -> None:
+def test_an_ordinary_requester_keeps_its_name(by: str) -> None:
     assert shown_caller(by) == by

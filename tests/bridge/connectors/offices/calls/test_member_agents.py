@@ -1,4 +1,4 @@
-"""Members of offices as agents of the node."""
+"""What the routing table is to contain about members of offices."""
 
 from typing import Any
 
@@ -8,21 +8,21 @@ from bridge.agents.address import AgentAddress
 from bridge.agents.agent import Agent, AgentStatus
 from bridge.agents.updates import Registration, StatusUpdate, Unregistration
 from bridge.connectors.offices.calls.member_agents import (
-    Seat,
-    Told,
-    all_gone,
-    idle_again,
-    reserved,
-    what_to_tell,
+    LocalMember,
+    RoutingUpdate,
+    reset_to_idle,
+    routing_update,
+    unregister_all,
+    why_reserved,
 )
 from bridge.connectors.offices.protocol.office import AGENT, COMPUTER, Member
 from bridge.connectors.offices.rooms.office_room import member_address
 
 BOSS = AgentAddress("a/boss", "here")
 HANDS = AgentAddress("a/hands", "here")
-SEATS = {
-    BOSS: Seat(Member("1", AGENT, "boss", "a"), reads_tasks=True),
-    HANDS: Seat(Member("2", COMPUTER, "hands", "a"), tools=("add", "Add", "sub", " odd", "")),
+MEMBERS = {
+    BOSS: LocalMember(Member("1", AGENT, "boss", "a"), reads_tasks=True),
+    HANDS: LocalMember(Member("2", COMPUTER, "hands", "a"), tools=("add", "Add", "sub", " odd", "")),
 }
 
 
@@ -43,60 +43,60 @@ def agent(address: AgentAddress = BOSS, **changed: Any) -> Agent:
     return known._replace(**changed)
 
 
-def test_who_has_come_is_told_of() -> None:
-    """An Agent that reads tasks with that, and a Computer with its tools, each once."""
-    told = what_to_tell(SEATS, [], {}, 10)
-    assert told.news == (
+def test_new_members_are_registered() -> None:
+    """An Agent that accepts tasks with that capability, a Computer with its tools, each once."""
+    update = routing_update(MEMBERS, [], {}, 10)
+    assert update.news == (
         Registration(BOSS, "offices", "a2c-smcp", ("task_execution",), 10),
         Registration(HANDS, "offices", "a2c-smcp", ("add", "sub"), 10),
     )
-    assert Seat(Member("1", AGENT, "boss", "a")).capabilities == ()
-    many = Seat(Member("2", COMPUTER, "hands", "a"), tools=tuple(f"t{n}" for n in range(100)))
+    assert LocalMember(Member("1", AGENT, "boss", "a")).capabilities == ()
+    many = LocalMember(Member("2", COMPUTER, "hands", "a"), tools=tuple(f"t{n}" for n in range(100)))
     assert len(many.capabilities) == 64
 
 
-def test_nothing_new_is_not_told() -> None:
-    """What it does meanwhile is no news either; other tools are."""
+def test_unchanged_members_need_no_update() -> None:
+    """A member's status is not compared, but its tools are."""
     known = {BOSS: agent(status=AgentStatus.BUSY), HANDS: agent(HANDS)}
-    assert what_to_tell(SEATS, [], known, 10) == Told(())
+    assert routing_update(MEMBERS, [], known, 10) == RoutingUpdate(())
     known[HANDS] = agent(HANDS, capabilities=())
-    [news] = what_to_tell(SEATS, [], known, 10).news
+    [news] = routing_update(MEMBERS, [], known, 10).news
     assert news == Registration(HANDS, "offices", "a2c-smcp", ("add", "sub"), 10)
 
 
-def test_it_is_newer_than_what_was_said() -> None:
-    """Whatever the clock says."""
-    [news] = what_to_tell({BOSS: SEATS[BOSS]}, [], {BOSS: agent(sent_at=50, gone_at=50)}, 10).news
+def test_an_update_is_newer_than_the_existing_entry() -> None:
+    """Whatever the clock shows."""
+    [news] = routing_update({BOSS: MEMBERS[BOSS]}, [], {BOSS: agent(sent_at=50, gone_at=50)}, 10).news
     assert news.sent_at == 51
-    [news] = what_to_tell({}, [BOSS], {BOSS: agent(sent_at=50)}, 10).news
+    [news] = routing_update({}, [BOSS], {BOSS: agent(sent_at=50)}, 10).news
     assert news == Unregistration(BOSS, "it has left its office", 50)
 
 
-def test_who_is_gone_is_told_gone_once() -> None:
-    """Unless it is back already; what another connector has there is left alone."""
-    assert what_to_tell(SEATS, [BOSS], {BOSS: agent(), HANDS: agent(HANDS)}, 10) == Told(())
+def test_a_member_is_unregistered_once() -> None:
+    """Unless it has reconnected. Entries of other connectors are left alone."""
+    assert routing_update(MEMBERS, [BOSS], {BOSS: agent(), HANDS: agent(HANDS)}, 10) == RoutingUpdate(())
     for known in (None, agent(gone_at=7), agent(connector="attached")):
-        assert what_to_tell({}, [BOSS], {BOSS: known}, 10) == Told(())
+        assert routing_update({}, [BOSS], {BOSS: known}, 10) == RoutingUpdate(())
 
 
-def test_another_agent_stays_what_it_is() -> None:
-    """As long as it is there."""
-    seats = {BOSS: SEATS[BOSS]}
+def test_an_agent_of_another_connector_keeps_its_address() -> None:
+    """While it is present."""
+    members = {BOSS: MEMBERS[BOSS]}
     other = agent(connector="attached")
-    assert what_to_tell(seats, [], {BOSS: other}, 10) == Told((), (BOSS,))
-    assert len(what_to_tell(seats, [], {BOSS: other._replace(gone_at=7)}, 10).news) == 1
+    assert routing_update(members, [], {BOSS: other}, 10) == RoutingUpdate((), (BOSS,))
+    assert len(routing_update(members, [], {BOSS: other._replace(gone_at=7)}, 10).news) == 1
 
 
-def test_after_a_kill_nobody_is_at_work() -> None:
-    """Nor, where there are no offices any more, in one."""
+def test_members_of_a_killed_process() -> None:
+    """They become idle; on a node that no longer serves offices they are unregistered."""
     agents = [
         agent(status=AgentStatus.BUSY, sent_at=50),
         agent(HANDS),
         agent(connector="command", status=AgentStatus.BUSY),
         agent(gone_at=7, status=AgentStatus.SHUTDOWN),
     ]
-    assert idle_again(agents, 10) == [StatusUpdate(BOSS, AgentStatus.IDLE, None, 51)]
-    assert [news.address for news in all_gone(agents, 10) if isinstance(news, Unregistration)] == [
+    assert reset_to_idle(agents, 10) == [StatusUpdate(BOSS, AgentStatus.IDLE, None, 51)]
+    assert [news.address for news in unregister_all(agents, 10) if isinstance(news, Unregistration)] == [
         BOSS,
         HANDS,
     ]
@@ -113,13 +113,13 @@ def test_after_a_kill_nobody_is_at_work() -> None:
         ("a/", False),
     ],
 )
-def test_members_alone_are_called_like_members(agent_id: str, is_reserved: bool) -> None:
-    sentence = reserved(AgentAddress(agent_id, "here"))
+def test_addresses_of_members_are_reserved(agent_id: str, is_reserved: bool) -> None:
+    sentence = why_reserved(AgentAddress(agent_id, "here"))
     assert (sentence is not None) is is_reserved
     if sentence is not None:
         assert "in the office a" in sentence
 
 
-def test_each_member_has_an_address_that_is_kept_for_it() -> None:
+def test_every_member_has_a_reserved_address() -> None:
     for office_id, name in (("a", "b"), ("kitchen@there.test", "x/y"), ("ü", "=")):
-        assert reserved(member_address(office_id, name, "here")) is not None
+        assert why_reserved(member_address(office_id, name, "here")) is not None

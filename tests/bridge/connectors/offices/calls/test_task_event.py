@@ -1,4 +1,4 @@
-"""Tasks as an Agent of an office reads them."""
+"""The task events of an office's Agent."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bridge.agents.address import AgentAddress
 from bridge.connectors.offices.calls.tasks import (
-    agent_gone,
+    agent_left,
     cancel_content,
     node_stopped,
     not_declared,
@@ -22,8 +22,8 @@ from bridge.tasks.task import Task
 from tests.support.tasks import request
 
 
-def test_a_task_is_said_with_all_that_its_agent_needs() -> None:
-    """What is left of its time, too; and the name by which it is taken back."""
+def test_the_content_of_a_task() -> None:
+    """It includes the remaining time, and the id with which the task is cancelled."""
     task = Task(request("1", context="c", metadata={"a": [1]}), 1_000, 61_000, id=7)
     assert task_content(task, 2_500) == {
         "task_id": "task-1", "work_id": "7", "from": "coordinator@living", "prompt": "Implement a function",
@@ -34,7 +34,7 @@ def test_a_task_is_said_with_all_that_its_agent_needs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"),
+    ("acknowledgement", "answer"),
     [
         ({"success": True, "output": "x"}, Answer(True, "x", 0)),
         ({"success": True}, Answer(True, "", 0)),
@@ -49,16 +49,16 @@ def test_a_task_is_said_with_all_that_its_agent_needs() -> None:
         ({"error": {"code": "TIMEOUT", "reason": "no"}}, TaskError(ErrorCode.TIMEOUT, "no")),
     ],
 )
-def test_an_acknowledgement_is_the_answer(said: Any, answer: Any) -> None:
-    """With one of the codes only where the Agent can know that."""
-    assert read_answer((said,)) == answer
+def test_the_acknowledgement_is_the_answer(acknowledgement: Any, answer: Any) -> None:
+    """An error code counts only if the Agent can know that it applies."""
+    assert read_answer((acknowledgement,)) == answer
 
 
 @pytest.mark.parametrize(
     "arguments", [(), (None,), ("done",), ({},), ({"success": 1},), ({"success": True}, 1)]
 )
-def test_another_is_none(arguments: tuple[Any, ...]) -> None:
-    """An Agent that declares tasks and knows no such event acknowledges with nothing."""
+def test_any_other_acknowledgement_is_a_failure(arguments: tuple[Any, ...]) -> None:
+    """An Agent that declares tasks but does not handle the event acknowledges with nothing."""
     outcome = read_answer(arguments)
     assert isinstance(outcome, Answer)
     assert (outcome.success, outcome.error_code) == (False, None)
@@ -78,10 +78,10 @@ def test_anything_can_be_read(arguments: list[Any]) -> None:
     assert isinstance(read_answer(arguments), Answer | TaskError)
 
 
-def test_why_there_is_no_answer_is_said() -> None:
-    """Whether it was begun makes the difference."""
+def test_errors_without_an_answer() -> None:
+    """Whether the work had begun makes the difference."""
     address = AgentAddress("a/boss", "here")
     assert not_declared(address).code is ErrorCode.INVALID_PAYLOAD
-    for error in (agent_gone(), node_stopped()):
+    for error in (agent_left(), node_stopped()):
         assert (error.code, error.metadata) == (ErrorCode.NODE_UNREACHABLE, {"interrupted": True})
     assert orjson.dumps(not_declared(address).metadata)

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from bridge.agents.address import AgentAddress
-from bridge.connectors.offices.calls.tasks import ToolTask, outcome_of, read_tool_task, seconds_for
+from bridge.connectors.offices.calls.tasks import ToolTask, read_tool_task, task_outcome, timeout_for
 from bridge.connectors.offices.protocol.errors import (
     computer_not_found,
-    flat,
+    flat_error,
     interrupted,
     result_error,
     timed_out,
@@ -24,8 +24,8 @@ DONE = {
 }
 
 
-def test_metadata_says_what_is_called() -> None:
-    """Parameters may be left out, and be the text of JSON: not everybody can send an object."""
+def test_metadata_names_the_tool() -> None:
+    """Parameters are optional, and may be a JSON text: not all requesters can send an object."""
     assert read_tool_task(HANDS, {"tool": "add"}) == ToolTask("add", {})
     for params in ({"a": 1}, '{"a": 1}'):
         assert read_tool_task(HANDS, {"tool": "add", "params": params, "x": 1}) == ToolTask("add", {"a": 1})
@@ -40,18 +40,18 @@ def test_metadata_says_what_is_called() -> None:
         ({"tool": "add", "params": "\ud800"}, "params"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named(metadata: dict[str, Any], field: str) -> None:
-    """With the field, and what to send."""
+def test_mistakes_name_the_field(metadata: dict[str, Any], field: str) -> None:
+    """And show an example."""
     error = read_tool_task(HANDS, metadata)
     assert isinstance(error, TaskError)
     assert (error.code, error.metadata) == (ErrorCode.INVALID_PAYLOAD, {"field": f"metadata.{field}"})
     assert '{"tool": "add"' in error.reason
 
 
-def test_a_call_has_the_time_of_its_task() -> None:
+def test_a_call_has_the_remaining_time_of_its_task() -> None:
     task = Task(request("1"), 0, 90_500)
-    assert [seconds_for(task, now_ms) for now_ms in (0, 500, 90_400, 99_000)] == [91, 90, 1, 1]
-    assert seconds_for(Task(request("1"), 0, 10**9), 0) == 3_600
+    assert [timeout_for(task, now_ms) for now_ms in (0, 500, 90_400, 99_000)] == [91, 90, 1, 1]
+    assert timeout_for(Task(request("1"), 0, 10**9), 0) == 3_600
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,16 @@ def test_a_call_has_the_time_of_its_task() -> None:
         (computer_not_found("hands"), False, (False, "Computer with name 'hands' not found", 1)),
         (computer_not_found("hands"), True, ErrorCode.NODE_UNREACHABLE),
         (timed_out(5), False, ErrorCode.TIMEOUT),
-        (flat(429, "too many"), False, ErrorCode.AGENT_BUSY),
+        (flat_error(429, "too many"), False, ErrorCode.AGENT_BUSY),
         (interrupted(), False, (False, None, 1)),
         ({}, False, (False, "", 1)),
     ],
 )
-def test_what_a_call_came_to_is_the_answer(answer: dict[str, Any], is_gone: bool, outcome: Any) -> None:
-    """What the tool says is said, however it ended; where nobody can know, that."""
-    found = outcome_of(answer, "c1", is_gone=is_gone)
+def test_the_answer_to_a_call_is_the_task_outcome(
+    answer: dict[str, Any], is_gone: bool, outcome: Any
+) -> None:
+    """With the tool's output. If the Computer has disconnected, the outcome is not known."""
+    found = task_outcome(answer, "c1", is_gone=is_gone)
     assert found.metadata["call_id"] == "c1"
     if isinstance(outcome, ErrorCode):
         assert isinstance(found, TaskError)

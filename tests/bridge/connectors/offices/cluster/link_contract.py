@@ -1,28 +1,28 @@
-"""What holds of every link, whatever broker it leads to."""
+"""The contract of every link, whichever broker it leads to."""
 
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from bridge.connectors.offices.cluster.broker import BrokerAway, Link
+from bridge.connectors.offices.cluster.broker import BrokerUnavailable, Link
 from tests.bridge.connectors.offices.brokers import TIMEOUT, RedisServer, ZenohRouter
 
 
 @dataclass
-class Listening:
-    """`began` counts how often nothing was missed any more; `away` holds what was said of the broker."""
+class Listener:
+    """`subscribed` counts the calls of `on_subscribed`; `errors` are the messages of `BrokerUnavailable`."""
 
     link: Link
-    heard: list[bytes] = field(default_factory=list)
-    began: int = 0
-    away: list[str] = field(default_factory=list)
+    received: list[bytes] = field(default_factory=list)
+    subscribed: int = 0
+    errors: list[str] = field(default_factory=list)
     _task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._listen())
 
-    async def until(self, condition: Callable[["Listening"], bool]) -> None:
+    async def wait_for(self, condition: Callable[["Listener"], bool]) -> None:
         async with asyncio.timeout(TIMEOUT):
             while not condition(self):
                 await asyncio.sleep(0.01)
@@ -36,66 +36,66 @@ class Listening:
     async def _listen(self) -> None:
         while True:
             try:
-                async for data in self.link.listen(self._begin):
-                    self.heard.append(data)
-            except BrokerAway as away:
-                self.away.append(str(away))
+                async for data in self.link.listen(self._on_subscribed):
+                    self.received.append(data)
+            except BrokerUnavailable as error:
+                self.errors.append(str(error))
             await asyncio.sleep(0.1)
 
-    def _begin(self) -> None:
-        self.began += 1
+    def _on_subscribed(self) -> None:
+        self.subscribed += 1
 
 
-async def keeps_to_it(make: Callable[[], Link], broker: ZenohRouter | RedisServer) -> None:
-    """What one says the others hear, in its order and however large; who says something while the broker is
-    away is told so; and when it is back, all that listen know that they may have missed something."""
-    one, other = Listening(make()), Listening(make())
+async def fulfils_contract(make: Callable[[], Link], broker: ZenohRouter | RedisServer) -> None:
+    """Other listeners receive messages of any size in order. While the broker is unavailable, the sender gets
+    an error; when it is back, all listeners know that they may have missed messages."""
+    one, other = Listener(make()), Listener(make())
     try:
-        for listening in (one, other):
-            listening.start()
-        for listening in (one, other):
-            await listening.until(lambda listening: listening.began == 1)
-        said = [*(str(number).encode() for number in range(200)), bytes(range(256)) * 20_000]
-        for data in said:
+        for listener in (one, other):
+            listener.start()
+        for listener in (one, other):
+            await listener.wait_for(lambda listener: listener.subscribed == 1)
+        messages = [*(str(number).encode() for number in range(200)), bytes(range(256)) * 20_000]
+        for data in messages:
             await one.link.send(data)
-        await other.until(lambda other: len(other.heard) == len(said))
-        assert other.heard == said
-        assert set(one.heard) <= set(said), "whether it hears itself is its own affair"
+        await other.wait_for(lambda other: len(other.received) == len(messages))
+        assert other.received == messages
+        assert set(one.received) <= set(messages), "a link may or may not receive its own messages"
 
         await broker.close()
-        for listening in (one, other):
-            await listening.until(lambda listening: len(listening.away) > 0)
-            assert "secret" not in "".join(listening.away)
+        for listener in (one, other):
+            await listener.wait_for(lambda listener: len(listener.errors) > 0)
+            assert "secret" not in "".join(listener.errors)
         try:
             await one.link.send(b"lost")
-        except BrokerAway:
+        except BrokerUnavailable:
             pass
         else:
-            raise AssertionError("it was told that it is lost")
+            raise AssertionError("send must fail")
 
         await broker.open()
-        for listening in (one, other):
-            await listening.until(lambda listening: listening.began == 2)
-        with suppress(BrokerAway):
+        for listener in (one, other):
+            await listener.wait_for(lambda listener: listener.subscribed == 2)
+        with suppress(BrokerUnavailable):
             await one.link.send(b"found")
         await one.link.send(b"again")
-        await other.until(lambda other: other.heard[-1] == b"again")
-        assert b"lost" not in other.heard
+        await other.wait_for(lambda other: other.received[-1] == b"again")
+        assert b"lost" not in other.received
     finally:
         await one.close()
         await other.close()
 
 
-async def nobody_is_there(link: Link) -> None:
-    """Both are told so, and nothing hangs."""
-    listening = Listening(link)
-    listening.start()
-    await listening.until(lambda listening: len(listening.away) > 0)
-    assert listening.began == 0
+async def reports_unavailable(link: Link) -> None:
+    """Without a broker, both directions fail, and neither hangs."""
+    listener = Listener(link)
+    listener.start()
+    await listener.wait_for(lambda listener: len(listener.errors) > 0)
+    assert listener.subscribed == 0
     try:
         await link.send(b"lost")
-    except BrokerAway:
+    except BrokerUnavailable:
         pass
     else:
-        raise AssertionError("it was told that it is lost")
-    await listening.close()
+        raise AssertionError("send must fail")
+    await listener.close()

@@ -1,4 +1,4 @@
-"""What processes of a node say to each other by a broker, which is a list here."""
+"""The broker, on a link that is a list."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -8,40 +8,40 @@ from typing import Any
 import pytest
 
 from bridge.connectors.offices.cluster.broker import (
-    MOST_WAITING,
+    MAX_QUEUED,
     Broker,
-    BrokerAway,
+    BrokerUnavailable,
     OfficeMessage,
     SocketMessage,
-    encoded,
+    decode,
+    encode,
     office_message,
-    read,
 )
 
 
 @dataclass
-class Wire:
-    """A link that notes what is said, and says what it is given."""
+class FakeLink:
+    """Collects what is sent, and delivers what the test puts into `incoming`."""
 
     sent: list[bytes] = field(default_factory=list)
-    is_away: bool = False
+    is_unavailable: bool = False
     hangs: bool = False
-    coming: "asyncio.Queue[bytes | BrokerAway]" = field(default_factory=asyncio.Queue)
+    incoming: "asyncio.Queue[bytes | BrokerUnavailable]" = field(default_factory=asyncio.Queue)
 
     async def send(self, data: bytes) -> None:
         if self.hangs:
             await asyncio.sleep(3600)
-        if self.is_away:
-            raise BrokerAway("it has gone")
+        if self.is_unavailable:
+            raise BrokerUnavailable("connection refused")
         self.sent.append(data)
 
-    async def listen(self, began: Callable[[], None]) -> AsyncIterator[bytes]:
-        if self.is_away:
-            raise BrokerAway("it has gone")
-        began()
+    async def listen(self, on_subscribed: Callable[[], None]) -> AsyncIterator[bytes]:
+        if self.is_unavailable:
+            raise BrokerUnavailable("connection refused")
+        on_subscribed()
         while True:
-            data = await self.coming.get()
-            if isinstance(data, BrokerAway):
+            data = await self.incoming.get()
+            if isinstance(data, BrokerUnavailable):
                 raise data
             yield data
 
@@ -50,152 +50,153 @@ class Wire:
 
 
 @dataclass
-class Place:
-    wire: Wire = field(default_factory=Wire)
+class Setup:
+    link: FakeLink = field(default_factory=FakeLink)
     problems: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.broker = Broker(self.wire, lambda sentence, error: self.problems.append(sentence))
+        self.broker = Broker(self.link, lambda sentence, error: self.problems.append(sentence))
 
     async def sent(self) -> list[SocketMessage | OfficeMessage | None]:
-        await self.broker._waiting.join()
-        return [read(one) for one in self.wire.sent]
+        await self.broker._queue.join()
+        return [decode(one) for one in self.link.sent]
 
 
 @pytest.fixture
-async def place() -> AsyncIterator[Place]:
-    made = Place()
+async def setup() -> AsyncIterator[Setup]:
+    made = Setup()
     await made.broker.start()
     yield made
     await made.broker.close()
 
 
-async def emit(broker: Broker, sid: str = "far", answered: Callable[..., None] | None = None) -> None:
-    await broker.emit("client:get_tools", {"a": 1}, "/smcp", to=sid, callback=answered)
+async def emit(broker: Broker, sid: str = "far", on_answer: Callable[..., None] | None = None) -> None:
+    await broker.emit("client:get_tools", {"a": 1}, "/smcp", to=sid, callback=on_answer)
 
 
-async def test_an_event_for_a_connection_of_another_process(place: Place) -> None:
-    """Goes to the broker, with the number under which its answer comes back."""
+async def test_an_event_for_a_connection_of_another_process_is_published(setup: Setup) -> None:
+    """With the number of the callback, which is called with the acknowledgement."""
     answers: list[Any] = []
-    await emit(place.broker, answered=lambda *said: answers.append(said))
-    [message] = await place.sent()
+    await emit(setup.broker, on_answer=lambda *arguments: answers.append(arguments))
+    [message] = await setup.sent()
     assert isinstance(message, SocketMessage)
-    assert (message.said["room"], message.said["data"]) == ("far", [{"a": 1}])
-    sid, namespace, number = message.said["callback"]
+    assert (message.content["room"], message.content["data"]) == ("far", [{"a": 1}])
+    sid, namespace, number = message.content["callback"]
     callback = {
-        "method": "callback", "host_id": place.broker.host_id, "sid": sid, "namespace": namespace,
+        "method": "callback", "host_id": setup.broker.host_id, "sid": sid, "namespace": namespace,
         "id": number, "args": [{"tools": []}],
     }  # fmt: skip
-    # That of another process, one that nobody waits for, and the same once more, are no answers.
-    for said in ({**callback, "host_id": "x"}, {**callback, "id": 99}, callback, callback):
-        await place.wire.coming.put(encoded(said))
+    # Acknowledgements for another process, with an unknown number, and repeated ones are ignored.
+    for answer in ({**callback, "host_id": "x"}, {**callback, "id": 99}, callback, callback):
+        await setup.link.incoming.put(encode(answer))
     async with asyncio.timeout(5):
-        while not answers or not place.wire.coming.empty():
+        while not answers or not setup.link.incoming.empty():
             await asyncio.sleep(0)
     assert answers == [({"tools": []},)]
-    assert place.problems == []
+    assert setup.problems == []
 
 
-async def test_a_late_answer_belongs_to_nothing_newer(place: Place) -> None:
-    """A connection that was forgotten, and is asked again, gets other numbers."""
+async def test_callback_numbers_are_not_reused(setup: Setup) -> None:
+    """After the callbacks of a connection were dropped, a late acknowledgement matches no newer one."""
     numbers = []
     for _ in range(2):
-        await emit(place.broker, answered=lambda *said: None)
-        message = (await place.sent())[-1]
+        await emit(setup.broker, on_answer=lambda *arguments: None)
+        message = (await setup.sent())[-1]
         assert isinstance(message, SocketMessage)
-        numbers.append(message.said["callback"][2])
-        place.broker.forget("far")
+        numbers.append(message.content["callback"][2])
+        setup.broker.drop_callbacks("far")
     assert numbers[0] != numbers[1]
-    assert place.broker.callbacks == {}
+    assert setup.broker.callbacks == {}
 
 
-async def test_who_asks_while_the_broker_is_away(place: Place) -> None:
-    """Is told at once; nothing is said later, when nobody waits for it any more. It is reported once."""
-    place.wire.is_away = True
+async def test_requests_fail_at_once_while_the_broker_is_unavailable(setup: Setup) -> None:
+    """They are not sent later. The failure is reported once."""
+    setup.link.is_unavailable = True
     answers: list[Any] = []
     for _ in range(3):
-        await emit(place.broker, answered=lambda *said: answers.append(said))
-    await place.broker._waiting.join()
+        await emit(setup.broker, on_answer=lambda *arguments: answers.append(arguments))
+    await setup.broker._queue.join()
     assert [answer[0]["code"] for answer in answers] == [500] * 3
-    assert place.problems == [
-        "The broker of offices is away: it has gone. Its processes go on by themselves."
-    ]
-    place.wire.is_away = False
-    assert await place.sent() == []
+    [problem] = setup.problems
+    assert "connection refused" in problem
+    setup.link.is_unavailable = False
+    assert await setup.sent() == []
 
 
-async def test_who_comes_back_may_have_missed_something(place: Place) -> None:
-    renewed = asyncio.Event()
-    place.broker.renewed = renewed.set
-    await place.wire.coming.put(BrokerAway("it has gone"))
+async def test_a_reconnection_is_announced(setup: Setup) -> None:
+    reconnected = asyncio.Event()
+    setup.broker.on_reconnected = reconnected.set
+    await setup.link.incoming.put(BrokerUnavailable("connection refused"))
     async with asyncio.timeout(5):
-        await renewed.wait()
-    assert len(place.problems) == 1
+        await reconnected.wait()
+    assert len(setup.problems) == 1
 
 
-async def test_a_broker_that_is_away_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For longer than a moment: the node starts all the same."""
-    monkeypatch.setattr("bridge.connectors.offices.cluster.broker.TIMEOUT", 0.1)
-    place = Place(Wire(is_away=True))
+async def test_the_node_starts_without_its_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start waits for it only for a limited time."""
+    monkeypatch.setattr("bridge.connectors.offices.cluster.broker.SEND_TIMEOUT", 0.1)
+    setup = Setup(FakeLink(is_unavailable=True))
     async with asyncio.timeout(2):
-        await place.broker.start()
-    await place.broker.close()
+        await setup.broker.start()
+    await setup.broker.close()
 
 
-async def test_what_others_say_is_heard(place: Place) -> None:
-    """In its order; what is our own, what nobody wants to hear, and what is nothing, is passed over."""
-    heard: list[Mapping[str, Any]] = []
-    place.broker.hear("changed", heard.append)
+async def test_subscribers_receive_messages_in_order(setup: Setup) -> None:
+    """Own messages, messages of other kinds and invalid data are ignored."""
+    received: list[Mapping[str, Any]] = []
+    setup.broker.subscribe("changed", received.append)
     for data in (
-        encoded(office_message("other", "changed", {"number": 1})),
-        encoded(office_message(place.broker.host_id, "changed", {"number": 2})),
-        encoded(office_message("other", "unheard of", {"number": 3})),
+        encode(office_message("other", "changed", {"number": 1})),
+        encode(office_message(setup.broker.host_id, "changed", {"number": 2})),
+        encode(office_message("other", "unheard of", {"number": 3})),
         b"nothing",
-        encoded({"method": "disconnect", "host_id": "other", "sid": "x", "namespace": "/smcp"}),
-        encoded(office_message("other", "changed", {"number": 4})),
+        encode({"method": "disconnect", "host_id": "other", "sid": "x", "namespace": "/smcp"}),
+        encode(office_message("other", "changed", {"number": 4})),
     ):
-        await place.wire.coming.put(data)
+        await setup.link.incoming.put(data)
     async with asyncio.timeout(5):
-        while len(heard) < 2:
+        while len(received) < 2:
             await asyncio.sleep(0)
-    assert heard == [{"number": 1}, {"number": 4}]
+    assert received == [{"number": 1}, {"number": 4}]
 
 
-async def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who asks when there is no room is told so at once."""
-    place = Place(Wire(hangs=True))
-    await place.broker.start()
-    monkeypatch.setattr("bridge.connectors.offices.cluster.broker.LAST_WORDS", 0.1)
+async def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that does not fit fails at once."""
+    setup = Setup(FakeLink(hangs=True))
+    await setup.broker.start()
+    monkeypatch.setattr("bridge.connectors.offices.cluster.broker.CLOSE_TIMEOUT", 0.1)
     answers: list[Any] = []
-    for _ in range(MOST_WAITING + 2):
-        await emit(place.broker, answered=lambda *said: answers.append(said))
+    for _ in range(MAX_QUEUED + 2):
+        await emit(setup.broker, on_answer=lambda *arguments: answers.append(arguments))
     await asyncio.sleep(0)
     assert len(answers) in {1, 2}
-    await place.broker.close()
+    await setup.broker.close()
 
 
-async def test_what_is_no_json(place: Place) -> None:
-    """Is not said, and who asked is told so."""
+async def test_a_request_that_is_not_json_fails_at_once(setup: Setup) -> None:
+    """And the failure is reported."""
     answers: list[Any] = []
-    await place.broker.emit("x", object(), "/smcp", to="far", callback=lambda *said: answers.append(said))
+    await setup.broker.emit(
+        "x", object(), "/smcp", to="far", callback=lambda *arguments: answers.append(arguments)
+    )
     await asyncio.sleep(0)
     assert answers[0][0]["code"] == 500
-    assert len(place.problems) == 1
+    assert len(setup.problems) == 1
 
 
-async def test_an_answer_that_could_not_be_said(place: Place) -> None:
-    """Is said when the broker is back: somebody waits for it. So is what it was told to keep."""
-    place.wire.is_away = True
-    await place.broker._return_callback("other", "sid", "/smcp", 7, {"tools": []})
-    place.broker.say("answered", {"by": "alice"}, keeps=True)
-    place.broker.say("changed", {})
-    await place.broker._waiting.join()
-    place.wire.is_away = False
-    await place.wire.coming.put(BrokerAway("it has gone"))
+async def test_acknowledgements_are_sent_when_the_broker_is_back(setup: Setup) -> None:
+    """Another process waits for them. The same holds for messages published with `retry`."""
+    setup.link.is_unavailable = True
+    await setup.broker._return_callback("other", "sid", "/smcp", 7, {"tools": []})
+    setup.broker.publish("answered", {"by": "alice"}, retry=True)
+    setup.broker.publish("changed", {})
+    await setup.broker._queue.join()
+    setup.link.is_unavailable = False
+    await setup.link.incoming.put(BrokerUnavailable("connection refused"))
     async with asyncio.timeout(5):
-        while len(place.wire.sent) < 2:
+        while len(setup.link.sent) < 2:
             await asyncio.sleep(0.01)
-    callback, kept = await place.sent()
+    callback, resent = await setup.sent()
     assert isinstance(callback, SocketMessage)
-    assert (callback.said["id"], callback.said["args"]) == (7, [{"tools": []}])
-    assert kept == OfficeMessage(place.broker.host_id, "answered", {"by": "alice"})
+    assert (callback.content["id"], callback.content["args"]) == (7, [{"tools": []}])
+    assert resent == OfficeMessage(setup.broker.host_id, "answered", {"by": "alice"})

@@ -1,12 +1,12 @@
-"""Where a broker is."""
+"""Addresses of brokers."""
 
 import pytest
 
-from bridge.connectors.offices.cluster.links import BrokerAddress, NoBroker, broker_address
+from bridge.connectors.offices.cluster.links import BrokerAddress, InvalidBrokerAddress, parse_broker_address
 
 
 @pytest.mark.parametrize(
-    ("said", "kind"),
+    ("text", "kind"),
     [
         ("redis://127.0.0.1:6379/0", "redis"),
         ("redis://redis.example.org", "redis"),
@@ -16,45 +16,45 @@ from bridge.connectors.offices.cluster.links import BrokerAddress, NoBroker, bro
         ("tcp/[::1]:7447", "zenoh"),
     ],
 )
-def test_what_is_one(said: str, kind: str) -> None:
-    assert broker_address(said) == BrokerAddress(kind, said)  # type: ignore[arg-type]
+def test_valid_addresses(text: str, kind: str) -> None:
+    assert parse_broker_address(text) == BrokerAddress(kind, text)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "", "redis", "redis://", "redis:///0", "redis://host:6379/name", "redis://host/0?decode=yes",
         "rediss://host:6379", "unix:///run/redis.sock", "tcp/host", "tcp/:7447", "udp/host:7447",
         "tcp://host:7447", "tcp/host:7447#iface=eth0", "tcp/host:7447\n", "redis://ho st:1",
     ],
 )  # fmt: skip
-def test_what_is_none(said: str) -> None:
-    """It says what one looks like."""
-    wrong = broker_address(said)
-    assert isinstance(wrong, NoBroker)
-    assert "write redis://HOST:PORT/NUMBER" in wrong.sentence
+def test_invalid_addresses(text: str) -> None:
+    """The error shows the valid forms."""
+    wrong = parse_broker_address(text)
+    assert isinstance(wrong, InvalidBrokerAddress)
+    assert "write redis://HOST:PORT/NUMBER" in wrong.reason
 
 
-@pytest.mark.parametrize("said", ["redis://host:0/0", "tcp/host:65536", "tcp/host:99999"])
-def test_ports_that_there_are_not(said: str) -> None:
-    wrong = broker_address(said)
-    assert isinstance(wrong, NoBroker)
-    assert "from 1 to 65535" in wrong.sentence
+@pytest.mark.parametrize("text", ["redis://host:0/0", "tcp/host:65536", "tcp/host:99999"])
+def test_invalid_ports(text: str) -> None:
+    wrong = parse_broker_address(text)
+    assert isinstance(wrong, InvalidBrokerAddress)
+    assert "from 1 to 65535" in wrong.reason
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "redis://:hunter2@host:6379/0", "redis://user:hunter2@host/0", "redis://host?password=hunter2",
         "rediss://user:hunt/er2@host/0",
     ],
 )  # fmt: skip
-def test_a_password_has_a_file_of_its_own(said: str) -> None:
-    """It is not said again."""
-    wrong = broker_address(said)
-    assert isinstance(wrong, NoBroker)
-    assert "broker_password_file" in wrong.sentence
-    assert "hunt" not in wrong.sentence
+def test_an_address_must_not_contain_a_password(text: str) -> None:
+    """The error does not repeat it."""
+    wrong = parse_broker_address(text)
+    assert isinstance(wrong, InvalidBrokerAddress)
+    assert "broker_password_file" in wrong.reason
+    assert "hunt" not in wrong.reason
 
 
 def test_a_password_is_not_shown() -> None:

@@ -1,4 +1,4 @@
-"""What processes of one node say to each other."""
+"""Messages between the processes of one node."""
 
 import json
 import pickle
@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.connectors.offices.cluster.broker import (
-    MOST_BYTES,
+    MAX_BYTES,
     OfficeMessage,
     SocketMessage,
-    encoded,
+    decode,
+    encode,
     office_message,
-    read,
 )
 
 EMIT = {
@@ -32,17 +32,17 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_what_is_said_is_heard(said: Any) -> None:
-    """To the letter, bytes and large numbers among it."""
-    assert read(encoded({**EMIT, "data": [said]})) == SocketMessage({**EMIT, "data": [said]})
-    assert read(encoded({**CALLBACK, "args": [said]})) == SocketMessage({**CALLBACK, "args": [said]})
-    message = office_message("h", "changed", {"x": said})
-    assert read(encoded(message)) == OfficeMessage("h", "changed", {"x": said})
+def test_encoding_and_decoding_are_inverse(value: Any) -> None:
+    """Also for bytes and large numbers."""
+    assert decode(encode({**EMIT, "data": [value]})) == SocketMessage({**EMIT, "data": [value]})
+    assert decode(encode({**CALLBACK, "args": [value]})) == SocketMessage({**CALLBACK, "args": [value]})
+    message = office_message("h", "changed", {"x": value})
+    assert decode(encode(message)) == OfficeMessage("h", "changed", {"x": value})
 
 
-def test_who_waits_for_no_answer() -> None:
-    said = {**EMIT, "callback": None}
-    assert read(encoded(said)) == SocketMessage(said)
+def test_an_event_without_a_callback() -> None:
+    message = {**EMIT, "callback": None}
+    assert decode(encode(message)) == SocketMessage(message)
 
 
 @pytest.mark.parametrize(
@@ -56,17 +56,17 @@ def test_who_waits_for_no_answer() -> None:
         {"method": ["emit"]}, {"method": None},
     ],
 )  # fmt: skip
-def test_events_that_none_of_us_would_say(change: dict[str, Any]) -> None:
-    """To everybody, to other namespaces, or to do something else than to tell one connection something."""
-    assert read(json.dumps({**EMIT, **change}).encode()) is None
+def test_events_that_no_process_sends_are_ignored(change: dict[str, Any]) -> None:
+    """To all connections, to other namespaces, or with other methods of the client manager."""
+    assert decode(json.dumps({**EMIT, **change}).encode()) is None
 
 
 @pytest.mark.parametrize(
     "change", [{"id": 0}, {"id": "1"}, {"id": None}, {"sid": 1}, {"args": {}}, {"namespace": "/"}]
 )
-def test_acknowledgements_that_none_of_us_would_say(change: dict[str, Any]) -> None:
-    """Number 0 counts the others."""
-    assert read(json.dumps({**CALLBACK, **change}).encode()) is None
+def test_acknowledgements_that_no_process_sends_are_ignored(change: dict[str, Any]) -> None:
+    """Number 0 is python-socketio's counter."""
+    assert decode(json.dumps({**CALLBACK, **change}).encode()) is None
 
 
 @pytest.mark.parametrize(
@@ -76,17 +76,17 @@ def test_acknowledgements_that_none_of_us_would_say(change: dict[str, Any]) -> N
         b'{"method": "palaver", "host_id": "h", "what": "changed", "said": []}',
         b'{"method": "palaver", "host_id": "h", "what": "", "said": {}}',
         b'{"method": "palaver", "host_id": "h", "what": "x", "said": {"$palaver.bytes": "!"}}',
-        b"[" * 200_000, b" " * (MOST_BYTES + 1), pickle.dumps(EMIT),
+        b"[" * 200_000, b" " * (MAX_BYTES + 1), pickle.dumps(EMIT),
     ],
     ids=lambda data: repr(data)[:30],
 )  # fmt: skip
-def test_what_is_no_message(data: object) -> None:
-    """Nothing of it is carried out: a pickle is bytes like any others."""
-    assert read(data) is None
+def test_other_data_is_ignored(data: object) -> None:
+    """Nothing of it is executed: a pickle is treated like any other bytes."""
+    assert decode(data) is None
 
 
-def test_what_cannot_be_said() -> None:
-    with pytest.raises(ValueError, match="no JSON"):
-        encoded({**EMIT, "data": [object()]})
+def test_a_message_that_cannot_be_encoded() -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        encode({**EMIT, "data": [object()]})
     with pytest.raises(ValueError, match="bytes"):
-        encoded({**EMIT, "data": ["x" * MOST_BYTES]})
+        encode({**EMIT, "data": ["x" * MAX_BYTES]})

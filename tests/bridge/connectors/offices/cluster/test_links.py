@@ -1,12 +1,12 @@
-"""Which broker is spoken with how."""
+"""The link for each kind of broker."""
 
-from bridge.connectors.offices.cluster.links import BrokerAddress, RedisLink, ZenohLink, link_to
+from bridge.connectors.offices.cluster.links import BrokerAddress, RedisLink, ZenohLink, create_link
 
 
-async def test_each_has_its_link() -> None:
-    """In a place of the node's own: two nodes with one broker do not hear each other."""
-    redis = link_to(BrokerAddress("redis", "redis://127.0.0.1:6379/0"), "here.test")
-    zenoh = link_to(BrokerAddress("zenoh", "tcp/127.0.0.1:7447"), "there.test")
+async def test_each_kind_has_its_link() -> None:
+    """Each node has its own channel, so two nodes can use one broker."""
+    redis = create_link(BrokerAddress("redis", "redis://127.0.0.1:6379/0"), "here.test")
+    zenoh = create_link(BrokerAddress("zenoh", "tcp/127.0.0.1:7447"), "there.test")
     assert isinstance(redis, RedisLink)
     assert redis._channel == "palaver/offices/here.test"
     assert isinstance(zenoh, ZenohLink)

@@ -1,4 +1,4 @@
-"""By what other processes know that this one is alive."""
+"""How a process knows whether another one is alive."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ def process_on(database: Database) -> OfficeProcess:
 
 
 async def test_a_process_is_alive_until_it_ends(database: Database) -> None:
-    """However it ends. What nobody was ever called has ended."""
+    """In whatever way it ends. A name that no process has counts as ended."""
     one, other = process_on(database), process_on(database)
     assert one.name != other.name
     await one.start()
@@ -26,16 +26,16 @@ async def test_a_process_is_alive_until_it_ends(database: Database) -> None:
     await other.close()
 
 
-async def test_one_begins_after_the_other(database: Database) -> None:
+async def test_processes_clean_up_one_at_a_time(database: Database) -> None:
     one, other = process_on(database), process_on(database)
     order: list[str] = []
 
     async def begin() -> None:
-        async with other.beginning():
+        async with other.cleanup_lock():
             order.append("other")
 
     await other.start()
-    async with one.beginning():
+    async with one.cleanup_lock():
         beginning = asyncio.create_task(begin())
         await other.ended(["somebody"])
         assert not beginning.done()
@@ -45,27 +45,27 @@ async def test_one_begins_after_the_other(database: Database) -> None:
     await other.close()
 
 
-async def test_it_takes_its_lease_again(database: Database) -> None:
-    """When Postgres has ended the session; nothing is done while it has it."""
+async def test_a_lost_lease_is_renewed(database: Database) -> None:
+    """Postgres has ended the session. While the lease is held, there is nothing to renew."""
     one, other = process_on(database), process_on(database)
     await one.start()
-    assert not await one.keep()
+    assert not await one.renew()
     await end_sessions(database)
-    while not await one.keep():
+    while not await one.renew():
         await asyncio.sleep(0.01)
     assert await other.ended([one.name]) == frozenset()
-    assert not await one.keep()
+    assert not await one.renew()
     await one.close()
 
 
-async def test_who_serves_beside_whom(database: Database) -> None:
-    """Those that hear each other, or one that hears nobody."""
-    alone, together, beside = (process_on(database) for _ in range(3))
-    assert await together.serves(with_others=True)
-    assert await beside.serves(with_others=True)
-    assert not await alone.serves(with_others=False)
-    for one in (together, beside, alone):
+async def test_processes_serve_offices_together_only_with_a_broker(database: Database) -> None:
+    """Several connected processes, or a single one without a broker."""
+    alone, together, other = (process_on(database) for _ in range(3))
+    assert await together.claim_serving(with_others=True)
+    assert await other.claim_serving(with_others=True)
+    assert not await alone.claim_serving(with_others=False)
+    for one in (together, other, alone):
         await one.close()
-    assert await alone.serves(with_others=False)
-    assert not await together.serves(with_others=True)
+    assert await alone.claim_serving(with_others=False)
+    assert not await together.claim_serving(with_others=True)
     await alone.close()

@@ -1,4 +1,4 @@
-"""Several processes of one node, which serve its offices together by a broker."""
+"""Several processes of one node that serve its offices together through a broker."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -7,9 +7,9 @@ from typing import Any
 
 from bridge.connectors.offices.cluster.broker import Broker
 from bridge.connectors.offices.cluster.links import BrokerAddress
-from bridge.connectors.offices.cluster.members import Companions
+from bridge.connectors.offices.cluster.members import ClusterMembers
 from bridge.connectors.offices.connector import OfficesConnector
-from bridge.connectors.offices.service_tokens import OfficeTokens
+from bridge.connectors.offices.tokens import OfficeTokens
 from storage.concurrency import BackgroundTasks
 from tests.bridge.connectors.offices.brokers import RedisServer, ZenohRouter, redis_server, zenoh_router
 from tests.bridge.connectors.offices.clients import Client, Running
@@ -35,25 +35,25 @@ class Process:
         return await self.running.client(token=self.token)
 
     async def die(self) -> None:
-        """As by a kill: its session with the database ends, and it neither hears nor says anything more."""
-        companions, broker = self.parts
-        await companions._background.close()
+        """As if killed: its database session ends, and it no longer sends or receives anything."""
+        cluster, broker = self.parts
+        await cluster._background.close()
         await broker._background.close()
         lose_session(self.connector._records._database)
 
-    async def come_to(self) -> None:
-        """It had only not been to be reached."""
-        companions, broker = self.parts
-        broker._background, companions._background = BackgroundTasks(), BackgroundTasks()
+    async def resume(self) -> None:
+        """It was not killed, but only unreachable."""
+        cluster, broker = self.parts
+        broker._background, cluster._background = BackgroundTasks(), BackgroundTasks()
         await broker.start()
-        companions._background.supervise("companions", companions._look_for_ever)
+        cluster._background.supervise("members at other processes", cluster._run)
 
     @property
-    def parts(self) -> tuple[Companions, Broker]:
-        companions, broker = self.connector._companions, self.connector._broker
-        assert companions is not None
+    def parts(self) -> tuple[ClusterMembers, Broker]:
+        cluster, broker = self.connector._cluster, self.connector._broker
+        assert cluster is not None
         assert broker is not None
-        return companions, broker
+        return cluster, broker
 
 
 @dataclass
@@ -74,15 +74,15 @@ async def token_of(tokens: OfficeTokens) -> str:
 
 @asynccontextmanager
 async def two_processes(node: Node, kind: str, **settings: Any) -> AsyncIterator[Processes]:
-    """With a broker of this kind."""
+    """Two processes connected by a broker of this kind."""
     async with AsyncExitStack() as stack:
         broker = await stack.enter_async_context(zenoh_router() if kind == "zenoh" else redis_server())
         one = await process(stack, node, broker.address, **settings)
         yield Processes(one, await process(stack, node, broker.address, **settings), broker)
 
 
-def adds(said: Any) -> Any:
-    return {"content": [{"type": "text", "text": str(sum(said["params"].values()))}], "isError": False}
+def adds(payload: Any) -> Any:
+    return {"content": [{"type": "text", "text": str(sum(payload["params"].values()))}], "isError": False}
 
 
 async def names(client: Client, office: str = "kitchen") -> set[str]:

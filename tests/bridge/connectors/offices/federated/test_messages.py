@@ -1,4 +1,4 @@
-"""What travels through the room of an office."""
+"""Events between nodes in the room of an office."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bridge.connectors.offices.federated.messages import (
     CANCEL,
-    MOST_BYTES,
+    MAX_BYTES,
     REQUEST,
     RESPONSE,
     TYPES,
@@ -16,9 +16,9 @@ from bridge.connectors.offices.federated.messages import (
     Cancel,
     InFile,
     Inline,
+    OfficeEvent,
     Request,
     Response,
-    Travelling,
     Update,
     content_of,
     read,
@@ -30,9 +30,9 @@ FILE = InFile("mxc://a.test/x", "00" * 32, 5)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "event",
     [
-        *(Request(ID, "@hands:b.test", event, Inline("c2VhbGVk")) for event in CLIENT_EVENTS),
+        *(Request(ID, "@hands:b.test", name, Inline("c2VhbGVk")) for name in CLIENT_EVENTS),
         Request(ID, "@hands:b.test", "client:get_blob", FILE),
         Response(ID, "@boss:a.test", Inline("c2VhbGVk")),
         Response(ID, "@boss:a.test", FILE),
@@ -40,15 +40,15 @@ FILE = InFile("mxc://a.test/x", "00" * 32, 5)
         *map(Update, UPDATES.values()),
     ],
 )
-def test_it_is_read_as_it_was_written(said: Travelling) -> None:
-    """Each under a type of its own."""
-    type_, content = content_of(said)
+def test_writing_and_reading_are_inverse(event: OfficeEvent) -> None:
+    """Each kind has its own event type."""
+    type_, content = content_of(event)
     assert type_ in TYPES
-    assert read(type_, content) == said
+    assert read(type_, content) == event
 
 
-def test_an_answer_refers_to_what_was_asked() -> None:
-    """As events do that have to do with another one."""
+def test_a_response_refers_to_the_request() -> None:
+    """With a Matrix relation."""
     _, content = content_of(Response(ID, "@boss:a.test", FILE), request_event="$asked")
     assert content["m.relates_to"] == {"rel_type": "m.reference", "event_id": "$asked"}
     assert read(RESPONSE, content) == Response(ID, "@boss:a.test", FILE)
@@ -64,7 +64,7 @@ WRONG: tuple[tuple[str, dict[str, Any]], ...] = (
     (REQUEST, {"sealed": 5}),
     (REQUEST, {"sealed": None, "file": "mxc://a/b"}),
     (REQUEST, {"sealed": None, "file": {"mxc": "mxc://a/b", "sha256": "0", "size": 0}}),
-    (REQUEST, {"sealed": None, "file": {"mxc": "mxc://a/b", "sha256": "0", "size": MOST_BYTES + 1}}),
+    (REQUEST, {"sealed": None, "file": {"mxc": "mxc://a/b", "sha256": "0", "size": MAX_BYTES + 1}}),
     (REQUEST, {"sealed": None, "file": {"mxc": "mxc://a/b", "sha256": "0", "size": True}}),
     (REQUEST, {"sealed": None, "file": {"mxc": "m" * 600, "sha256": "0", "size": 1}}),
     (UPDATE, {"notice": "notify:enter_office"}),
@@ -74,8 +74,8 @@ WRONG: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 @pytest.mark.parametrize(("type_", "wrong"), WRONG)
-def test_what_has_not_its_form_is_nothing(type_: str, wrong: dict[str, Any]) -> None:
-    """Whoever sends it."""
+def test_invalid_content_is_ignored(type_: str, wrong: dict[str, Any]) -> None:
+    """Each field is checked."""
     good = {"id": ID, "to": "@hands:b.test", "event": "client:get_tools", "sealed": "x"}
     assert read(type_, {**good, **wrong}) is None
 
@@ -89,8 +89,8 @@ JSON = st.recursive(
     st.sampled_from(sorted(TYPES)),
     st.dictionaries(st.sampled_from(["id", "to", "event", "sealed", "file", "notice"]), JSON),
 )
-def test_whatever_comes_it_is_read_or_not(type_: str, content: dict[str, Any]) -> None:
-    """And nothing else happens."""
+def test_reading_never_raises(type_: str, content: dict[str, Any]) -> None:
+    """Other servers can send any content."""
     read(type_, content)
 
 

@@ -1,4 +1,4 @@
-"""What only one node is to read."""
+"""Encryption for one node."""
 
 import pytest
 from nacl.signing import SigningKey
@@ -13,38 +13,38 @@ def sealing(seed: bytes) -> Sealing:
     return Sealing(lambda: key)
 
 
-def test_it_is_opened_by_whom_it_is_for() -> None:
-    """As it was said, numbers with fractions too, and by nobody else."""
-    ours, others = sealing(b"a"), sealing(b"b")
-    said = {"x": 1.5, "y": ["ü", None]}
-    sealed = Sealing.seal(ours.box, ID, BOSS, said)
-    assert ours.open(sealed, ID, BOSS) == said
+def test_only_the_receiver_can_decrypt() -> None:
+    """The content is unchanged, including numbers with fractions."""
+    local, other = sealing(b"a"), sealing(b"b")
+    content = {"x": 1.5, "y": ["ü", None]}
+    sealed = Sealing.seal(local.public_key, ID, BOSS, content)
+    assert local.open(sealed, ID, BOSS) == content
     assert "ü".encode() not in sealed
-    with pytest.raises(ValueError, match="cannot be opened"):
-        others.open(sealed, ID, BOSS)
+    with pytest.raises(ValueError, match="cannot be decrypted"):
+        other.open(sealed, ID, BOSS)
 
 
-def test_it_cannot_be_said_again_elsewhere() -> None:
-    """Under another id, or by somebody else, it is worth nothing."""
-    ours = sealing(b"a")
-    sealed = Sealing.seal(ours.box, ID, BOSS, {})
+def test_a_sealed_box_cannot_be_replayed() -> None:
+    """With another request id or from another sender it is refused."""
+    local = sealing(b"a")
+    sealed = Sealing.seal(local.public_key, ID, BOSS, {})
     for id_, sender in (("1" * 32, BOSS), (ID, "@mallory:b.test")):
-        with pytest.raises(ValueError, match="another place"):
-            ours.open(sealed, id_, sender)
+        with pytest.raises(ValueError, match="another request"):
+            local.open(sealed, id_, sender)
 
 
 @pytest.mark.parametrize("damaged", [b"", b"x", b"x" * 200])
-def test_what_was_not_sealed(damaged: bytes) -> None:
-    with pytest.raises(ValueError, match="cannot be opened"):
+def test_other_bytes_are_refused(damaged: bytes) -> None:
+    with pytest.raises(ValueError, match="cannot be decrypted"):
         sealing(b"a").open(damaged, ID, BOSS)
 
 
-@pytest.mark.parametrize("box", ["", "%", "c2hvcnQ=", "é"])
-def test_what_is_no_key(box: str) -> None:
-    with pytest.raises(ValueError, match="cannot be sealed"):
-        Sealing.seal(box, ID, BOSS, {})
+@pytest.mark.parametrize("public_key", ["", "%", "c2hvcnQ=", "é"])
+def test_an_invalid_key_is_refused(public_key: str) -> None:
+    with pytest.raises(ValueError, match="cannot be encrypted"):
+        Sealing.seal(public_key, ID, BOSS, {})
 
 
-def test_what_is_no_json() -> None:
-    with pytest.raises(ValueError, match="cannot be sealed"):
-        Sealing.seal(sealing(b"a").box, ID, BOSS, {"x": object()})
+def test_content_must_be_json() -> None:
+    with pytest.raises(ValueError, match="cannot be encrypted"):
+        Sealing.seal(sealing(b"a").public_key, ID, BOSS, {"x": object()})

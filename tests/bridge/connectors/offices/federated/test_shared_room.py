@@ -1,4 +1,4 @@
-"""Who is in an office that several nodes share."""
+"""The members of a shared office, derived from the state of its room."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,19 +6,19 @@ from typing import Any
 import pytest
 
 from bridge.connectors.offices.federated.shared_room import (
-    MOST_PATTERNS,
-    Come,
-    Evicted,
-    Gone,
-    Present,
-    SharedRoom,
-    changes,
-    keeps_seat,
-    may_take_part,
+    MAX_PATTERNS,
+    Eviction,
+    OfficeMembers,
+    RemoteJoined,
+    RemoteLeft,
+    RemoteMember,
+    is_active_agent,
+    is_allowed,
+    members_of_room,
+    membership_changes,
     read_allowed,
     read_member,
-    shared_room,
-    sits,
+    seat_holder,
 )
 from bridge.connectors.offices.protocol.office import AGENT, COMPUTER, Member
 from federation.events.room_event import RoomEvent
@@ -27,138 +27,151 @@ BOSS, CHIEF, HANDS, FEET = "@boss:a.test", "@chief:b.test", "@hands:a.test", "@f
 ALL = ("a.test", "b.test")
 
 
-def said(user: str, role: str = COMPUTER, name: str | None = None, at: int = 1, **more: Any) -> RoomEvent:
+def member_event(
+    user: str, role: str = COMPUTER, name: str | None = None, at: int = 1, **more: Any
+) -> RoomEvent:
     content = {"role": role, "name": name or user[1:].split(":")[0], "box": "key", **more}
     return RoomEvent(f"$member-{user}", "!r", user, "io.a2c.office.member", content, at, user)
 
 
-def seat(user: str, sender: str | None = None) -> RoomEvent:
+def seat_event(user: str, sender: str | None = None) -> RoomEvent:
     return RoomEvent("$seat", "!r", sender or user, "io.a2c.office.agent", {"user": user}, 5, "")
 
 
-def there(
-    *events: RoomEvent, sits: RoomEvent | None = None, joined: set[str] | None = None, allowed: Any = ALL
+def members(
+    *events: RoomEvent,
+    seat: RoomEvent | None = None,
+    joined: set[str] | None = None,
+    allowed: Any = ALL,
 ) -> set[str]:
-    everybody = {event.sender for event in events}
-    return set(shared_room(events, sits, everybody if joined is None else joined, allowed).members)
+    senders = {event.sender for event in events}
+    return set(members_of_room(events, seat, senders if joined is None else joined, allowed).by_user)
 
 
-def test_whoever_says_it_of_itself() -> None:
-    """1: nobody is made a member by somebody else."""
-    assert there(said(HANDS), replace(said(FEET), sender=HANDS)) == {HANDS}
+def test_a_member_sends_its_own_event() -> None:
+    """1: no user can make another one a member."""
+    assert members(member_event(HANDS), replace(member_event(FEET), sender=HANDS)) == {HANDS}
 
 
-def test_whoever_is_in_the_room() -> None:
-    """2: whoever was put out of it is no member."""
-    assert there(said(HANDS), said(FEET), joined={FEET}) == {FEET}
+def test_a_member_is_joined_to_the_room() -> None:
+    """2: a user that was kicked is no member."""
+    assert members(member_event(HANDS), member_event(FEET), joined={FEET}) == {FEET}
 
 
-def test_whoever_may() -> None:
-    """3: by the server, or by a pattern of users where people live beside them."""
-    assert there(said(HANDS), said(FEET), allowed=["a.test"]) == {HANDS}
-    assert may_take_part("@_agent_x:b.test", ["@_agent_*:b.test"])
-    assert not may_take_part("@mallory:b.test", ["@_agent_*:b.test"])
-    assert not may_take_part("@_agent_x:evil.test", ["@_agent_*:b.test"])
-    assert not may_take_part("@x:b.test", ["*", "b", ".test", ""])
+def test_a_member_is_allowed_by_the_office() -> None:
+    """3: by its server, or by a pattern of user ids on a server that people use as well."""
+    assert members(member_event(HANDS), member_event(FEET), allowed=["a.test"]) == {HANDS}
+    assert is_allowed("@_agent_x:b.test", ["@_agent_*:b.test"])
+    assert not is_allowed("@mallory:b.test", ["@_agent_*:b.test"])
+    assert not is_allowed("@_agent_x:evil.test", ["@_agent_*:b.test"])
+    assert not is_allowed("@x:b.test", ["*", "b", ".test", ""])
 
 
-def test_whoever_says_it_in_its_form() -> None:
-    """4: with a role, a name and a key; without a version it is a client of before there were any."""
-    version = read_member(HANDS, said(HANDS, a2c_version="0.4.1").content)
+def test_the_event_of_a_member_is_valid() -> None:
+    """4: it has a role, a name and a key. The version is optional."""
+    version = read_member(HANDS, member_event(HANDS, a2c_version="0.4.1").content)
     assert version is not None
     assert str(version.version) == "0.4.1"
     for wrong in (
         {"role": "boss"}, {"role": None}, {"role": ["agent"]}, {"name": ""}, {"name": 5}, {"name": "x" * 256},
         {"name": "a\nb"}, {"box": ""}, {"box": 7}, {"box": "k" * 101}, {"a2c_version": "new"},
     ):  # fmt: skip
-        assert read_member(HANDS, {**said(HANDS).content, **wrong}) is None, wrong
+        assert read_member(HANDS, {**member_event(HANDS).content, **wrong}) is None, wrong
     assert read_member(HANDS, {}) is None
 
 
-def test_of_one_name_the_first_stays() -> None:
-    """5: by the time that its event bears, and then by its user."""
-    assert there(said(HANDS, name="x", at=2), said(FEET, name="x", at=1)) == {FEET}
-    assert there(said(HANDS, name="x"), said(FEET, name="x")) == {FEET}
+def test_the_first_member_keeps_a_name() -> None:
+    """5: by the timestamp of its event, then by its user id."""
+    assert members(member_event(HANDS, name="x", at=2), member_event(FEET, name="x", at=1)) == {FEET}
+    assert members(member_event(HANDS, name="x"), member_event(FEET, name="x")) == {FEET}
 
 
-def test_of_agents_the_one_that_sits() -> None:
-    """6: who says so itself; one that somebody else has put there, and one that is no member, does not."""
-    agents = said(BOSS, AGENT), said(CHIEF, AGENT)
-    assert there(*agents, sits=seat(CHIEF)) == {CHIEF}
-    assert there(*agents) == set()
-    assert there(*agents, sits=seat(CHIEF, sender=BOSS)) == set()
-    assert there(*agents, sits=seat(HANDS)) == set()
+def test_only_the_holder_of_the_seat_is_the_agent() -> None:
+    """6: the holder must have taken the seat itself, and be a member."""
+    agents = member_event(BOSS, AGENT), member_event(CHIEF, AGENT)
+    assert members(*agents, seat=seat_event(CHIEF)) == {CHIEF}
+    assert members(*agents) == set()
+    assert members(*agents, seat=seat_event(CHIEF, sender=BOSS)) == set()
+    assert members(*agents, seat=seat_event(HANDS)) == set()
 
 
-def test_who_may_is_read_from_the_room() -> None:
-    """What is no list of names lets nobody in."""
+def test_the_allowed_members_are_read_from_the_office_state() -> None:
+    """Invalid content allows none."""
     assert read_allowed({"members": ["a.test", 5, None, "b.test"]}) == ("a.test", "b.test")
-    for wrong in ({}, {"members": "a.test"}, {"members": {"a": 1}}, {"members": ["a"] * (MOST_PATTERNS + 1)}):
+    for wrong in ({}, {"members": "a.test"}, {"members": {"a": 1}}, {"members": ["a"] * (MAX_PATTERNS + 1)}):
         assert read_allowed(wrong) == ()
 
 
-# -- what follows --
+# -- changes of membership --
 
 
-def present(user: str, role: str = COMPUTER, name: str = "x") -> Present:
-    return Present(user, role, name, None, "key")
+def remote(user: str, role: str = COMPUTER, name: str = "x") -> RemoteMember:
+    return RemoteMember(user, role, name, None, "key")
 
 
-def room(*members: Present) -> SharedRoom:
-    return SharedRoom({one.user: one for one in members})
+def room(*members: RemoteMember) -> OfficeMembers:
+    return OfficeMembers({one.user: one for one in members})
 
 
-OURS = Member("sid1", COMPUTER, "hands", "o")
-OUR_AGENT = Member("sid2", AGENT, "boss", "o")
+LOCAL = Member("sid1", COMPUTER, "hands", "o")
+LOCAL_AGENT = Member("sid2", AGENT, "boss", "o")
 
 
-def test_who_comes_and_who_goes() -> None:
-    """Members of other nodes; those of ours say themselves when they go."""
-    other = present(FEET, name="feet")
-    ours = {"sid1": HANDS}
-    assert changes(room(other), [OURS], ours, {}) == [Come(other)]
-    theirs = Member(FEET, COMPUTER, "feet", "o")
-    assert changes(room(other), [OURS, theirs], ours, {FEET: other}) == []
-    assert changes(room(), [OURS, theirs], ours, {FEET: other}) == [Gone(FEET)]
-    # Ours need not be in the room yet.
-    assert changes(room(present(HANDS, name="hands")), [OURS], ours, {}) == []
+def test_remote_members_join_and_leave() -> None:
+    """Local members are never removed because the room does not show them."""
+    feet = remote(FEET, name="feet")
+    local = {"sid1": HANDS}
+    assert membership_changes(room(feet), [LOCAL], local, {}) == [RemoteJoined(feet)]
+    known = Member(FEET, COMPUTER, "feet", "o")
+    assert membership_changes(room(feet), [LOCAL, known], local, {FEET: feet}) == []
+    assert membership_changes(room(), [LOCAL, known], local, {FEET: feet}) == [RemoteLeft(FEET)]
+    # The room shows a local member a moment after it has joined.
+    assert membership_changes(room(remote(HANDS, name="hands")), [LOCAL], local, {}) == []
 
 
-def test_who_is_another_one_now_has_gone_first() -> None:
+def test_a_changed_remote_member_leaves_and_joins() -> None:
     """With another name, role or key."""
-    before, now = present(FEET, name="feet"), present(FEET, name="toes")
-    theirs = Member(FEET, COMPUTER, "feet", "o")
-    assert changes(room(now), [theirs], {}, {FEET: before}) == [Gone(FEET), Come(now)]
+    before, now = remote(FEET, name="feet"), remote(FEET, name="toes")
+    known = Member(FEET, COMPUTER, "feet", "o")
+    assert membership_changes(room(now), [known], {}, {FEET: before}) == [
+        RemoteLeft(FEET),
+        RemoteJoined(now),
+    ]
 
 
 @pytest.mark.parametrize(
-    ("there", "member", "reason"),
+    ("other", "member", "user"),
     [
-        (present(CHIEF, AGENT, "chief"), OUR_AGENT, f"the seat of the Agent has gone to {CHIEF}"),
-        (present(FEET, COMPUTER, "hands"), OURS, f"the name 'hands' has been taken by {FEET}"),
+        (remote(CHIEF, AGENT, "chief"), LOCAL_AGENT, BOSS),
+        (remote(FEET, COMPUTER, "hands"), LOCAL, HANDS),
     ],
 )
-def test_who_has_to_leave(there: Present, member: Member, reason: str) -> None:
-    """One of ours in whose place somebody of another node is. It makes room first."""
-    user = {"sid1": HANDS, "sid2": BOSS}[member.sid]
-    assert changes(room(there), [member], {member.sid: user}, {}) == [Evicted(member, reason), Come(there)]
+def test_a_local_member_is_evicted(other: RemoteMember, member: Member, user: str) -> None:
+    """If the room gives its seat or its name to a member of another node. It leaves before the other one
+    joins."""
+    eviction, joined = membership_changes(room(other), [member], {member.sid: user}, {})
+    assert isinstance(eviction, Eviction)
+    assert eviction.member == member
+    assert other.user in eviction.reason
+    assert joined == RemoteJoined(other)
 
 
-def test_whoever_sits_stays() -> None:
-    """Our own agent in our own seat, also when it comes back by another connection."""
-    assert changes(room(present(BOSS, AGENT, "boss")), [OUR_AGENT], {"sid2": BOSS}, {}) == []
+def test_a_local_agent_keeps_its_seat() -> None:
+    """Also when it has reconnected with another connection."""
+    agent = remote(BOSS, AGENT, "boss")
+    assert membership_changes(room(agent), [LOCAL_AGENT], {"sid2": BOSS}, {}) == []
 
 
-def test_who_has_the_seat() -> None:
-    """Of those that are not ours. An empty state is an empty seat; who says no more that it is an Agent, or
-    is not in the room, has left it."""
-    assert sits(None, {BOSS}) is None
-    assert sits(seat(BOSS), {BOSS}) is None
-    assert sits(replace(seat(CHIEF), content={}), {BOSS}) is None
-    assert sits(seat(CHIEF), {BOSS}) == CHIEF
-    assert keeps_seat(said(CHIEF, "agent"), "join")
-    assert not keeps_seat(said(CHIEF, "agent"), "leave")
-    assert not keeps_seat(said(CHIEF, "agent"), None)
-    assert not keeps_seat(said(CHIEF, "computer"), "join")
-    assert not keeps_seat(replace(said(CHIEF), content={}), "join")
-    assert not keeps_seat(None, "join")
+def test_the_holder_of_the_seat() -> None:
+    """An empty content frees the seat. So does a holder that is no longer an Agent, or no longer in the
+    room."""
+    assert seat_holder(None, {BOSS}) is None
+    assert seat_holder(seat_event(BOSS), {BOSS}) is None
+    assert seat_holder(replace(seat_event(CHIEF), content={}), {BOSS}) is None
+    assert seat_holder(seat_event(CHIEF), {BOSS}) == CHIEF
+    assert is_active_agent(member_event(CHIEF, "agent"), "join")
+    assert not is_active_agent(member_event(CHIEF, "agent"), "leave")
+    assert not is_active_agent(member_event(CHIEF, "agent"), None)
+    assert not is_active_agent(member_event(CHIEF, "computer"), "join")
+    assert not is_active_agent(replace(member_event(CHIEF), content={}), "join")
+    assert not is_active_agent(None, "join")

@@ -1,4 +1,4 @@
-"""Which rooms of shared offices a node knows."""
+"""The rooms of shared offices that a node keeps track of."""
 
 import asyncio
 
@@ -9,55 +9,55 @@ from bridge.connectors.offices.federated.shared_offices import SharedOffices
 from federation.matrix.errors import MatrixError
 from storage.concurrency import BackgroundTasks
 from tests.bridge.connectors.offices.clients import TIMEOUT
-from tests.bridge.connectors.offices.federated.test_shared_offices import OFFICE, Places, adds, places, seen
+from tests.bridge.connectors.offices.federated.test_shared_offices import OFFICE, Sites, adds, listed, sites
 
-__all__ = ["places"]
+__all__ = ["sites"]
 
 
-async def test_an_office_that_nobody_here_is_in_any_more(
-    places: Places, monkeypatch: pytest.MonkeyPatch
+async def test_an_office_without_local_members_is_dropped(
+    sites: Sites, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Is forgotten, and known again with the next who joins."""
-    boss = await places.home.agent("boss", "kitchen")
-    hands = await places.away.computer("hands", OFFICE)
-    server = places.away.running.server
-    await seen(hands, OFFICE, "boss", "hands")
-    monkeypatch.setattr(module, "KEPT_FOR", 0.0)
-    monkeypatch.setattr(module, "LOOKED_AT_EVERY", 0.01)
+    """The next member that joins makes it known again."""
+    boss = await sites.home.agent("boss", "kitchen")
+    hands = await sites.away.computer("hands", OFFICE)
+    server = sites.away.running.server
+    await listed(hands, OFFICE, "boss", "hands")
+    monkeypatch.setattr(module, "UNUSED_SECONDS", 0.0)
+    monkeypatch.setattr(module, "REFRESH_INTERVAL", 0.01)
     await hands.leave(OFFICE)
     shared = server._memberships._shared
     assert isinstance(shared, SharedOffices)
     rooms = shared._rooms
-    # A look that has begun its pause would end it first.
+    # The running loop still sleeps for the original interval.
     await rooms.close()
     rooms._background = BackgroundTasks()
     rooms.start()
     async with asyncio.timeout(TIMEOUT):
-        while server.everybody():
+        while server.all_members():
             await asyncio.sleep(0.01)
-    assert (rooms._by_office, rooms._by_room, len(rooms._entering)) == ({}, {}, 0)
+    assert (rooms._by_office, rooms._by_room, len(rooms._enter_locks)) == ({}, {}, 0)
     monkeypatch.undo()
     assert await hands.join("computer", "hands", OFFICE) == [True, None]
     hands.answers["client:tool_call"] = adds
-    await seen(boss, "kitchen", "boss", "hands")
+    await listed(boss, "kitchen", "boss", "hands")
     assert (await boss.call("hands", a=1, b=2))["content"] == [{"type": "text", "text": "3"}]
 
 
-async def test_an_office_that_cannot_be_looked_at_is_not_known(
-    places: Places, monkeypatch: pytest.MonkeyPatch
+async def test_an_office_that_cannot_be_loaded_is_not_kept(
+    sites: Sites, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is kept of it, and the next who joins tries again."""
-    await places.home.computer("hands", "kitchen")
-    shared = places.away.running.server._memberships._shared
+    """The next join tries again."""
+    await sites.home.computer("hands", "kitchen")
+    shared = sites.away.running.server._memberships._shared
     assert isinstance(shared, SharedOffices)
 
     async def refuse(room: module.Room) -> None:
         raise MatrixError("M_UNKNOWN", "not now", 500)
 
-    client = await places.away.running.client(token=places.away.token)
+    client = await sites.away.running.client(token=sites.away.token)
     with monkeypatch.context() as patched:
-        patched.setattr(shared._rooms, "_look", refuse)
-        joined, why = await client.join("agent", "boss", OFFICE)
-        assert (joined, "not now" in why) == (False, True)
+        patched.setattr(shared._rooms, "_load", refuse)
+        joined, reason = await client.join("agent", "boss", OFFICE)
+        assert (joined, "not now" in reason) == (False, True)
         assert (shared._rooms._by_office, shared._rooms._by_room) == ({}, {})
     assert await client.join("agent", "boss", OFFICE) == [True, None]

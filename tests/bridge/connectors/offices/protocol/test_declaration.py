@@ -1,4 +1,4 @@
-"""What a connection says of itself."""
+"""What a client declares in its CONNECT payload."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import pytest
 from bridge.connectors.offices.protocol.events import reads_tasks
 
 
-def test_who_declares_it_reads_tasks() -> None:
-    """Whatever else is said beside it."""
+def test_an_agent_can_declare_that_it_accepts_tasks() -> None:
+    """Other keys are ignored."""
     assert reads_tasks({"token": "x", "palaver": {"tasks": True, "more": 1}})
 
 
@@ -29,6 +29,6 @@ def test_who_declares_it_reads_tasks() -> None:
         {"tasks": True},
     ],
 )
-def test_nobody_else_does(auth: Any) -> None:
-    """A CONNECT may hold anything."""
+def test_any_other_payload_declares_nothing(auth: Any) -> None:
+    """The payload may have any form."""
     assert not reads_tasks(auth)

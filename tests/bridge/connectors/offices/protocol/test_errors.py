@@ -1,61 +1,61 @@
-"""Errors as the protocol has them."""
+"""Errors as the protocol defines them."""
 
 from bridge.connectors.offices.protocol.errors import (
+    cancelled,
     computer_not_found,
-    connected_elsewhere,
+    connected_to_other_node,
     cross_office,
     event_not_supported,
-    flat,
+    flat_error,
     interrupted,
     not_joined,
     result_error,
     timed_out,
-    withdrawn,
 )
 
 
-def test_an_error_is_flat() -> None:
-    """Never wrapped; details only where there are some."""
-    assert flat(400, "No") == {"code": 400, "message": "No"}
-    assert flat(400, "No", reason="x") == {"code": 400, "message": "No", "details": {"reason": "x"}}
+def test_errors_are_flat() -> None:
+    """They are never wrapped, and have details only if there are any."""
+    assert flat_error(400, "No") == {"code": 400, "message": "No"}
+    assert flat_error(400, "No", reason="x") == {"code": 400, "message": "No", "details": {"reason": "x"}}
     assert event_not_supported("client:put_blob")["details"] == {"reason": "event_not_supported"}
 
 
-def test_published_clients_do_not_learn_what_is_elsewhere() -> None:
-    """Nobody, not joined, another office: the same bytes. The letter has a code for each."""
-    nobody = {
+def test_published_clients_cannot_tell_whether_a_computer_exists() -> None:
+    """Unknown, not joined, another office: the same bytes. The profile `spec` has a code for each."""
+    not_found = {
         "code": 404,
         "message": "Computer with name 'x' not found",
         "details": {"computer_name": "x"},
     }
-    assert computer_not_found("x") == cross_office("wire", "x") == not_joined("wire", "x") == nobody
+    assert computer_not_found("x") == cross_office("wire", "x") == not_joined("wire", "x") == not_found
     assert cross_office("spec", "x") == {"code": 4104, "message": "Cross-room access denied"}
     assert not_joined("spec", "x")["code"] == 4103
 
 
-def test_a_call_that_took_too_long_has_a_result() -> None:
-    """An MCP result by field names, which says so."""
+def test_a_timeout_is_a_tool_result() -> None:
+    """An MCP result by field names, with a mark in `meta`."""
     late = timed_out(3)
     assert (late["isError"], late["meta"]) == (True, {"a2c_timeout": True})
-    assert late["content"] == [
-        {"type": "text", "text": "The tool has not answered within 3 s, and was told to stop."}
-    ]
+    [part] = late["content"]
+    assert part["type"] == "text"
+    assert "within 3 s" in part["text"]
     assert result_error("No.", error_code=4006)["meta"] == {"error_code": 4006}
 
 
-def test_who_is_no_member_is_told_where_a_computer_is() -> None:
-    """He may know; and has to have it called there."""
-    error = connected_elsewhere("x", "there.test")
+def test_a_direct_call_learns_where_the_computer_is_connected() -> None:
+    """Its requester may know that, and can make the call on that node."""
+    error = connected_to_other_node("x", "there.test")
     assert error["code"] == 403
     assert "is connected to there.test" in error["message"]
 
 
-def test_a_call_that_its_node_has_not_survived_has_one_too() -> None:
-    """For whoever looks back: nobody knows what became of it."""
+def test_an_interrupted_call_has_a_result() -> None:
+    """For the records: it is not known whether the tool completed its work."""
     assert (interrupted()["isError"], interrupted()["meta"]) == (True, {"a2c_interrupted": True})
     assert "not known" in interrupted()["content"][0]["text"]
 
 
-def test_a_call_that_was_taken_back_has_one_too() -> None:
-    """As a Computer says it itself."""
-    assert (withdrawn()["isError"], withdrawn()["meta"]) == (True, {"a2c_cancelled": True})
+def test_a_cancelled_call_has_a_result() -> None:
+    """With the mark that a Computer uses."""
+    assert (cancelled()["isError"], cancelled()["meta"]) == (True, {"a2c_cancelled": True})

@@ -1,11 +1,11 @@
 """The protocol's events."""
 
 from bridge.connectors.offices.protocol.events import CLIENT_EVENTS, UPDATES
-from bridge.connectors.offices.protocol.versions import Line
+from bridge.connectors.offices.protocol.versions import ProtocolLine
 
 
-def test_each_update_has_its_notice() -> None:
-    """Of a Computer, to the others in its office."""
+def test_each_update_has_a_notification() -> None:
+    """A Computer sends the update, the other members of its office receive the notification."""
     assert UPDATES == {
         "server:update_config": "notify:update_config",
         "server:update_tool_list": "notify:update_tool_list",
@@ -14,7 +14,7 @@ def test_each_update_has_its_notice() -> None:
     }
 
 
-def test_what_came_later_is_known_to_be_later() -> None:
-    """0.1 has four, 0.2 added four, 0.4 one."""
+def test_events_name_the_version_that_added_them() -> None:
+    """0.1 has four, 0.2 added four, 0.4 added one."""
     since = [event.since for event in CLIENT_EVENTS.values()]
-    assert (since.count(None), since.count(Line(0, 2)), since.count(Line(0, 4))) == (4, 4, 1)
+    assert (since.count(None), since.count(ProtocolLine(0, 2)), since.count(ProtocolLine(0, 4))) == (4, 4, 1)

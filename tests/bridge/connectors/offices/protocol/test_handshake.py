@@ -1,43 +1,51 @@
-"""The handshake of versions."""
+"""The version handshake."""
 
 import json
 
-from bridge.connectors.offices.protocol.versions import Accepted, Line, ProtocolVersion, Refused, judge
+from bridge.connectors.offices.protocol.versions import (
+    AcceptedVersion,
+    ProtocolLine,
+    ProtocolVersion,
+    VersionRefusal,
+    check_version,
+)
 
-LINES = [Line(0, 3), Line(0, 2), Line(0, 4)]
+LINES = [ProtocolLine(0, 3), ProtocolLine(0, 2), ProtocolLine(0, 4)]
 
 
-def refused(*given: str, lines: list[Line] | None = None) -> tuple[object, dict[str, str]]:
-    """The body, and the headers beside those that every answer has."""
-    judged = judge(given, lines or LINES, accept_unversioned=False)
-    assert isinstance(judged, Refused)
-    headers = dict(judged.headers)
+def refused(*values: str, lines: list[ProtocolLine] | None = None) -> tuple[object, dict[str, str]]:
+    """The body, and the headers except those that every refusal has."""
+    refusal = check_version(values, lines or LINES, accept_unversioned=False)
+    assert isinstance(refusal, VersionRefusal)
+    headers = dict(refusal.headers)
     assert headers.pop("content-type") == "application/json"
-    # Without it a client may see a broken connection instead of the code.
-    assert headers.pop("content-length") == str(len(judged.body))
-    return json.loads(judged.body), headers
+    # Without it, a client may report a connection error instead of the code.
+    assert headers.pop("content-length") == str(len(refusal.body))
+    return json.loads(refusal.body), headers
 
 
 def test_a_version_of_one_of_the_lines_is_accepted() -> None:
-    """Whatever its patch; the first one given counts."""
-    assert judge(["0.3.7", "9.9.9"], LINES, accept_unversioned=False) == Accepted(ProtocolVersion(0, 3, 7))
+    """With any patch number. The first of several values counts."""
+    assert check_version(["0.3.7", "9.9.9"], LINES, accept_unversioned=False) == AcceptedVersion(
+        ProtocolVersion(0, 3, 7)
+    )
 
 
-def test_who_says_no_version_is_of_before_there_were_any() -> None:
-    """Accepted where the configuration says so."""
-    assert judge([], LINES, accept_unversioned=True) == Accepted(None)
+def test_a_missing_version_is_accepted_if_configured() -> None:
+    """Clients from before the handshake send none."""
+    assert check_version([], LINES, accept_unversioned=True) == AcceptedVersion(None)
     assert refused() == ({"code": 400, "message": "Missing a2c_version query parameter"}, {})
 
 
-def test_what_is_no_version_is_refused_in_the_published_words() -> None:
-    """With what was said; not all of it, if it is long."""
+def test_an_invalid_version_is_refused_with_the_published_message() -> None:
+    """The message repeats the version, but not all of a long one."""
     assert refused("abc") == ({"code": 400, "message": "Invalid a2c_version: Invalid version: abc"}, {})
     body, _ = refused("x" * 100_000)
     assert len(str(body)) < 200
 
 
-def test_another_line_is_refused_with_what_would_do() -> None:
-    """The smallest and the largest that there are."""
+def test_the_refusal_of_another_line_names_the_supported_range() -> None:
+    """From the smallest line to the largest."""
     body, headers = refused("0.5.1")
     assert headers == {"x-a2c-error-code": "4008"}
     assert body == {
@@ -48,7 +56,7 @@ def test_another_line_is_refused_with_what_would_do() -> None:
         "min_supported": "0.2.0",
         "max_supported": "0.4.999",
     }
-    body, _ = refused("0.3.1", lines=[Line(0, 4)])
+    body, _ = refused("0.3.1", lines=[ProtocolLine(0, 4)])
     assert body == {
         "code": 4008,
         "message": "Protocol version mismatch",

@@ -1,4 +1,4 @@
-"""Who is in which office: the tables of the specification, row by row."""
+"""Memberships in offices: the tables of the specification, row by row."""
 
 from typing import get_args
 
@@ -10,130 +10,131 @@ from bridge.connectors.offices.protocol.office import (
     COMPUTER,
     Disconnect,
     Effects,
-    Entered,
+    EnterEffect,
     Input,
     Join,
     Leave,
-    Left,
+    LeaveEffect,
     Member,
-    Offices,
-    Refused,
+    OfficeMembership,
+    Rejected,
     State,
 )
 
 
-def do(offices: Offices, sid: str, happened: Input) -> Refused | Effects:
-    effects = offices.decide(sid, happened)
-    if not isinstance(effects, Refused):
+def step(offices: OfficeMembership, sid: str, event: Input) -> Rejected | Effects:
+    effects = offices.decide(sid, event)
+    if not isinstance(effects, Rejected):
         offices.apply(sid, effects)
     return effects
 
 
-def joined(*members: tuple[str, str, str, str], most: int = 200) -> Offices:
-    """Each with its connection, role, name and office."""
-    offices = Offices(most)
+def joined(*members: tuple[str, str, str, str], maximum: int = 200) -> OfficeMembership:
+    """Each member as connection id, role, name and office id."""
+    offices = OfficeMembership(maximum)
     for sid, role, name, office_id in members:
-        assert not isinstance(do(offices, sid, Join(role, name, office_id)), Refused)
+        assert not isinstance(step(offices, sid, Join(role, name, office_id)), Rejected)
     return offices
 
 
-def where(offices: Offices) -> dict[str, str]:
+def offices_by_sid(offices: OfficeMembership) -> dict[str, str]:
     return {member.sid: member.office_id for member in offices.all()}
 
 
-def test_every_state_knows_every_input() -> None:
-    """The table has no hole."""
-    wanted = {(state, happened) for state in State for happened in get_args(Input)}
-    assert set(module._TRANSITIONS) == wanted
+def test_the_transition_table_is_total() -> None:
+    """It has an entry for each state and input."""
+    expected = {(state, event) for state in State for event in get_args(Input)}
+    assert set(module._TRANSITIONS) == expected
 
 
 def test_an_agent_enters_an_office_that_has_none() -> None:
-    """Empty, or with Computers alone; the others are told."""
+    """The office may be empty or have Computers."""
     offices = joined(("c1", COMPUTER, "hands", "a"))
     boss = Member("a1", AGENT, "boss", "a")
-    assert do(offices, "a1", Join(AGENT, "boss", "a")) == (Entered(boss),)
-    assert offices.agent("a") == boss == offices.named("a", "boss")
+    assert step(offices, "a1", Join(AGENT, "boss", "a")) == (EnterEffect(boss),)
+    assert offices.agent("a") == boss == offices.find("a", "boss")
     assert [member.name for member in offices.members("a")] == ["hands", "boss"]
 
 
 def test_a_second_agent_is_refused() -> None:
-    """And nothing of it stays: it may join another office, or as another role."""
+    """It is not bound to a role or an office by the refused join."""
     offices = joined(("a1", AGENT, "boss", "a"))
-    before = where(offices)
-    assert do(offices, "a2", Join(AGENT, "rival", "a")) == Refused("Room already has an agent")
-    assert where(offices) == before
+    before = offices_by_sid(offices)
+    assert step(offices, "a2", Join(AGENT, "rival", "a")) == Rejected("Room already has an agent")
+    assert offices_by_sid(offices) == before
     assert offices.state("a2") is State.NEW
-    assert offices.named("a", "rival") is None
-    assert not isinstance(do(offices, "a2", Join(COMPUTER, "rival", "a")), Refused)
+    assert offices.find("a", "rival") is None
+    assert not isinstance(step(offices, "a2", Join(COMPUTER, "rival", "a")), Rejected)
 
 
-def test_the_same_agent_joins_again() -> None:
-    """Nobody is told; under another name, or elsewhere, it is refused, and stays where it is."""
+def test_an_agent_can_repeat_its_join() -> None:
+    """Without effect. A join with another name, office or role is refused, and the Agent stays where it
+    is."""
     offices = joined(("a1", AGENT, "boss", "a"))
-    assert do(offices, "a1", Join(AGENT, "boss", "a")) == ()
+    assert step(offices, "a1", Join(AGENT, "boss", "a")) == ()
     for other in (Join(AGENT, "chief", "a"), Join(AGENT, "boss", "b"), Join(COMPUTER, "boss", "a")):
-        assert isinstance(do(offices, "a1", other), Refused)
-    assert where(offices) == {"a1": "a"}
+        assert isinstance(step(offices, "a1", other), Rejected)
+    assert offices_by_sid(offices) == {"a1": "a"}
 
 
-def test_computers_are_any_number_up_to_the_limit() -> None:
-    offices = joined(*((f"c{n}", COMPUTER, f"hands {n}", "a") for n in range(3)), most=3)
-    assert do(offices, "c3", Join(COMPUTER, "more", "a")) == Refused("Room is full")
-    assert not isinstance(do(offices, "c3", Join(COMPUTER, "more", "b")), Refused)
+def test_computers_are_limited_only_by_the_maximum() -> None:
+    offices = joined(*((f"c{n}", COMPUTER, f"hands {n}", "a") for n in range(3)), maximum=3)
+    assert step(offices, "c3", Join(COMPUTER, "more", "a")) == Rejected("Room is full")
+    assert not isinstance(step(offices, "c3", Join(COMPUTER, "more", "b")), Rejected)
 
 
-def test_a_computer_moves() -> None:
-    """It leaves the old office first."""
+def test_a_computer_changes_its_office() -> None:
+    """It leaves the old office before it enters the new one."""
     offices = joined(("c1", COMPUTER, "hands", "a"), ("c2", COMPUTER, "eyes", "a"))
-    effects = do(offices, "c1", Join(COMPUTER, "hands", "b"))
+    effects = step(offices, "c1", Join(COMPUTER, "hands", "b"))
     assert effects == (
-        Left(Member("c1", COMPUTER, "hands", "a")),
-        Entered(Member("c1", COMPUTER, "hands", "b")),
+        LeaveEffect(Member("c1", COMPUTER, "hands", "a")),
+        EnterEffect(Member("c1", COMPUTER, "hands", "b")),
     )
-    assert where(offices) == {"c1": "b", "c2": "a"}
-    assert offices.named("a", "hands") is None
-    assert do(offices, "c1", Join(COMPUTER, "hands", "b")) == ()
-    assert isinstance(do(offices, "c1", Join(COMPUTER, "fists", "b")), Refused)
-    assert isinstance(do(offices, "c1", Join(AGENT, "hands", "b")), Refused)
+    assert offices_by_sid(offices) == {"c1": "b", "c2": "a"}
+    assert offices.find("a", "hands") is None
+    assert step(offices, "c1", Join(COMPUTER, "hands", "b")) == ()
+    assert isinstance(step(offices, "c1", Join(COMPUTER, "fists", "b")), Rejected)
+    assert isinstance(step(offices, "c1", Join(AGENT, "hands", "b")), Rejected)
 
 
-def test_a_refused_move_leaves_it_where_it_was() -> None:
-    """Everything is checked before anything is left."""
+def test_a_refused_change_leaves_the_computer_where_it_was() -> None:
+    """All checks run before the old office is left."""
     offices = joined(("c1", COMPUTER, "hands", "a"), ("c2", COMPUTER, "hands", "b"))
-    assert isinstance(do(offices, "c1", Join(COMPUTER, "hands", "b")), Refused)
-    assert where(offices) == {"c1": "a", "c2": "b"}
+    assert isinstance(step(offices, "c1", Join(COMPUTER, "hands", "b")), Rejected)
+    assert offices_by_sid(offices) == {"c1": "a", "c2": "b"}
 
 
-def test_names_are_unique_in_an_office_and_across_roles() -> None:
-    """And free in every other one."""
+def test_names_are_unique_within_an_office_across_roles() -> None:
+    """The same name can be used in another office."""
     offices = joined(("c1", COMPUTER, "hands", "a"))
     for role in (AGENT, COMPUTER):
-        assert do(offices, "x", Join(role, "hands", "a")) == Refused("Name 'hands' is taken in the office")
-    assert not isinstance(do(offices, "x", Join(COMPUTER, "hands", "b")), Refused)
+        assert step(offices, "x", Join(role, "hands", "a")) == Rejected("Name 'hands' is taken in the office")
+    assert not isinstance(step(offices, "x", Join(COMPUTER, "hands", "b")), Rejected)
 
 
 @pytest.mark.parametrize("role", [AGENT, COMPUTER])
-def test_who_leaves_is_gone(role: str) -> None:
-    """And keeps its role. What one is not in one cannot leave."""
+def test_a_member_that_leaves_keeps_its_role(role: str) -> None:
+    """A connection cannot leave an office of which it is no member."""
     offices = joined(("x", role, "x", "a"))
     for wrong in ("b", ""):
-        assert do(offices, "x", Leave(wrong)) == Refused("Not in office")
-    assert do(offices, "x", Leave("a")) == (Left(Member("x", role, "x", "a")),)
-    assert do(offices, "x", Leave("a")) == Refused("Not in office")
+        assert step(offices, "x", Leave(wrong)) == Rejected("Not in office")
+    assert step(offices, "x", Leave("a")) == (LeaveEffect(Member("x", role, "x", "a")),)
+    assert step(offices, "x", Leave("a")) == Rejected("Not in office")
     assert offices.members("a") == ()
     other = COMPUTER if role == AGENT else AGENT
-    assert isinstance(do(offices, "x", Join(other, "x", "a")), Refused)
-    assert not isinstance(do(offices, "x", Join(role, "x", "b")), Refused)
-    assert do(offices, "new", Leave("a")) == Refused("Not in office")
+    assert isinstance(step(offices, "x", Join(other, "x", "a")), Rejected)
+    assert not isinstance(step(offices, "x", Join(role, "x", "b")), Rejected)
+    assert step(offices, "new", Leave("a")) == Rejected("Not in office")
 
 
 @pytest.mark.parametrize("role", [AGENT, COMPUTER])
-def test_a_connection_that_ends_leaves(role: str) -> None:
-    """Its seat and its name are free, and nothing is remembered of it."""
+def test_a_disconnect_removes_the_member(role: str) -> None:
+    """Its seat and its name are free, and its role is dropped."""
     offices = joined(("x", role, "x", "a"))
-    assert do(offices, "x", Disconnect()) == (Left(Member("x", role, "x", "a")),)
+    assert step(offices, "x", Disconnect()) == (LeaveEffect(Member("x", role, "x", "a")),)
     offices.forget("x")
     assert offices.state("x") is State.NEW
-    assert do(offices, "x", Disconnect()) == ()
+    assert step(offices, "x", Disconnect()) == ()
     assert offices.agent("a") is None
-    assert not isinstance(do(offices, "y", Join(role, "x", "a")), Refused)
+    assert not isinstance(step(offices, "y", Join(role, "x", "a")), Rejected)

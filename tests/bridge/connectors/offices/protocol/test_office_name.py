@@ -1,42 +1,42 @@
-"""What an office is called."""
+"""Names of offices."""
 
 import pytest
 
-from bridge.connectors.offices.protocol.office import NoOffice, OfficeName, office_name
+from bridge.connectors.offices.protocol.office import InvalidOfficeName, OfficeName, parse_office_name
 
-OWN = ("kitchen.local", "there.example")
+LOCAL_NAMES = ("kitchen.local", "there.example")
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("text", "expected"),
     [
         ("stove", OfficeName("stove")),
         ("stove@kitchen.local", OfficeName("stove")),
         ("stove@there.example", OfficeName("stove")),
         ("stove@cellar.local:8448", OfficeName("stove", "cellar.local:8448")),
         ("stove@[::1]:7676", OfficeName("stove", "[::1]:7676")),
-        # What could be no node is part of the name.
+        # A part that is no valid server name belongs to the office's name.
         ("me@home place", OfficeName("me@home place")),
         ("stove@", OfficeName("stove@")),
         ("a@b c@cellar.local", OfficeName("a@b c", "cellar.local")),
     ],
 )
-def test_the_node_stands_behind_the_last_at(said: str, expected: OfficeName) -> None:
-    """One of our own names is no other node."""
-    assert office_name(said, OWN) == expected
+def test_the_node_follows_the_last_at_sign(text: str, expected: OfficeName) -> None:
+    """A name of this node does not make the office a remote one."""
+    assert parse_office_name(text, LOCAL_NAMES) == expected
 
 
-@pytest.mark.parametrize("said", ["@cellar.local", " @cellar.local", "a@b@kitchen.local", "a@b@cellar.local"])
-def test_what_nothing_can_be_called(said: str) -> None:
-    """No two offices are known by the same name."""
-    assert isinstance(office_name(said, OWN), NoOffice)
+@pytest.mark.parametrize("text", ["@cellar.local", " @cellar.local", "a@b@kitchen.local", "a@b@cellar.local"])
+def test_ambiguous_and_empty_names_are_invalid(text: str) -> None:
+    """No two offices may have the same id."""
+    assert isinstance(parse_office_name(text, LOCAL_NAMES), InvalidOfficeName)
 
 
-def test_the_same_office_has_one_id() -> None:
-    """However it was called; and read again it is the same office."""
+def test_an_office_has_one_id() -> None:
+    """However a client writes its name; parsing the id gives the same office."""
     ids = {"stove": "stove", "stove@kitchen.local": "stove", "stove@cellar.local": "stove@cellar.local"}
-    for said, office_id in ids.items():
-        found = office_name(said, OWN)
+    for text, office_id in ids.items():
+        found = parse_office_name(text, LOCAL_NAMES)
         assert isinstance(found, OfficeName)
         assert found.office_id == office_id
-        assert office_name(office_id, OWN) == found
+        assert parse_office_name(office_id, LOCAL_NAMES) == found

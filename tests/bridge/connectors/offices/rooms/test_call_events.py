@@ -1,4 +1,4 @@
-"""What a room is told of calls."""
+"""Messages about calls."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from bridge.connectors.offices.protocol.tools import Outcome, ToolResult, read_r
 from bridge.connectors.offices.rooms.call_events import (
     CALL,
     DIGEST,
-    MOST_IN_DIGEST,
+    MAX_IN_DIGEST,
     RESULT,
     DigestEntry,
     ToolCall,
@@ -36,7 +36,7 @@ DONE = read_result({"content": [{"type": "text", "text": "5"}], "isError": False
 INFO = MediaInfo(Mxc("here.test", "m"), "0" * 64, 12, "image/png", "add-1.png", "@x:here.test", 5)
 WORST_NAME = '"' * 255
 HOSTILE = "<b>@room</b> [x](https://matrix.to/#/@a:b) matrix:u/a:b \u202e\0\x1b[31m"
-SAYINGS = st.text() | st.builds(
+TEXTS = st.text() | st.builds(
     lambda piece, times: piece * times,
     st.sampled_from(['"', "`'` ", "😀", "&", "_<_ ", "\\", "a\n", "matrix:a ", HOSTILE]),
     st.integers(1, 3_000),
@@ -54,18 +54,18 @@ def result(
     return result_content(call(), found, call_event=ROOT, at_ms=9, took_ms=400, media=media)
 
 
-def test_of_what_never_came_nobody_knows_how_long_it_took() -> None:
-    """Neither in words nor in numbers."""
+def test_an_interrupted_call_has_no_duration() -> None:
+    """Neither in the text nor in the machine-readable part."""
     found = read_result(interrupted(), "add")
     content = result_content(call(), found, call_event=ROOT, at_ms=9, took_ms=None)
     assert (content[RESULT]["outcome"], "took_ms" in content[RESULT]) == ("interrupted", False)
-    assert content["body"].startswith("❌ Interrupted.\nThe node was stopped")
+    assert content["body"].startswith("❌ Interrupted.\nThe node stopped")
     [entry] = digest_content([DigestEntry(call(), Outcome.INTERRUPTED, None)])[DIGEST]["calls"]
     assert (entry["outcome"], "took_ms" in entry) == ("interrupted", False)
 
 
-def said(content: dict[str, Any]) -> dict[str, Any]:
-    """What everything here says: for people, calling nobody, and not for any Palaver to act on."""
+def checked(content: dict[str, Any]) -> dict[str, Any]:
+    """What holds for every message: it mentions no user, is marked, and fits into an event."""
     assert content["m.mentions"] == {}
     assert is_ours(content)
     assert kind_of(content) is Kind.WORD
@@ -74,8 +74,8 @@ def said(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_call_is_the_root_of_a_thread() -> None:
-    """Any client shows who calls what; the parameters are folded; programs read the rest."""
-    content = said(call_content(call({"a": 2, "token": "x", "b": 0.5})))
+    """Every client shows who calls what. The parameters are collapsed; programs read the rest."""
+    content = checked(call_content(call({"a": 2, "token": "x", "b": 0.5})))
     assert content["msgtype"] == "m.notice"
     assert content["body"] == '🔧 boss calls add on hands\n{"a":2,"token":"[hidden]","b":"0.5"}'
     html = content["formatted_body"]
@@ -94,38 +94,38 @@ def test_a_call_is_the_root_of_a_thread() -> None:
     }
 
 
-def test_who_calls_without_being_a_member_is_marked() -> None:
-    """For programs: members may be called as anybody is."""
+def test_a_direct_call_is_marked() -> None:
+    """For programs: its requester may have the same name as a member."""
     assert call_content(replace(call(), is_direct=True))[CALL]["direct"] is True
     assert "direct" not in call_content(call())[CALL]
 
 
 @pytest.mark.parametrize("params", [{}, []])
 def test_without_parameters_none_are_shown(params: object) -> None:
-    content = said(call_content(call(params)))
+    content = checked(call_content(call(params)))
     assert content["body"] == "🔧 boss calls add on hands"
     assert "details" not in content["formatted_body"]
 
 
-def test_long_parameters_are_cut_where_they_are_shown() -> None:
-    """Programs get more of them than people."""
-    content = said(call_content(call({f"key {n}": "x" * 50 for n in range(200)})))
+def test_long_parameters_are_shortened_for_people() -> None:
+    """The machine-readable part keeps more of them."""
+    content = checked(call_content(call({f"key {n}": "x" * 50 for n in range(200)})))
     assert len(content["body"]) < 400
     assert content["formatted_body"].endswith("[…]</code></pre></details>")
     assert len(content[CALL]["params"]) == 200
 
 
 def test_nested_parameters_fit_into_an_event() -> None:
-    """It has so many levels of its own."""
+    """The number of levels in an event is limited."""
     params: Any = {}
     for _ in range(500):
         params = {"a": params}
-    encode(said(call_content(call(params))), max_depth=MAX_NESTING - 2)
+    encode(checked(call_content(call(params))), max_depth=MAX_NESTING - 2)
 
 
 def test_a_result_is_in_the_thread_of_its_call() -> None:
-    """With its own reference to it, since an event has one relation only."""
-    content = said(result())
+    """The machine-readable part has its own reference, because an event can have only one relation."""
+    content = checked(result())
     assert content["body"] == "✅ 0.4 s\n5"
     assert content["formatted_body"] == "<p>✅ 0.4 s</p><p>5</p>"
     assert content["m.relates_to"]["rel_type"] == "m.thread"
@@ -145,36 +145,36 @@ def test_a_result_is_in_the_thread_of_its_call() -> None:
     }
 
 
-def test_a_result_that_is_media_says_where_it_is() -> None:
-    """With its hash; and there is a message that opens it."""
-    content = said(result(media=[INFO]))
+def test_a_result_lists_its_media() -> None:
+    """With their hashes. For people, each file is a message."""
+    content = checked(result(media=[INFO]))
     media = {"mxc": "mxc://here.test/m", "sha256": "0" * 64, "size": 12, "content_type": "image/png"}
     assert content[RESULT]["media"] == [media]
     assert content[RESULT]["sizes"] == {"text": 1, "files": 12}
-    file = said(file_content(INFO, "add-1.png", call_event=ROOT))
+    file = checked(file_content(INFO, "add-1.png", call_event=ROOT))
     assert (file["msgtype"], file["url"], file["body"]) == ("m.file", "mxc://here.test/m", "add-1.png")
     assert file["info"] == {"size": 12, "mimetype": "image/png"}
     assert relations_of(file) == [("m.thread", ROOT)]
 
 
-def test_a_failure_says_what_failed() -> None:
-    """In the words of the tool, or of the node."""
+def test_a_failure_shows_its_error() -> None:
+    """The tool's, or the node's."""
     failed = {"content": [{"type": "text", "text": "no such file"}], "isError": True}
-    assert result(failed)["body"] == "❌ It has failed after 0.4 s.\nno such file"
+    assert result(failed)["body"] == "❌ Failed after 0.4 s.\nno such file"
     nobody = result(computer_not_found("hands"))
-    assert nobody["body"] == "❌ The Computer is not there.\nComputer with name 'hands' not found"
+    assert nobody["body"] == "❌ The Computer is not connected.\nComputer with name 'hands' not found"
     assert nobody[RESULT]["outcome"] == "not_found"
 
 
-def test_a_note_may_call_people() -> None:
-    """A question does, and nothing else."""
+def test_a_note_can_mention_users() -> None:
+    """Other messages cannot."""
     note = note_content(Text.of("Who?"), call_event=ROOT, mentions=["@a:here.test", "nobody"])
     assert note["m.mentions"] == {"user_ids": ["@a:here.test"]}
-    assert relations_of(said(note_content(Text.of("x"), call_event=ROOT))) == [("m.thread", ROOT)]
+    assert relations_of(checked(note_content(Text.of("x"), call_event=ROOT))) == [("m.thread", ROOT)]
 
 
-def test_what_comes_from_outside_is_harmless() -> None:
-    """No HTML, no links into Matrix, nobody called, nothing that is not seen."""
+def test_names_and_output_cannot_inject_anything() -> None:
+    """No HTML, no links into Matrix, no mentions, no invisible characters."""
     hostile = ToolCall("c", "r", HOSTILE, HOSTILE, HOSTILE, masked({HOSTILE: HOSTILE}), 5)
     answer = {"content": [{"type": "text", "text": HOSTILE}]}
     for content in (
@@ -182,51 +182,53 @@ def test_what_comes_from_outside_is_harmless() -> None:
         result(answer),
         digest_content([DigestEntry(hostile, Outcome.DONE, 1)]),
     ):
-        html = said(content)["formatted_body"]
+        html = checked(content)["formatted_body"]
         assert "<b>" not in html
         assert "href" not in html
         shown = html + content["body"]
         assert not {"\u202e", "\0", "\x1b"} & set(shown)
 
 
-def test_a_digest_lists_calls_with_their_outcome() -> None:
-    """And counts those that have no place in it."""
+def test_a_digest_lists_calls_with_their_outcomes() -> None:
+    """Calls that do not fit are counted."""
     entries = [DigestEntry(call(), outcome, 400) for outcome in (Outcome.DONE, Outcome.REFUSED)]
-    content = said(digest_content(entries))
+    content = checked(digest_content(entries))
     assert content["body"] == "🔧 2 calls\nboss → add on hands: ✅ 0.4 s\nboss → add on hands: ❌ Refused."
     assert [one["outcome"] for one in content[DIGEST]["calls"]] == ["done", "refused"]
     assert content[DIGEST]["more"] == 0
     assert "params" not in content[DIGEST]["calls"][0]
-    many = said(digest_content(entries * 60))
+    many = checked(digest_content(entries * 60))
     assert many["body"].startswith("🔧 120 calls\n")
     assert many["body"].endswith("and 70 more")
-    assert (len(many[DIGEST]["calls"]), many[DIGEST]["more"]) == (MOST_IN_DIGEST, 70)
+    assert (len(many[DIGEST]["calls"]), many[DIGEST]["more"]) == (MAX_IN_DIGEST, 70)
 
 
-def test_a_digest_of_long_names_lists_fewer() -> None:
-    """It fits in any case, with its form."""
+def test_a_digest_of_long_names_lists_fewer_calls() -> None:
+    """It always fits, with its HTML."""
     worst = ToolCall("c" * 64, WORST_NAME, WORST_NAME, WORST_NAME, WORST_NAME, masked({}), 2**53 - 1)
-    content = said(digest_content([DigestEntry(worst, Outcome.TIMED_OUT, 2**40)] * 500))
+    content = checked(digest_content([DigestEntry(worst, Outcome.TIMED_OUT, 2**40)] * 500))
     assert "formatted_body" in content
-    listed = len(content[DIGEST]["calls"])
-    assert 5 < listed < MOST_IN_DIGEST
-    assert content[DIGEST]["more"] == 500 - listed
-    assert said(digest_content([]))["body"] == "🔧 0 calls"
+    html_list = len(content[DIGEST]["calls"])
+    assert 5 < html_list < MAX_IN_DIGEST
+    assert content[DIGEST]["more"] == 500 - html_list
+    assert checked(digest_content([]))["body"] == "🔧 0 calls"
 
 
 @given(
-    st.dictionaries(SAYINGS, SAYINGS | st.integers() | st.floats() | st.lists(SAYINGS), max_size=20),
+    st.dictionaries(TEXTS, TEXTS | st.integers() | st.floats() | st.lists(TEXTS), max_size=20),
     st.text(min_size=1, max_size=63).filter(is_name) | st.just(WORST_NAME),
 )
 def test_a_call_always_fits(params: dict[str, Any], name: str) -> None:
-    """Into an event, with its form."""
-    content = said(call_content(ToolCall(name[:64], name, name, name, name, masked(params), 5)))
+    """Into an event, with its HTML."""
+    content = checked(call_content(ToolCall(name[:64], name, name, name, name, masked(params), 5)))
     assert "formatted_body" in content
 
 
-@given(st.lists(SAYINGS, max_size=5))
+@given(st.lists(TEXTS, max_size=5))
 def test_a_result_always_fits(texts: list[str]) -> None:
-    """The same."""
-    content = said(result({"content": [{"type": "text", "text": text} for text in texts]}, media=[INFO] * 11))
-    # What is one line of plain words has no other form.
+    """Into an event, with its HTML."""
+    content = checked(
+        result({"content": [{"type": "text", "text": text} for text in texts]}, media=[INFO] * 11)
+    )
+    # A single line of plain text needs no HTML.
     assert "formatted_body" in content or "\n" not in content["body"]

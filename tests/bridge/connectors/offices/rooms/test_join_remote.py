@@ -1,11 +1,11 @@
-"""Coming into the room of an office of another node."""
+"""Joining the room of another node's office."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
 from bridge.connectors.offices.protocol.office import OfficeName
-from bridge.connectors.offices.rooms.office_room import MEMBER, request_for
+from bridge.connectors.offices.rooms.office_room import MEMBER, room_request
 from bridge.connectors.offices.rooms.rooms import join_remote_office
 from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.people.settings import PeopleSettings
@@ -30,11 +30,11 @@ async def pair(postgres_server: Server, migrated_template: str) -> AsyncIterator
 
 async def office(home: Node) -> str:
     settings = PeopleSettings(HomeserverGhostNames(HOME))
-    return (await home.rooms.create_room(request_for("kitchen", settings, (AWAY,)))).room_id
+    return (await home.rooms.create_room(room_request("kitchen", settings, (AWAY,)))).room_id
 
 
-async def test_by_its_name(pair: tuple[Node, Node]) -> None:
-    """Twice is as good as once."""
+async def test_an_office_is_joined_by_its_alias(pair: tuple[Node, Node]) -> None:
+    """Repeating it has no effect."""
     home, away = pair
     room_id = await office(home)
     for _ in range(2):
@@ -42,8 +42,8 @@ async def test_by_its_name(pair: tuple[Node, Node]) -> None:
     assert await away.rooms.membership(room_id, NAMES.node_user) == "join"
 
 
-async def test_one_that_was_known_while_its_node_is_away(pair: tuple[Node, Node]) -> None:
-    """If members of ours have been there: into any other room somebody may have invited the node."""
+async def test_a_joined_office_is_found_while_its_node_is_offline(pair: tuple[Node, Node]) -> None:
+    """If local members have been in it. Other rooms do not count: any user can invite the node."""
     home, away = pair
     room_id = await office(home)
     await join_remote_office(away.rooms, OFFICE, NAMES)
@@ -54,13 +54,13 @@ async def test_one_that_was_known_while_its_node_is_away(pair: tuple[Node, Node]
     assert await join_remote_office(away.rooms, OFFICE, NAMES) == room_id
 
 
-async def test_what_is_not_there(pair: tuple[Node, Node]) -> None:
+async def test_an_unknown_office(pair: tuple[Node, Node]) -> None:
     with pytest.raises(MatrixError, match="no such office"):
         await join_remote_office(pair[1].rooms, OFFICE, NAMES)
 
 
-async def test_another_room_of_that_name(pair: tuple[Node, Node]) -> None:
-    """It says in its state which office it is; a room that does not is left again."""
+async def test_an_alias_of_another_room(pair: tuple[Node, Node]) -> None:
+    """A room whose state names another office is left again."""
     home, away = pair
     await home.rooms.create_room(
         CreateRoomRequest(
@@ -70,6 +70,6 @@ async def test_another_room_of_that_name(pair: tuple[Node, Node]) -> None:
             initial_state=(InitialState("io.a2c.office", {"office_id": "cellar", "members": [AWAY]}),),
         )
     )
-    with pytest.raises(MatrixError, match="no office of its own"):
+    with pytest.raises(MatrixError, match="room that is no office"):
         await join_remote_office(away.rooms, OFFICE, NAMES)
     assert await away.rooms.joined_rooms(NAMES.node_user) == []

@@ -1,4 +1,4 @@
-"""What a room gets to see of a call's parameters."""
+"""Masking the parameters of a call."""
 
 import json
 import time
@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from bridge.agents.attached.tokens import ID_BYTES, SECRET_BYTES
 from bridge.connectors.offices.rooms.masking import (
-    LONGEST_TEXT,
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_PATHS_BYTES,
+    MAX_TEXT_LENGTH,
     MORE,
-    MOST_BYTES,
-    MOST_LEVELS,
-    MOST_PATHS_BYTES,
     Masked,
     masked,
 )
@@ -61,8 +61,8 @@ def depth(value: Any) -> int:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("value", [SECRET, 1234, 1.5, {"a": SECRET}, [SECRET], "", b"x"])
-def test_what_a_name_says_is_secret_is_hidden(key: str, value: object) -> None:
-    """At any depth, in every spelling, with whatever value; the path tells that there is one."""
+def test_a_value_with_a_secrets_name_is_hidden(key: str, value: object) -> None:
+    """At any depth, in every spelling, whatever the value is. Its path is listed."""
     for params in ({key: value}, {"a": [{"b": {key: value}}]}):
         found = masked(params)
         assert SECRET not in str(found)
@@ -70,8 +70,8 @@ def test_what_a_name_says_is_secret_is_hidden(key: str, value: object) -> None:
         assert len(found.hidden) == 1
 
 
-def test_the_paths_are_json_pointers() -> None:
-    """RFC 6901: of what is there now."""
+def test_paths_are_json_pointers() -> None:
+    """RFC 6901, into the masked value."""
     params = {"a/b": [1, {"token": SECRET}], "c~d": {"url": f"https://me:{SECRET}@x/"}, "open": "x"}
     found = masked(params)
     assert found == Masked(
@@ -83,7 +83,7 @@ def test_the_paths_are_json_pointers() -> None:
 @pytest.mark.parametrize(
     "key", ["path", "name", "author", "keyboard", "compass", "spin", "pinned", "passed", "key", "authority"]
 )
-def test_what_only_sounds_like_it_stays(key: str) -> None:
+def test_similar_names_are_not_hidden(key: str) -> None:
     assert masked({key: "x"}) == Masked({key: "x"}, ())
 
 
@@ -93,8 +93,8 @@ def test_flags_and_counts_are_no_secrets() -> None:
     assert masked({"tokens": "abc"}).value == {"tokens": HIDDEN}
 
 
-def test_names_of_the_configuration_are_hidden_too() -> None:
-    """In whatever spelling; as whole names, since short ones are part of many others."""
+def test_configured_names_are_hidden() -> None:
+    """In any spelling, but only as whole names: short ones are part of many others."""
     params = {"Customer-Number": 5, "iban": "DE1", "ibanez": "guitar", "Name": "x"}
     found = masked(params, ["customer_number", "IBAN"])
     assert found.value == {"Customer-Number": HIDDEN, "iban": HIDDEN, "ibanez": "guitar", "Name": "x"}
@@ -102,8 +102,8 @@ def test_names_of_the_configuration_are_hidden_too() -> None:
 
 
 @pytest.mark.parametrize("naming", ["name", "key", "Header"])
-def test_a_pair_of_name_and_value_is_one(naming: str) -> None:
-    """So headers and variables are listed."""
+def test_a_pair_of_name_and_value_is_recognised(naming: str) -> None:
+    """Headers and variables are often listed in this form."""
     pair = {naming: "X-Api-Key", "Value": SECRET}
     assert masked([pair]) == Masked([{naming: "X-Api-Key", "Value": HIDDEN}], ("/0/Value",))
     harmless = {naming: "Accept", "value": "text/plain"}
@@ -119,56 +119,58 @@ def test_a_pair_of_name_and_value_is_one(naming: str) -> None:
         f"-----BEGIN PRIVATE KEY-----\n{SECRET * 1_000}\n-----END PRIVATE KEY-----",
     ],
 )
-def test_what_looks_like_a_secret_is_hidden(text: str) -> None:
-    """In any text, and in a name."""
+def test_text_with_the_shape_of_a_secret_is_hidden(text: str) -> None:
+    """In values and in names."""
     found = masked({"command": text, text: 1})
     assert SECRET not in str(found)
     assert len(found.hidden) == 2
 
 
 @given(st.one_of(*(st.from_regex(shape) for shape, _ in SECRET_PATTERNS)))
-def test_no_shape_of_a_secret_is_passed_over(text: str) -> None:
-    """Texts without any sign of one are not searched for the shapes: whoever adds one adds its sign."""
+def test_every_shape_of_a_secret_has_a_marker(text: str) -> None:
+    """Texts without a marker are not searched, so a new shape needs a new marker."""
     assert redact_text(text) == text or masked({"a": text}).hidden == ("/a",)
 
 
-def test_a_token_for_an_office_is_hidden() -> None:
-    """Of which an Agent has one."""
+def test_a_token_for_offices_is_hidden() -> None:
+    """Each Agent has one."""
     token = make_token(b"\1" * ID_BYTES, b"\2" * SECRET_BYTES)
     found = masked({"args": ["--as", token.text]})
     assert token.text not in str(found)
     assert found.hidden == ("/args/1",)
 
 
-@pytest.mark.parametrize("before", [LONGEST_TEXT - 30, LONGEST_TEXT - 5, LONGEST_TEXT, LONGEST_TEXT + 505])
-def test_a_cut_shows_no_part_of_a_secret(before: int) -> None:
-    """What it goes through is known by its shape all the same."""
+@pytest.mark.parametrize(
+    "before", [MAX_TEXT_LENGTH - 30, MAX_TEXT_LENGTH - 5, MAX_TEXT_LENGTH, MAX_TEXT_LENGTH + 505]
+)
+def test_a_shortened_text_shows_no_part_of_a_secret(before: int) -> None:
+    """Although the cut goes through the secret."""
     text = "x " * (before // 2) + f"https://me:{SECRET}@db/x" + " y" * 5_000
     assert "hunter" not in str(masked({"a": text}).value)
 
 
-def test_numbers_that_matrix_has_not_become_text() -> None:
-    """Integers beyond 2^53 and all others; of one that nobody can read, how long it is."""
+def test_numbers_that_matrix_does_not_have_become_text() -> None:
+    """Integers beyond 2^53 and fractions. Of a huge integer only the size is kept."""
     assert masked([2**53 - 1, 2**53, -(2**53), 0.5, 2.0, float("inf"), float("nan"), True, 10**100_000]) == (
         [2**53 - 1, str(2**53), str(-(2**53)), "0.5", "2.0", "inf", "nan", True, "[a number of 332193 bits]"],
         (),
     )
 
 
-def test_what_no_event_can_hold_is_replaced() -> None:
-    """NUL, halves of characters, attachments, and whatever a decoder may make up."""
+def test_values_that_an_event_cannot_hold_are_replaced() -> None:
+    """NUL, lone surrogates, attachments, and Python types of decoders."""
     found = masked({"a\0": "b\ud800c", "d": b"1234", "e": {1}, 5: (1, 2)})
     assert found.value == {"a\ufffd": "b\ufffdc", "d": "[4 bytes]", "e": "[set]", "5": [1, 2]}
 
 
-def test_no_name_hides_another() -> None:
-    """Two that look alike now stay two: people decide by what they see."""
+def test_names_that_become_equal_stay_distinct() -> None:
+    """No value may disappear, because people decide by what they see."""
     found = masked({"path": 1, "a\0": 2, "a" + "\ud800": 3, "a" + "\ufffd": 4})
     assert sorted(found.value.values()) == [1, 2, 3, 4]
 
 
-def test_what_is_long_is_cut_and_says_so() -> None:
-    """A text, a name, a list, an object."""
+def test_long_values_are_shortened_with_a_note() -> None:
+    """Texts, names, arrays and objects."""
     long = masked({"content": "line\n" * 10_000, "k" * 900: 1}).value
     assert long["content"].startswith("line\nline\n")
     assert long["content"].endswith("… [50000 characters]")
@@ -179,15 +181,15 @@ def test_what_is_long_is_cut_and_says_so() -> None:
     assert MORE in masked({MORE: 1, **{f"key {n}": n for n in range(100_000)}}).value
 
 
-def test_a_text_fits_to_the_last_character() -> None:
-    """What is as long as allowed is whole."""
-    text = "x" * LONGEST_TEXT
+def test_a_text_of_the_maximum_length_is_whole() -> None:
+    """One more character, and it is shortened."""
+    text = "x" * MAX_TEXT_LENGTH
     assert masked({"a": text}).value == {"a": text}
-    assert masked({"a": text + "x"}).value["a"] == text + f"… [{LONGEST_TEXT + 1} characters]"
+    assert masked({"a": text + "x"}).value["a"] == text + f"… [{MAX_TEXT_LENGTH + 1} characters]"
 
 
-def test_what_is_often_written_stays_whole() -> None:
-    """Long runs without a blank, which could be the beginning of something else at each letter."""
+def test_ordinary_texts_are_unchanged() -> None:
+    """Long runs without spaces, in which each letter could begin something else."""
     texts = [
         "-" * 200,
         "x" * 3_000,
@@ -200,14 +202,14 @@ def test_what_is_often_written_stays_whole() -> None:
     assert "a." not in masked(f"https://me:{'a.' * 100}@db/x").value
 
 
-def test_what_is_nested_too_deep_is_cut() -> None:
+def test_deep_nesting_is_cut() -> None:
     """However deep it is."""
     value: Any = "x"
     for at in range(100_000):
         value = {"a": value} if at % 2 else [value]
     found = masked(value).value
-    assert depth(found) == MOST_LEVELS
-    assert f"deeper than {MOST_LEVELS} levels" in json.dumps(found)
+    assert depth(found) == MAX_DEPTH
+    assert f"deeper than {MAX_DEPTH} levels" in json.dumps(found)
 
 
 @pytest.mark.parametrize(
@@ -229,28 +231,28 @@ def test_what_is_nested_too_deep_is_cut() -> None:
     ids=range(12),
 )
 def test_hostile_input_is_not_slow(params: object) -> None:
-    """As much of it as a frame holds."""
+    """Up to the size of a frame."""
     began = time.process_time()
     found = masked(params)
     assert time.process_time() - began < 1
-    assert len(encode(found.value)) <= MOST_BYTES
-    assert len(encode(list(found.hidden))) <= MOST_PATHS_BYTES + 100
+    assert len(encode(found.value)) <= MAX_BYTES
+    assert len(encode(list(found.hidden))) <= MAX_PATHS_BYTES + 100
 
 
 @given(VALUES)
 def test_the_copy_fits_into_an_event(params: Any) -> None:
-    """It is canonical JSON of at most so many bytes and levels, whatever was sent; and that is left as it
-    was."""
+    """It is canonical JSON within the limits of bytes and levels, whatever was sent. The original is not
+    changed."""
     before = repr(params)
     found = masked(params)
-    assert len(encode(found.value)) <= MOST_BYTES
-    assert depth(found.value) <= MOST_LEVELS
+    assert len(encode(found.value)) <= MAX_BYTES
+    assert depth(found.value) <= MAX_DEPTH
     assert "\0" not in str(found)
     assert repr(params) == before
 
 
 @given(st.lists(st.text(st.characters(max_codepoint=200), max_size=700) | st.integers(), max_size=300))
-def test_many_values_fit_too(params: list[Any]) -> None:
+def test_many_values_fit_into_an_event(params: list[Any]) -> None:
     """Up to the last byte."""
-    assert len(encode(masked({str(at): item for at, item in enumerate(params)}).value)) <= MOST_BYTES
-    assert len(encode(masked(params).value)) <= MOST_BYTES
+    assert len(encode(masked({str(at): item for at, item in enumerate(params)}).value)) <= MAX_BYTES
+    assert len(encode(masked(params).value)) <= MAX_BYTES

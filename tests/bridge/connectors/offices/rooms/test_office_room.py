@@ -1,4 +1,4 @@
-"""The room of an office, and who is in it."""
+"""The room of an office, its state, and the addresses of members."""
 
 from typing import Any
 
@@ -10,20 +10,20 @@ from bridge.agents.address import AgentAddress
 from bridge.connectors.offices.protocol.events import is_name
 from bridge.connectors.offices.protocol.versions import ProtocolVersion
 from bridge.connectors.offices.rooms.office_room import (
-    FREE,
-    LONGEST_LOCAL,
+    EMPTY,
+    MAX_LOCALPART,
     MEMBER,
     SEAT,
     TOOLS,
     alias,
     alias_localpart,
+    local_members_pattern,
     member_address,
     member_content,
     member_of,
-    own_members,
     parse_alias_localpart,
-    request_for,
     room_key,
+    room_request,
     seat_content,
     state_key,
 )
@@ -38,11 +38,11 @@ LONG_NAMES = st.text(st.sampled_from("aäÄ厨/@= "), min_size=1, max_size=255).
 
 
 @pytest.mark.parametrize("version", ["10", "11", "12"])
-def test_it_can_be_made(version: str) -> None:
-    """In each version, with its type, its alias and its state, which nobody but the node may write; members
-    say of themselves that they are some."""
+def test_the_room_can_be_created(version: str) -> None:
+    """In each room version, with type, alias and state. Only the node can send most of the state; members
+    send their own."""
     settings = PeopleSettings(HomeserverGhostNames(NODE), join_rule="knock", room_version=version)
-    creation = plan(request_for("Küche", settings), NODE, opaque="x")
+    creation = plan(room_request("Küche", settings), NODE, opaque="x")
     assert creation.alias == alias("Küche", NODE) == "#office-=4b=c3=bcche:here.test"
     state: dict[str, Any] = {event.type: event.content for event in creation.events}
     assert state["m.room.create"]["type"] == "io.a2c.office"
@@ -57,25 +57,25 @@ def test_it_can_be_made(version: str) -> None:
     assert own == {MEMBER: 0, SEAT: 0, TOOLS: 0}
 
 
-def test_of_whose_users_members_are_made() -> None:
-    """All that begin like the node's own: on a homeserver of our own everybody."""
-    assert own_members("@palaver:here.test") == "@*:here.test"
-    assert own_members("@_agent_palaver:there.test") == "@_agent_*:there.test"
+def test_the_pattern_of_local_members() -> None:
+    """All user ids that begin like the node's own: on a homeserver of its own, all users."""
+    assert local_members_pattern("@palaver:here.test") == "@*:here.test"
+    assert local_members_pattern("@_agent_palaver:there.test") == "@_agent_*:there.test"
 
 
-def test_each_office_has_its_own() -> None:
-    """Found again by its name; one that is hard to see is shown harmless."""
+def test_each_office_has_its_own_room() -> None:
+    """With a key that identifies it, and a name that is safe to show."""
     settings = PeopleSettings(HomeserverGhostNames(NODE))
-    one, other = (request_for(name, settings) for name in ("a", "b"))
+    one, other = (room_request(name, settings) for name in ("a", "b"))
     assert one.key != other.key
-    assert request_for("o" * 200, settings).name == f"Office {'o' * 119}…"
+    assert room_request("o" * 200, settings).name == f"Office {'o' * 119}…"
 
 
 @given(LONG_NAMES)
 @example("o" * 255)
 @example("=sha256-")
-def test_a_key_has_room(office_id: str) -> None:
-    """However long the id is, and no two offices have one: rooms are made under keys of 255 bytes at most."""
+def test_a_key_fits(office_id: str) -> None:
+    """It has at most 255 bytes, however long the id is, and no two offices share one."""
     key = room_key(office_id)
     assert len(key.encode()) <= 255
     assert key != room_key("o" * 254)
@@ -85,8 +85,8 @@ def test_a_key_has_room(office_id: str) -> None:
 @given(NAMES)
 @example("office-a")
 @example("=sha256-" + "0" * 40)
-def test_an_alias_says_its_office(office_id: str) -> None:
-    """And back, unless a hash stands there; and it is one."""
+def test_an_alias_contains_the_office_id(office_id: str) -> None:
+    """Unless it is replaced by a hash. It is always a valid alias."""
     found = alias(office_id, NODE)
     assert is_room_alias(found)
     local = alias_localpart(office_id, NODE)
@@ -96,8 +96,8 @@ def test_an_alias_says_its_office(office_id: str) -> None:
 
 
 @given(LONG_NAMES, st.sampled_from([NODE, "n" * 60 + ".test"]))
-def test_a_long_id_is_a_hash_in_the_alias(office_id: str, server: str) -> None:
-    """Always the same, and another one for another office."""
+def test_a_long_id_is_hashed_in_the_alias(office_id: str, server: str) -> None:
+    """The same id always gives the same alias, another id another one."""
     assert is_room_alias(alias(office_id, server))
     is_hashed = parse_alias_localpart(alias_localpart(office_id, server)) is None
     assert is_hashed == (len(f"#office-{escape(office_id)}:{server}") > 255)
@@ -109,8 +109,8 @@ def test_a_long_id_is_a_hash_in_the_alias(office_id: str, server: str) -> None:
     ["", "office", "office-", "agents-default", "office-A", "office-=", "office-=61", "office-=00",
      "office-a=20", "Office-a", "office-=ff", "office-a b", "office-=e2=80=ae"],
 )  # fmt: skip
-def test_other_aliases_are_of_no_office(localpart: str) -> None:
-    """Each office has one."""
+def test_other_aliases_belong_to_no_office(localpart: str) -> None:
+    """Each office has exactly one alias."""
     assert parse_alias_localpart(localpart) is None
 
 
@@ -125,8 +125,8 @@ def test_other_aliases_are_of_no_office(localpart: str) -> None:
         ("a=2fb", "=", "a=3d2fb/=3d"),
     ],
 )
-def test_a_member_is_called_by_office_and_name(office_id: str, name: str, local: str) -> None:
-    """What an address cannot hold, or what would mean something else in it, is escaped."""
+def test_an_address_contains_office_and_name(office_id: str, name: str, local: str) -> None:
+    """Characters that an address cannot contain, or that separate its parts, are escaped."""
     address = member_address(office_id, name, NODE)
     assert address == AgentAddress.of(local, NODE)
     assert member_of(address) == (office_id, name)
@@ -136,11 +136,11 @@ def test_a_member_is_called_by_office_and_name(office_id: str, name: str, local:
 @example("a/b", "c")
 @example("/", "/")
 @example("=2f", "@")
-def test_an_address_says_office_and_name(office_id: str, name: str) -> None:
-    """Whatever can be printed, and so does the ghost; None where a hash stands for one of them."""
+def test_office_and_name_can_be_read_from_an_address(office_id: str, name: str) -> None:
+    """And from its ghost, unless one of them is replaced by a hash."""
     address = member_address(office_id, name, NODE)
     assert AgentAddress.of(address.agent_id, NODE) == address
-    is_short = len(escape(f"{office_id}/{name}")) <= LONGEST_LOCAL / 3
+    is_short = len(escape(f"{office_id}/{name}")) <= MAX_LOCALPART / 3
     assert member_of(address) == (office_id, name) or (not is_short and "=sha256-" in address.agent_id)
     ghost = user_id(address)
     assert isinstance(ghost, str)
@@ -148,19 +148,19 @@ def test_an_address_says_office_and_name(office_id: str, name: str) -> None:
 
 
 @given(LONG_NAMES, LONG_NAMES)
-def test_what_is_too_long_is_a_hash(office_id: str, name: str) -> None:
-    """The same each time; nobody is taken for somebody else by it, and there is always a ghost."""
+def test_long_parts_are_hashed(office_id: str, name: str) -> None:
+    """The same each time, without collisions, and there is always a ghost."""
     address = member_address(office_id, name, NODE)
     assert address == member_address(office_id, name, NODE)
-    assert len(escape(address.agent_id)) <= LONGEST_LOCAL
+    assert len(escape(address.agent_id)) <= MAX_LOCALPART
     assert isinstance(user_id(address), str)
     assert member_of(address) in {(office_id, name), None}
     for other in ((office_id, name + "x"), (office_id + "x", name), (name + "/", office_id)):
         assert member_address(*other, NODE) != address
 
 
-def test_only_what_is_too_long_is_a_hash() -> None:
-    """The other part can still be read."""
+def test_only_the_long_part_is_hashed() -> None:
+    """The other part stays readable."""
     for office_id, name in (("kitchen", "n" * 255), ("o" * 255, "boss")):
         address = member_address(office_id, name, NODE)
         assert ("kitchen/" in str(address)) or ("/boss" in str(address))
@@ -168,8 +168,8 @@ def test_only_what_is_too_long_is_a_hash() -> None:
 
 
 @given(NAMES, NAMES, NAMES, NAMES)
-def test_no_two_members_have_one_address(one: str, name: str, other: str, other_name: str) -> None:
-    """A "/" in either part moves nothing from one to the other."""
+def test_no_two_members_share_an_address(one: str, name: str, other: str, other_name: str) -> None:
+    """Also with a "/" in either part."""
     is_same = (one, name) == (other, other_name)
     assert (member_address(one, name, NODE) == member_address(other, other_name, NODE)) == is_same
 
@@ -178,13 +178,13 @@ def test_no_two_members_have_one_address(one: str, name: str, other: str, other_
     "agent_id",
     ["worker-1", "a/b/c", "a/", "/b", "/", "a/=2f=", "a/b=2F", "a/ b", "a/=41", "a/b\u202e", "a/=sha256-00"],
 )
-def test_other_agents_are_no_members(agent_id: str) -> None:
-    """And each member has one address."""
+def test_other_addresses_belong_to_no_member(agent_id: str) -> None:
+    """Each member has exactly one address."""
     assert member_of(AgentAddress(agent_id, NODE)) is None
 
 
 def test_the_state_of_members() -> None:
-    """A client of before there were versions says none."""
+    """The version is omitted for a client that sent none."""
     boss = member_address("kitchen", "boss", NODE)
     assert state_key(boss) == "kitchen/boss@here.test"
     assert member_content("agent", "boss", NODE, ProtocolVersion(0, 4, 1), 5) == {
@@ -202,11 +202,11 @@ def test_the_state_of_members() -> None:
         "node": NODE,
         "since": 5,
     }
-    assert FREE == {}
+    assert EMPTY == {}
 
 
 def test_a_state_key_is_never_too_long() -> None:
-    """The names of nodes may be."""
+    """Although server names may be."""
     keys = {state_key(member_address("k" * 90, "b" * 60, "n" * 240 + end)) for end in ("1.test", "2.test")}
     assert len(keys) == 2
     assert all(len(key.encode()) <= 255 for key in keys)

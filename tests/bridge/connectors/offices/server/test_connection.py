@@ -1,4 +1,4 @@
-"""A connection to this node's offices."""
+"""Connections to this node's offices."""
 
 import asyncio
 
@@ -6,14 +6,14 @@ from bridge.connectors.offices.server.memberships import Connection
 from bridge.connectors.offices.tokens import Grant
 
 
-async def test_what_is_asked_waits_for_what_moves_it() -> None:
-    """And for nothing else."""
+async def test_requests_wait_for_a_membership_change() -> None:
+    """They wait only while the connection's lock is held."""
     connection = Connection("s", Grant("1", "x", frozenset({"agent"})), None)
-    await connection.settled()
-    await connection.turn.acquire()
-    waiting = asyncio.create_task(connection.settled())
+    await connection.wait_for_membership_change()
+    await connection.lock.acquire()
+    waiting = asyncio.create_task(connection.wait_for_membership_change())
     await asyncio.sleep(0)
     assert not waiting.done()
-    connection.turn.release()
+    connection.lock.release()
     await waiting
-    assert not connection.turn.locked()
+    assert not connection.lock.locked()

@@ -1,4 +1,4 @@
-"""The way to Socket.IO."""
+"""The routes to Socket.IO and the version handshake in front of it."""
 
 import json
 from collections.abc import AsyncIterator
@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.typedefs import Handler
 
-from bridge.connectors.offices.protocol.versions import Accepted, Line, ProtocolVersion
+from bridge.connectors.offices.protocol.versions import AcceptedVersion, ProtocolLine, ProtocolVersion
 from bridge.connectors.offices.server.socket_io import ACCEPTED, routes
 
 
@@ -20,34 +20,34 @@ async def client() -> AsyncIterator[TestClient[web.Request, web.Application]]:
         return web.json_response(None if accepted is None else str(accepted.version))
 
     app = web.Application()
-    app.add_routes(list(routes("/socket.io/", handle, [Line(0, 4)], accept_unversioned=True)))
+    app.add_routes(list(routes("/socket.io/", handle, [ProtocolLine(0, 4)], accept_unversioned=True)))
     async with TestClient(TestServer(app)) as made:
         yield made
 
 
-async def test_the_version_goes_along_with_the_request(
+async def test_the_accepted_version_is_stored_in_the_request(
     client: TestClient[web.Request, web.Application],
 ) -> None:
-    """With and without a slash at the end; the first of several counts."""
+    """With and without a trailing slash. The first of several values counts."""
     for path in ("/socket.io", "/socket.io/"):
         answer = await client.get(f"{path}?a2c_version=0.4.7&a2c_version=9.9.9")
         assert await answer.json() == "0.4.7"
     assert await (await client.get("/socket.io/")).json() == "None"
-    assert Accepted(ProtocolVersion(0, 4, 7)) != Accepted(None)
+    assert AcceptedVersion(ProtocolVersion(0, 4, 7)) != AcceptedVersion(None)
 
 
-async def test_a_session_that_goes_on_is_not_judged_again(
+async def test_the_version_is_not_checked_again_within_a_session(
     client: TestClient[web.Request, web.Application],
 ) -> None:
-    """Clients repeat the parameter, or leave it out; what counts is how it began."""
+    """Clients repeat the parameter or omit it; only the first request of a session is checked."""
     assert await (await client.post("/socket.io/?sid=x&a2c_version=9.9.9")).json() is None
 
 
 @pytest.mark.parametrize("version", ["9.9.9", "abc", "", "0.4"])
-async def test_what_is_refused_is_refused_before_it(
+async def test_a_version_is_refused_before_socket_io(
     client: TestClient[web.Request, web.Application], version: str
 ) -> None:
-    """As JSON with its length, on every method; and nowhere else."""
+    """The refusal is JSON with a content length, for every method, and only at the exact path."""
     for method in ("GET", "POST", "OPTIONS"):
         async with client.request(method, "/socket.io/", params={"a2c_version": version}) as answer:
             assert answer.status == 400
@@ -56,8 +56,8 @@ async def test_what_is_refused_is_refused_before_it(
     assert (await client.get("/socket.iox", params={"a2c_version": version})).status == 404
 
 
-async def test_a_body_that_was_read_already_is_there() -> None:
-    """The node's port reads every body before anybody is asked; Engine.IO reads it from the request."""
+async def test_a_body_that_was_already_read_can_be_read_again() -> None:
+    """The node's middleware reads every body first, but Engine.IO reads it from the request."""
 
     @web.middleware
     async def read_first(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -69,7 +69,7 @@ async def test_a_body_that_was_read_already_is_there() -> None:
         return web.Response(body=first + b"|" + await request.content.read(100))
 
     app = web.Application(middlewares=[read_first])
-    app.add_routes(list(routes("/socket.io", handle, [Line(0, 4)], accept_unversioned=True)))
+    app.add_routes(list(routes("/socket.io", handle, [ProtocolLine(0, 4)], accept_unversioned=True)))
     async with TestClient(TestServer(app)) as client:
         answer = await client.post("/socket.io/?sid=x", data=b"40/smcp,")
         assert await answer.read() == b"40/|smcp,"

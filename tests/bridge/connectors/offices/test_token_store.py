@@ -1,4 +1,4 @@
-"""Tokens for offices given, checked and revoked."""
+"""Creating, checking and revoking tokens for offices."""
 
 import logging
 from typing import Any
@@ -7,8 +7,7 @@ import pytest
 import structlog
 
 from bridge.agents.attached.tokens import ID_BYTES, SECRET_BYTES, AgentTokens
-from bridge.connectors.offices.service_tokens import OfficeTokens
-from bridge.connectors.offices.tokens import Grant, make_token, read_token
+from bridge.connectors.offices.tokens import Grant, OfficeTokens, make_token, read_token
 from storage.connect import DatabaseAddress
 from storage.database import Database
 from storage.errors import LocalError
@@ -38,8 +37,8 @@ async def tokens(database: Database, clock: Clock) -> OfficeTokens:
     return OfficeTokens(database, clock)
 
 
-async def test_a_token_shows_what_it_allows(tokens: OfficeTokens, database: Database) -> None:
-    """Its owner, its roles and its offices. Of the secret nothing is in the database."""
+async def test_a_token_carries_its_permissions(tokens: OfficeTokens, database: Database) -> None:
+    """Owner, roles and offices. The secret is not in the database."""
     text = await tokens.create(
         "Alice, laptop", ["computer", "agent", "agent"], ["kitchen", "team-*", "kitchen"]
     )
@@ -56,15 +55,15 @@ async def test_a_token_shows_what_it_allows(tokens: OfficeTokens, database: Data
     assert not every_office.allows_role("computer")
 
 
-async def test_where_there_is_no_token_nobody_comes(tokens: OfficeTokens) -> None:
+async def test_without_tokens_no_client_can_connect(tokens: OfficeTokens) -> None:
     """ "None configured → nobody connects." """
     assert await tokens.check(None) is None
     assert await tokens.check("") is None
     assert await tokens.check(STRANGER) is None
 
 
-async def test_a_secret_that_is_not_its_own_opens_nothing(tokens: OfficeTokens) -> None:
-    """An id that is known with another secret, and a checksum that is right for that."""
+async def test_a_wrong_secret_is_refused(tokens: OfficeTokens) -> None:
+    """Together with a known id and a correct checksum."""
     text = await tokens.create("alice", ["agent"])
     digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
     number = 0
@@ -77,7 +76,7 @@ async def test_a_secret_that_is_not_its_own_opens_nothing(tokens: OfficeTokens) 
 
 
 @pytest.mark.parametrize(
-    "shown",
+    "value",
     [
         "plo_",
         "' OR true --",
@@ -95,42 +94,40 @@ async def test_a_secret_that_is_not_its_own_opens_nothing(tokens: OfficeTokens) 
         {"token": STRANGER},
         {},
     ],
-    ids=lambda shown: repr(shown)[:20],
+    ids=lambda value: repr(value)[:20],
 )
-async def test_whatever_a_stranger_shows_is_answered(tokens: OfficeTokens, shown: Any) -> None:
-    """With a no, and without an exception: who connects has said nothing true yet."""
-    assert await tokens.check(shown) is None
+async def test_other_values_are_refused(tokens: OfficeTokens, value: Any) -> None:
+    """Without an exception: a client may send anything."""
+    assert await tokens.check(value) is None
 
 
-async def test_a_token_of_an_agent_opens_no_office(
-    tokens: OfficeTokens, database: Database, clock: Clock
-) -> None:
-    """Nor does it under the prefix of the others."""
+async def test_a_token_of_an_agent_is_refused(tokens: OfficeTokens, database: Database, clock: Clock) -> None:
+    """Also with the prefix of tokens for offices."""
     of_agent, _ = await AgentTokens(database, now_ms=clock).create("worker-1", "", None)
     assert await tokens.check(of_agent.text) is None
     assert await tokens.check(of_agent.text.replace("plv_", "plo_")) is None
 
 
-async def test_it_ends_when_its_time_has_come(tokens: OfficeTokens, clock: Clock) -> None:
-    """To the millisecond; also for who is connected since before."""
+async def test_a_token_expires(tokens: OfficeTokens, clock: Clock) -> None:
+    """To the millisecond, also for existing connections."""
     text, other = await tokens.create("alice", ["agent"], (), DAY_MS), await tokens.create("bob", ["agent"])
     ids = {id_of(text), id_of(other)}
     clock.advance(DAY_MS - 1)
     assert await tokens.check(text) is not None
-    assert await tokens.still_good(ids) == ids
+    assert await tokens.valid_ids(ids) == ids
     clock.advance(1)
     assert await tokens.check(text) is None
-    assert await tokens.still_good(ids) == {id_of(other)}
+    assert await tokens.valid_ids(ids) == {id_of(other)}
 
 
-async def test_it_ends_at_once_when_it_is_revoked(tokens: OfficeTokens, clock: Clock) -> None:
-    """And whoever is connected with it is named; the others stay."""
-    told: list[str] = []
-    tokens.on_revoked(told.append)
+async def test_a_revocation_takes_effect_at_once(tokens: OfficeTokens, clock: Clock) -> None:
+    """Listeners receive the id of the token. Other tokens stay valid."""
+    revoked: list[str] = []
+    tokens.on_revoked(revoked.append)
     text, other = await tokens.create("alice", ["agent"]), await tokens.create("alice", ["agent"])
     assert await tokens.check(text) is not None
     await tokens.revoke(id_of(text))
-    assert told == [id_of(text)]
+    assert revoked == [id_of(text)]
     assert await tokens.check(text) is None
     assert await tokens.check(other) is not None
     clock.advance(5)
@@ -140,7 +137,7 @@ async def test_it_ends_at_once_when_it_is_revoked(tokens: OfficeTokens, clock: C
     assert found.revoked_at == NOW
 
 
-async def test_what_cannot_be_revoked_is_not_said_again(tokens: OfficeTokens) -> None:
+async def test_the_error_does_not_repeat_an_unknown_id(tokens: OfficeTokens) -> None:
     """It may be a whole token, pasted by mistake."""
     text = await tokens.create("alice", ["agent"])
     for named in (text, "no-such-id", ""):
@@ -150,8 +147,8 @@ async def test_what_cannot_be_revoked_is_not_said_again(tokens: OfficeTokens) ->
     assert await tokens.check(text) is not None
 
 
-async def test_two_processes_agree(database_address: DatabaseAddress, clock: Clock) -> None:
-    """What one gives the other knows, and what one revokes is worth nothing at the other from then on."""
+async def test_processes_share_tokens(database_address: DatabaseAddress, clock: Clock) -> None:
+    """A token created by one process is known to another, and so is its revocation."""
     async with pool_on(database_address) as one, pool_on(database_address) as other:
         here, there = OfficeTokens(one, clock), OfficeTokens(other, clock)
         text = await here.create("alice", ["agent"])
@@ -160,11 +157,13 @@ async def test_two_processes_agree(database_address: DatabaseAddress, clock: Clo
         assert grant is not None
         await here.revoke(id_of(text))
         assert await there.check(text) is None
-        assert await there.still_good([grant.token_id]) == frozenset()
+        assert await there.valid_ids([grant.token_id]) == frozenset()
 
 
-async def test_its_use_is_noted_to_the_minute(tokens: OfficeTokens, clock: Clock, database: Database) -> None:
-    """Not with every connection, whichever process it comes to. Who shows a wrong one has not used it."""
+async def test_the_last_use_is_stored_once_per_minute(
+    tokens: OfficeTokens, clock: Clock, database: Database
+) -> None:
+    """Whichever process is used. A refused token counts as not used."""
     text = await tokens.create("alice", ["agent"])
     again = OfficeTokens(database, clock)
 
@@ -188,9 +187,9 @@ async def test_its_use_is_noted_to_the_minute(tokens: OfficeTokens, clock: Clock
     assert await used_at() == NOW + USE_RECORDED_EVERY_MS
 
 
-async def test_no_log_holds_a_token(tokens: OfficeTokens, caplog: pytest.LogCaptureFixture) -> None:
-    """Neither one that is good nor one that is not."""
-    with caplog.at_level(logging.DEBUG), structlog.testing.capture_logs() as said:
+async def test_tokens_are_not_logged(tokens: OfficeTokens, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither valid nor invalid ones."""
+    with caplog.at_level(logging.DEBUG), structlog.testing.capture_logs() as logs:
         text = await tokens.create("alice", ["agent"])
         await tokens.check(text)
         await tokens.revoke(id_of(text))
@@ -198,33 +197,33 @@ async def test_no_log_holds_a_token(tokens: OfficeTokens, caplog: pytest.LogCapt
         await tokens.check(STRANGER)
     for one in (text, STRANGER):
         assert one[14:] not in caplog.text
-        assert one[14:] not in str(said)
+        assert one[14:] not in str(logs)
 
 
 @pytest.mark.parametrize(
     ("owner", "roles", "offices", "part"),
     [
-        ("", ["agent"], [], "An owner has"),
-        ("x" * 256, ["agent"], [], "An owner has"),
-        ("a\nb", ["agent"], [], "An owner has"),
-        ("alice", [], [], "one role at least"),
-        ("alice", ["admin"], [], "no role admin"),
-        ("alice", ["agent"], [""], "An office has"),
-        ("alice", ["agent"], ["a"] * 101, "100 offices at most"),
+        ("", ["agent"], [], "An owner is"),
+        ("x" * 256, ["agent"], [], "An owner is"),
+        ("a\nb", ["agent"], [], "An owner is"),
+        ("alice", [], [], "at least one role"),
+        ("alice", ["admin"], [], "Unknown role admin"),
+        ("alice", ["agent"], [""], "An office id is"),
+        ("alice", ["agent"], ["a"] * 101, "at most 100 offices"),
     ],
 )
-async def test_what_cannot_be_is_refused(
+async def test_invalid_tokens_are_not_created(
     tokens: OfficeTokens, owner: str, roles: list[str], offices: list[str], part: str
 ) -> None:
-    """In a sentence for the operator, and nothing is kept."""
+    """The error is for the operator, and no token is stored."""
     with pytest.raises(LocalError, match=part):
         await tokens.create(owner, roles, offices)
-    assert await tokens.kept() == []
+    assert await tokens.list_tokens() == []
 
 
-async def test_there_are_so_many_and_no_more(tokens: OfficeTokens, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a sentence too."""
+async def test_the_number_of_tokens_is_limited(tokens: OfficeTokens, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the maximum, no token is created."""
     monkeypatch.setattr(office_tokens, "MAX_TOKENS", 1)
     await tokens.create("alice", ["agent"])
-    with pytest.raises(LocalError, match="There are 1 tokens"):
+    with pytest.raises(LocalError, match="maximum of 1 tokens"):
         await tokens.create("alice", ["agent"])

@@ -1,4 +1,5 @@
-"""Offices as part of a whole core: their members are agents of the node, and tasks reach them."""
+"""Offices within a whole agent core: their members are agents of the node, and tasks are delivered to
+them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
@@ -14,8 +15,8 @@ from bridge.agents.routing_table import RoutingTable
 from bridge.connectors.interface import Connector
 from bridge.connectors.offices.connector import OfficesConnector
 from bridge.connectors.offices.rooms.office_room import member_address
-from bridge.connectors.offices.service_tokens import OfficeTokens
 from bridge.connectors.offices.settings import OfficeSettings
+from bridge.connectors.offices.tokens import OfficeTokens
 from bridge.node.core import AgentCore, AgentCoreParts
 from bridge.people.permissions import Rights
 from bridge.people.service.people import People
@@ -31,7 +32,7 @@ from tests.federation.nodes import Node, now_ms
 from tests.support.tasks import Requester, request
 
 
-class Nobody:
+class NoLocalAgents:
     """`LocalAgents` of a node that has none."""
 
     deliveries: Mapping[str, Delivery] = {}
@@ -53,7 +54,7 @@ class Nobody:
 
 @dataclass
 class Observer:
-    """A `AgentObserver` that looks at nothing but problems."""
+    """An `AgentObserver` that collects only problems."""
 
     problems: list[str]
 
@@ -68,7 +69,7 @@ class Observer:
 
 
 @dataclass
-class Staffed:
+class CoreSetup:
     running: Running
     connector: OfficesConnector
     core: AgentCore
@@ -104,7 +105,7 @@ class Staffed:
     async def known(
         self, name: str, condition: Callable[[Agent], object] = lambda agent: agent.is_online
     ) -> Agent:
-        """As the routing table has it."""
+        """Wait for the routing table's entry of a member."""
         address = member_address("a", name, self.node.name)
         async with asyncio.timeout(TIMEOUT):
             while (agent := self.routes.agent(address)) is None or not condition(agent):
@@ -113,10 +114,10 @@ class Staffed:
 
 
 @asynccontextmanager
-async def staffed(
+async def core_with_offices(
     node: Node, *, rights: Rights = EVERYBODY_LOOKS, people: bool = False, **settings: Any
-) -> AsyncIterator[Staffed]:
-    """`people`: they are heard in all rooms, as on a node."""
+) -> AsyncIterator[CoreSetup]:
+    """With `people`, messages in all rooms are handled as on a node."""
     problems: list[str] = []
     tokens = OfficeTokens(node.database, now_ms)
     parts = replace(room_parts(node, problems, rights), now_ms=now_ms)
@@ -134,7 +135,7 @@ async def staffed(
             parts.settings,
             parts.ghosts,
             now_ms=now_ms,
-            is_for_others=connector.reaching.ordering.is_order,
+            is_for_others=connector.gateway.chat_calls.is_command,
             report=parts.report,
         )
         return [connector, listening]
@@ -144,7 +145,7 @@ async def staffed(
             node_id=node.name,
             database=node.database,
             observer=Observer(problems),
-            local=lambda table, statuses: Nobody(),
+            local=lambda table, statuses: NoLocalAgents(),
             connectors=connectors,
             replies={"cis": Requester()},
             now_ms=now_ms,
@@ -154,4 +155,4 @@ async def staffed(
     app.add_routes(core.routes())
     async with serving(app, core, connector.server, problems) as running:
         token = await tokens.create("all", ["agent", "computer"])
-        yield Staffed(running, connector, core, token, node)
+        yield CoreSetup(running, connector, core, token, node)

@@ -1,4 +1,4 @@
-"""Who calls a tool by what is said in a room."""
+"""Which messages are `!call` commands, and which node executes them."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ import pytest
 from bridge.agents.address import AgentAddress
 from bridge.connectors.offices.calls.chat_calls import (
     call_id_of,
+    command_line,
     is_for_this_node,
     is_too_old,
-    may_order,
-    order_line,
+    may_be_command,
 )
 from bridge.connectors.offices.calls.chat_command import parse
 from bridge.people.texts.text import MARK
@@ -32,7 +32,7 @@ def line(content: dict[str, Any], **changed: Any) -> str | None:
     def agent_of(user: str) -> AgentAddress | None:
         return AgentAddress("worker", "there.test") if user == WORKER else None
 
-    return order_line(event(content, **changed), agent_of)
+    return command_line(event(content, **changed), agent_of)
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ def line(content: dict[str, Any], **changed: Any) -> str | None:
     [LINE, in_thread("$0:there.test", LINE), reply("$0:there.test", LINE)],
     ids=["", "thread", "reply"],
 )
-def test_a_person_orders(content: dict[str, Any]) -> None:
-    """In a thread and as an answer, too."""
+def test_a_message_of_a_person_is_a_command(content: dict[str, Any]) -> None:
+    """Also in a thread and as a reply."""
     assert line(content) == "hands add a=1"
 
 
@@ -58,27 +58,27 @@ def test_a_person_orders(content: dict[str, Any]) -> None:
         {"body": 1, "msgtype": "m.text"},
     ],
 )
-def test_nothing_else_is_an_order(content: dict[str, Any]) -> None:
+def test_other_messages_are_no_commands(content: dict[str, Any]) -> None:
     assert line(content) is None
 
 
-def test_no_agent_orders() -> None:
-    """Of whatever node; nor does what was taken back."""
+def test_messages_of_agents_are_no_commands() -> None:
+    """Of any node. Nor are redacted messages."""
     assert line(LINE, sender=WORKER) is None
     assert line(LINE, is_redacted=True) is None
-    said = event(LINE)
-    assert may_order(said, lambda user: False)
-    assert not may_order(said, lambda user: True)
-    assert not may_order(event(LINE, type="m.reaction"), lambda user: False)
+    message = event(LINE)
+    assert may_be_command(message, lambda user: False)
+    assert not may_be_command(message, lambda user: True)
+    assert not may_be_command(event(LINE, type="m.reaction"), lambda user: False)
 
 
-def test_what_was_said_long_ago_is_not_done_any_more() -> None:
+def test_old_messages_are_not_executed() -> None:
     assert not is_too_old(event(LINE), 3_601_000)
     assert is_too_old(event(LINE), 3_601_001)
 
 
 @pytest.mark.parametrize(
-    ("said", "office_id", "here", "everywhere", "is_done"),
+    ("text", "office_id", "local", "everywhere", "is_executed"),
     [
         ("hands add", "a", ["hands"], ["hands"], True),
         ("hands add", "a@there.test", ["hands"], ["hands"], True),
@@ -91,13 +91,13 @@ def test_what_was_said_long_ago_is_not_done_any_more() -> None:
         ("hands", "a@there.test", ["hands"], ["hands"], False),
     ],
 )
-def test_one_node_does_it(
-    said: str, office_id: str, here: list[str], everywhere: list[str], is_done: bool
+def test_one_node_executes_a_command(
+    text: str, office_id: str, local: list[str], everywhere: list[str], is_executed: bool
 ) -> None:
-    """That of the Computer; what is for none, that of the office."""
-    assert is_for_this_node(parse(said), office_id, here, everywhere) is is_done
+    """The Computer's node, or the office's node if there is no such Computer."""
+    assert is_for_this_node(parse(text), office_id, local, everywhere) is is_executed
 
 
-def test_a_message_is_one_call() -> None:
+def test_the_call_id_is_derived_from_the_message() -> None:
     assert call_id_of("$1") == call_id_of("$1") != call_id_of("$2")
     assert call_id_of("$\ud800").startswith("said-")

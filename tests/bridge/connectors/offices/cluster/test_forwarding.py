@@ -1,4 +1,4 @@
-"""What one process hears for all of them."""
+"""Events that one process reads from the stream for all of them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -10,7 +10,7 @@ import pytest
 from bridge.connectors.offices.rooms.office_room import alias
 from federation.events.room_event import RoomEvent
 from tests.bridge.connectors.offices.brokers import zenoh_router
-from tests.bridge.connectors.offices.calls.test_approving import ALICE, ASK, BOB, RIGHTS, Stage
+from tests.bridge.connectors.offices.calls.test_approvals import ALICE, ASK, BOB, RIGHTS, ApprovalSetup
 from tests.bridge.connectors.offices.clients import TIMEOUT
 from tests.bridge.connectors.offices.cluster.together import (
     Processes,
@@ -31,8 +31,8 @@ async def processes(node: Node) -> AsyncIterator[Processes]:
         yield made
 
 
-async def test_what_a_computer_can_is_known_to_its_process(processes: Processes) -> None:
-    """Whichever process has asked it: by that it is found among the agents of the node."""
+async def test_the_tools_of_a_computer_are_shared_between_processes(processes: Processes) -> None:
+    """Whichever process has queried them. The Computer's own process registers them as its capabilities."""
     boss, hands = await processes.one.agent(), await processes.other.computer()
     hands.answers["client:get_tools"] = {"tools": [{"name": "add", "description": ""}], "req_id": "tools"}
     await boss.tools("hands")
@@ -41,14 +41,16 @@ async def test_what_a_computer_can_is_known_to_its_process(processes: Processes)
             while one.connector._records.tools("kitchen", "hands") != ("add",):
                 await asyncio.sleep(0.02)
     await hands.leave("kitchen")
-    await boss.until("notify:leave_office")
+    await boss.wait_for("notify:leave_office")
     for one in (processes.one, processes.other):
         assert one.connector._records.tools("kitchen", "hands") is None
 
 
-async def test_people_are_heard_by_whichever_process(postgres_server: Server, migrated_template: str) -> None:
-    """One process reads what they say. They let a call that another one has, refuse it by a word, and stop
-    it; and who may not is told so once."""
+async def test_people_decide_about_calls_of_every_process(
+    postgres_server: Server, migrated_template: str
+) -> None:
+    """One process reads their messages. They approve, refuse and cancel calls of each process; a person
+    without permission is told so once."""
     async with AsyncExitStack() as stack:
         both = await stack.enter_async_context(nodes(postgres_server, migrated_template))
         here, there = await both.start("here.test", "there.test")
@@ -73,7 +75,7 @@ async def test_people_are_heard_by_whichever_process(postgres_server: Server, mi
             await play.until_said("may not decide about this call")
             await play.react(ALICE, question, "✅")
             assert (await calling)["content"][0]["text"] == "3"
-            await hands.until("client:tool_call")
+            await hands.wait_for("client:tool_call")
 
             calling = play.call("refused")
             root, _ = await play.question("refused")
@@ -81,15 +83,15 @@ async def test_people_are_heard_by_whichever_process(postgres_server: Server, mi
             assert (await calling)["meta"] == {"a2c_approval": "refused", "by": ALICE}
 
             never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-            hands.answers["client:tool_call"] = lambda said, never=never: asyncio.shield(never)
+            hands.answers["client:tool_call"] = lambda payload, never=never: asyncio.shield(never)
             calling = play.call("stopped", seconds=60)
             root, question = await play.question("stopped")
             await play.react(ALICE, question, "✅")
-            await hands.until("client:tool_call")
+            await hands.wait_for("client:tool_call")
             await play.react(BOB, root, "❌")
             await play.until_said(f"{BOB} may not stop this call")
             await play.react(ALICE, root, "❌")
-            assert (await hands.until("notify:tool_call_cancel"))["req_id"] == "stopped"
+            assert (await hands.wait_for("notify:tool_call_cancel"))["req_id"] == "stopped"
             never.set_result({"content": [], "isError": True, "meta": {"a2c_cancelled": True}})
             assert (await calling)["meta"] == {"a2c_cancelled": True}
             await boss.leave("kitchen")
@@ -99,7 +101,7 @@ async def test_people_are_heard_by_whichever_process(postgres_server: Server, mi
 async def test_an_office_of_two_nodes_in_two_processes(
     postgres_server: Server, migrated_template: str
 ) -> None:
-    """Whichever process hears what the other node says, the one that waits for it has it."""
+    """Whichever process reads the other node's events, the one that needs them receives them."""
     async with AsyncExitStack() as stack:
         both = await stack.enter_async_context(nodes(postgres_server, migrated_template))
         here, there = await both.start("here.test", "there.test")
@@ -118,17 +120,17 @@ async def test_an_office_of_two_nodes_in_two_processes(
             hands = await one.computer(f"hands{number}")
             hands.answers["client:tool_call"] = adds
             entered = {"office_id": "kitchen@here.test", "agent": f"boss{number}"}
-            assert await feet.until("notify:enter_office", entered) == entered
+            assert await feet.wait_for("notify:enter_office", entered) == entered
             async with asyncio.timeout(TIMEOUT):
                 while "feet" not in await names(boss):
                     await asyncio.sleep(0.05)
             answer = await boss.call("feet", a=1, b=2)
             assert answer["content"][0]["text"] == "3", answer
-            await feet.tell("server:update_desktop", {"computer": "feet"})
-            assert await boss.until("notify:update_desktop") == {"computer": "feet"}
+            await feet.emit("server:update_desktop", {"computer": "feet"})
+            assert await boss.wait_for("notify:update_desktop") == {"computer": "feet"}
             await boss.leave("kitchen")
             left = {"office_id": "kitchen@here.test", "agent": f"boss{number}"}
-            assert await feet.until("notify:leave_office", left) == left
+            assert await feet.wait_for("notify:leave_office", left) == left
         chief = await running.agent("chief", "kitchen@here.test", token=token)
         for number in range(2):
             async with asyncio.timeout(TIMEOUT):
@@ -145,11 +147,11 @@ async def test_an_office_of_two_nodes_in_two_processes(
         await first.leave("kitchen")
 
 
-class People(Stage):
-    """The same people in one process after the other."""
+class People(ApprovalSetup):
+    """The same people, for one process after the other."""
 
     async def forget(self) -> None:
-        """What was said until now: nothing of it is looked for again."""
+        """Ignore all events until now."""
         page = await self.there.rooms.messages(self.room_id, limit=200)
         self._known = {event.event_id for event in page.events}
 

@@ -1,4 +1,4 @@
-"""People in the room of an office, who call its tools."""
+"""People in the room of an office who call its tools."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -13,7 +13,7 @@ from bridge.people.texts.text import MARK
 from federation.events.room_event import RoomEvent
 from federation.matrix.message_content import text
 from storage.offices import orders as office_orders
-from tests.bridge.connectors.offices.calls.staffed import Staffed, staffed
+from tests.bridge.connectors.offices.calls.core_setup import CoreSetup, core_with_offices
 from tests.bridge.connectors.offices.clients import TIMEOUT, Client
 from tests.federation.nodes import Node, nodes
 from tests.support.postgres import Server
@@ -24,8 +24,8 @@ RIGHTS = Rights({"*": Level.LOOK, ALICE: Level.WORK})
 
 
 @dataclass
-class Stage:
-    house: Staffed
+class ChatSetup:
+    core: CoreSetup
     computer: Client
     there: Node
     room_id: str
@@ -37,7 +37,7 @@ class Stage:
         return await self.there.rooms.send(self.room_id, user, "m.room.message", content)
 
     async def until(self, condition: Callable[[RoomEvent], object]) -> RoomEvent:
-        """As people see it."""
+        """Wait for a message that people can see."""
         async with asyncio.timeout(TIMEOUT):
             while True:
                 for event in (await self.there.rooms.messages(self.room_id, limit=200)).events:
@@ -46,7 +46,7 @@ class Stage:
                 await asyncio.sleep(0.02)
 
     async def answer(self, event_id: str) -> str:
-        """What is said to whoever has said this."""
+        """Wait for the reply to this message."""
 
         def answers(event: RoomEvent) -> bool:
             related = event.content.get("m.relates_to", {})
@@ -56,25 +56,25 @@ class Stage:
         assert MARK in event.content
         return str(event.content["body"])
 
-    async def called(self) -> int:
-        """How often its tools were called, by all that was said until now."""
+    async def count_calls(self) -> int:
+        """How often tools were called because of the messages sent until now."""
         await self.answer(await self.say("!call help"))
-        heard = await self.computer.quiet()
-        return sum(event == TOOL_CALL for event, _ in heard)
+        received = await self.computer.unexpected()
+        return sum(event == TOOL_CALL for event, _ in received)
 
-    async def untold(self) -> list[str]:
-        async with self.house.node.database.transaction(readonly=True) as connection:
+    async def unanswered(self) -> list[str]:
+        async with self.core.node.database.transaction(readonly=True) as connection:
             return [row.event_id for row in await office_orders.list_unreported(connection, 10)]
 
 
 @asynccontextmanager
-async def stage(server: Server, template: str, **settings: Any) -> AsyncIterator[Stage]:
+async def chat_setup(server: Server, template: str, **settings: Any) -> AsyncIterator[ChatSetup]:
     async with nodes(server, template) as both:
         here, there = await both.start("here.test", "there.test")
-        async with staffed(here, rights=RIGHTS, **settings) as house:
-            computer = await house.running.computer(token=house.token)
+        async with core_with_offices(here, rights=RIGHTS, **settings) as core:
+            computer = await core.running.computer(token=core.token)
             computer.answers[TOOL_CALL] = DONE
-            yield Stage(house, computer, there, await people_in(there, here))
+            yield ChatSetup(core, computer, there, await people_in(there, here))
 
 
 async def people_in(there: Node, here: Node) -> str:
