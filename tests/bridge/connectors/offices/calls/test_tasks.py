@@ -130,7 +130,7 @@ async def test_tasks_end_when_their_agent_leaves(setup: CoreSetup) -> None:
     assert error_code((await setup.ended(waiting.key)).answer) is ErrorCode.AGENT_NOT_FOUND
     gone = await setup.known("boss", lambda agent: not agent.is_online)
     assert gone.gone_reason == "it has left its office"
-    assert "has gone" in setup.routes.explain(setup.address("boss"))
+    assert "is offline" in setup.routes.explain(setup.address("boss"))
 
 
 async def test_a_broken_connection_counts_as_leaving(setup: CoreSetup) -> None:
