@@ -139,8 +139,8 @@ def check_independent(
 def check(pdu: Pdu, state: Mapping[StateKey, Pdu], version: RoomVersion) -> Verdict:
     """The rules that depend on the state: 4 to 11.
 
-    `state` contains at least those events of `required_state` that the room has. It always contains the create
-    event, also in room version 12, in which no event refers to it.
+    `state` contains at least those events of `required_state` that the room has. It always contains the
+    create event, also in room version 12, in which no event refers to it.
     """
     if pdu.type == "m.room.create":
         return ALLOWED

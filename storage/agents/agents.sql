@@ -182,8 +182,8 @@ FROM agents WHERE untold ORDER BY node_id, agent_id LIMIT $1;
 
 -- name: mark_announced
 UPDATE agents SET untold = false
-FROM unnest($1::text[], $2::text[], $3::bigint[]) AS told (node_id, agent_id, gone_at)
-WHERE agents.node_id = told.node_id AND agents.agent_id = told.agent_id AND agents.gone_at = told.gone_at
+FROM unnest($1::text[], $2::text[], $3::bigint[]) AS announced (node_id, agent_id, gone_at)
+WHERE agents.node_id = announced.node_id AND agents.agent_id = announced.agent_id AND agents.gone_at = announced.gone_at
     AND agents.untold;
 
 -- Held until the end of the transaction, so that one process at a time announces.

@@ -36,7 +36,7 @@ def parse(text: str) -> PostmasterFile | None:
 class Ownership(StrEnum):
     """How the process named by postmaster.pid is related to the data directory."""
 
-    OURS = "ours"
+    THIS_CLUSTER = "this cluster"
     UNRELATED = "unrelated"
 
 
@@ -52,17 +52,17 @@ class ProcessInfo:
     directory: tuple[int, int] | None
 
 
-def classify(sight: ProcessInfo, cluster: tuple[int, int], home: str) -> Ownership:
+def classify(info: ProcessInfo, cluster: tuple[int, int], home: str) -> Ownership:
     """Decide whether the process is the Postgres of this cluster, or an unrelated process with the same id.
 
     A Postgres has its cluster's directory as working directory, which is the same inode in every mount
     namespace. The start time is not used: the clock of a machine that has just booted may jump by years.
     """
-    if not sight.command or sight.command[0].rpartition("/")[2] != "postgres":
+    if not info.command or info.command[0].rpartition("/")[2] != "postgres":
         return Ownership.UNRELATED
-    if sight.directory is not None:
-        return Ownership.OURS if sight.directory == cluster else Ownership.UNRELATED
-    return Ownership.OURS if f"{DIRECTORY_SETTING}={home}" in sight.command else Ownership.UNRELATED
+    if info.directory is not None:
+        return Ownership.THIS_CLUSTER if info.directory == cluster else Ownership.UNRELATED
+    return Ownership.THIS_CLUSTER if f"{DIRECTORY_SETTING}={home}" in info.command else Ownership.UNRELATED
 
 
 async def find_running(layout: Layout) -> Process | None:
@@ -78,17 +78,19 @@ async def find_running(layout: Layout) -> Process | None:
     except ProcessLookupError:
         # Postgres detects this at its start, and checks for shared memory left by that process.
         return None
-    ours = False
+    is_adoptable = False
     try:
         # Classified while its pidfd is open: the process id cannot be reused meanwhile.
-        claim = classify_process(layout, process.pid)
-        ours = claim is Ownership.OURS and not named.single_user and not await process.ended(0)
+        ownership = classify_process(layout, process.pid)
+        is_adoptable = (
+            ownership is Ownership.THIS_CLUSTER and not named.single_user and not await process.ended(0)
+        )
     finally:
-        if not ours:
+        if not is_adoptable:
             await process.close()
-    if claim is Ownership.UNRELATED:
+    if ownership is Ownership.UNRELATED:
         remove_stale_files(layout)
-    return process if ours else None
+    return process if is_adoptable else None
 
 
 def remove_stale_files(layout: Layout) -> None:

@@ -1,4 +1,4 @@
-"""Data directories with a Postgres cluster in them, for tests that start and stop servers of their own."""
+"""Data directories with a Postgres cluster, for tests that start and stop their own servers."""
 
 import os
 import pwd
@@ -21,7 +21,7 @@ RUN_AS = "nobody"
 
 
 @pytest.fixture(scope="session")
-async def made_cluster() -> AsyncIterator[Path]:
+async def initialised_directory() -> AsyncIterator[Path]:
     """A data directory in which a Postgres has run once and was stopped."""
     with scratch_directory() as data:
         postgres = EmbeddedPostgres(data, run_as=RUN_AS, minimum_free_bytes=0)
@@ -31,10 +31,12 @@ async def made_cluster() -> AsyncIterator[Path]:
 
 
 @pytest.fixture
-def data_directory(made_cluster: Path) -> Iterator[Path]:
-    """A copy of it, closed to all but the user of the tests; nothing is left running in it afterwards."""
+def data_directory(initialised_directory: Path) -> Iterator[Path]:
+    """A copy of it, accessible only to the user of the tests. No process is left running in it afterwards."""
     with scratch_directory() as data:
-        subprocess.run(["cp", "-a", "--", f"{made_cluster}/postgres", f"{data}/postgres"], check=True)
+        subprocess.run(
+            ["cp", "-a", "--", f"{initialised_directory}/postgres", f"{data}/postgres"], check=True
+        )
         yield data
 
 
@@ -46,7 +48,7 @@ def empty_directory() -> Iterator[Path]:
 
 @contextmanager
 def scratch_directory() -> Iterator[Path]:
-    """Short enough for a Unix socket, which those of pytest are not."""
+    """A directory with a path short enough for a Unix socket, unlike those of pytest."""
     path = Path(tempfile.mkdtemp(prefix="palaver-", dir=quick_directory()))
     try:
         yield path
@@ -58,7 +60,7 @@ def scratch_directory() -> Iterator[Path]:
 
 
 def processes_in(cluster: Path) -> list[int]:
-    """The processes that work in this cluster's directory, whatever path they know it by."""
+    """The processes whose working directory is this cluster, by whatever path."""
     try:
         wanted = cluster.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -74,7 +76,7 @@ def processes_in(cluster: Path) -> list[int]:
 
 
 def owner() -> tuple[int, int]:
-    """The user and group that a cluster of these tests belongs to."""
+    """The user and group that own a cluster of these tests."""
     if os.geteuid() != 0:
         return os.geteuid(), os.getegid()
     entry = pwd.getpwnam(RUN_AS)

@@ -1,4 +1,4 @@
-"""Where a database is, said without its password."""
+"""Database addresses, and their form without password."""
 
 from pathlib import Path
 
@@ -11,8 +11,8 @@ from storage.errors import LocalError
 from tests.support.postgres import Server
 
 
-def test_the_embedded_server_is_named_by_its_socket() -> None:
-    """One form for both kinds, which asyncpg and libpq read alike, whatever the path contains."""
+def test_the_address_of_the_embedded_server_is_its_socket() -> None:
+    """A URL that asyncpg and libpq parse alike, whatever characters the path contains."""
     address = DatabaseAddress.at_socket(Path("/srv/a b+c%20ä"), 5432, "palaver", "palaver")
     assert address.url == ("postgresql://palaver@/palaver?host=%2Fsrv%2Fa%20b%2Bc%2520%C3%A4&port=5432")
     assert (address.server, address.user, address.database) == ("/srv/a b+c%20ä", "palaver", "palaver")
@@ -34,15 +34,15 @@ def test_the_embedded_server_is_named_by_its_socket() -> None:
         (" postgresql://db/x\n", "postgresql://db/x", None),
     ],
 )
-def test_a_password_is_taken_out_of_the_url(url: str, shown: str, password: str | None) -> None:
-    """The URL is shown and stands on command lines, so no password stays in it, wherever it was written."""
+def test_a_password_is_removed_from_the_url(url: str, shown: str, password: str | None) -> None:
+    """The URL is shown and used on command lines, so it must not contain a password, wherever it was
+    written."""
     address = DatabaseAddress.from_url(url)
     assert (address.url, address.password) == (shown, password)
     assert "s3cret" not in repr(address)
 
 
-def test_the_password_from_a_file_outranks_the_one_in_the_url() -> None:
-    """Who names a password file means it."""
+def test_a_password_file_overrides_the_url() -> None:
     assert DatabaseAddress.from_url("postgresql://me:old@db/x", "new").password == "new"
 
 
@@ -57,8 +57,8 @@ def test_the_password_from_a_file_outranks_the_one_in_the_url() -> None:
         "",
     ],
 )
-def test_an_unreadable_url_is_refused_without_being_repeated(url: str) -> None:
-    """It may hold the password that made it unreadable."""
+def test_an_invalid_url_is_refused_without_being_repeated(url: str) -> None:
+    """It may contain a password that made it invalid."""
     with pytest.raises(LocalError) as refused:
         DatabaseAddress.from_url(url)
     assert refused.value.problem == "database.url is not a Postgres URL."
@@ -67,7 +67,7 @@ def test_an_unreadable_url_is_refused_without_being_repeated(url: str) -> None:
 
 
 def test_a_passphrase_in_the_url_is_refused() -> None:
-    """It would be shown with it."""
+    """The URL is shown to people."""
     with pytest.raises(LocalError) as refused:
         DatabaseAddress.from_url("postgresql://me@db/x?sslpassword=s3cret")
     assert refused.value.problem == (
@@ -85,14 +85,14 @@ def test_a_passphrase_in_the_url_is_refused() -> None:
         ("postgresql:///?host=/run&user=me&dbname=x", "me", "x", "/run"),
     ],
 )
-def test_the_parts_are_there_for_sentences(url: str, user: str, database: str, server: str) -> None:
-    """An error names the server, the role and the database that were asked for."""
+def test_the_parts_of_an_address(url: str, user: str, database: str, server: str) -> None:
+    """Error messages name the server, the role and the database."""
     address = DatabaseAddress.from_url(url)
     assert (address.user, address.database, address.server) == (user, database, server)
 
 
 def test_another_database_of_the_same_server() -> None:
-    """Everything else stays as it is, the password too."""
+    """Everything else stays the same, including the password."""
     address = DatabaseAddress.from_url("postgresql://me:s3cret@db/x?dbname=y&sslmode=require")
     other = address.with_database("a b")
     assert other.url == "postgresql://me@db/a%20b?sslmode=require"
@@ -100,10 +100,8 @@ def test_another_database_of_the_same_server() -> None:
     assert other.database == "a b"
 
 
-async def test_asyncpg_reads_the_form_that_is_given_to_it(
-    postgres_server: Server, empty_address: DatabaseAddress
-) -> None:
-    """A database with a name that has to be quoted is found under its address."""
+async def test_asyncpg_parses_the_url(postgres_server: Server, empty_address: DatabaseAddress) -> None:
+    """A database whose name must be quoted can be connected to."""
     await postgres_server.admin.execute(f'CREATE DATABASE "a b+ü%20{empty_address.database}"')
     try:
         address = empty_address.with_database(f"a b+ü%20{empty_address.database}")

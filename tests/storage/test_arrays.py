@@ -1,4 +1,4 @@
-"""Lists of texts as one argument."""
+"""Array literals."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from storage.statements import text_array
         [""],
     ],
 )
-async def test_postgres_reads_the_same_texts(texts: list[str], database: Database) -> None:
-    """Whatever they hold."""
+async def test_postgres_parses_array_literals(texts: list[str], database: Database) -> None:
+    """Whatever characters the texts contain."""
     async with database.transaction() as connection:
         assert await connection.fetchval("SELECT $1::text::text[]", text_array(texts)) == texts

@@ -1,4 +1,4 @@
-"""A database into a file and back, whole or not at all."""
+"""Backing up and restoring a database, completely or not at all."""
 
 import asyncio
 import json
@@ -50,8 +50,8 @@ async def full(database: Database) -> DatabaseAddress:
     return database.address
 
 
-async def text_of(address: DatabaseAddress) -> str:
-    """All that is in a database, as a script."""
+async def dump_text(address: DatabaseAddress) -> str:
+    """The complete content of a database as a script."""
     process = await asyncio.create_subprocess_exec(
         pg_dump(), "--restrict-key=same", "--no-owner", f"--dbname={address.url}",
         env=client_environment(address), stdout=asyncio.subprocess.PIPE,
@@ -61,20 +61,18 @@ async def text_of(address: DatabaseAddress) -> str:
     return output.decode()
 
 
-async def test_what_was_dumped_is_restored(
+async def test_a_backup_restores_the_database(
     full: DatabaseAddress, empty_address: DatabaseAddress, tmp_path: Path
 ) -> None:
-    """The same objects and the same rows, seen through the same program."""
+    """A dump of the restored database equals one of the original."""
     file = tmp_path / "backup"
     await dump(full, file)
     await restore(empty_address, file)
-    assert await text_of(empty_address) == await text_of(full)
+    assert await dump_text(empty_address) == await dump_text(full)
 
 
-async def test_the_file_is_the_nodes_alone_and_complete_when_it_exists(
-    full: DatabaseAddress, tmp_path: Path
-) -> None:
-    """Written beside its place with mode 0600, renamed at the end; nothing else stays."""
+async def test_a_backup_appears_complete_with_mode_0600(full: DatabaseAddress, tmp_path: Path) -> None:
+    """It is written under a temporary name and renamed at the end; no other file remains."""
     file = tmp_path / "backup"
     file.write_text("an older one")
     seen: list[bool] = []
@@ -90,7 +88,7 @@ async def test_the_file_is_the_nodes_alone_and_complete_when_it_exists(
 async def test_progress_counts_tables(
     full: DatabaseAddress, empty_address: DatabaseAddress, tmp_path: Path
 ) -> None:
-    """Both directions name each table with rows, and end at the total."""
+    """Dump and restore report each table with rows, and end with the total."""
     there: list[tuple[int, int, str]] = []
     back: list[tuple[int, int, str]] = []
     await dump(full, tmp_path / "backup", progress=lambda *step: there.append(step))
@@ -102,27 +100,25 @@ async def test_progress_counts_tables(
         assert {total for _, total, _ in steps} == {len(steps)}
 
 
-async def test_a_database_with_something_in_it_is_not_restored_over(
-    full: DatabaseAddress, tmp_path: Path
-) -> None:
-    """Rule: without being told, nothing that exists is replaced."""
+async def test_a_non_empty_database_is_not_overwritten(full: DatabaseAddress, tmp_path: Path) -> None:
+    """Without `replace`, no existing data are changed."""
     await dump(full, tmp_path / "backup")
-    before = await text_of(full)
+    before = await dump_text(full)
     with pytest.raises(LocalError) as refused:
         await restore(full, tmp_path / "backup")
     assert refused.value.problem == (
         f"The database {full.database} at {full.server} is not empty, and nothing was changed."
     )
     assert "replaced" in refused.value.advice
-    assert await text_of(full) == before
+    assert await dump_text(full) == before
 
 
-async def test_replacing_removes_what_the_file_does_not_know(
+async def test_replacing_removes_objects_that_are_not_in_the_backup(
     full: DatabaseAddress, database: Database, tmp_path: Path
 ) -> None:
-    """Tables of a later version would otherwise stay behind and stand in the way of its migrations."""
+    """Tables of a later version would otherwise remain and block its migrations."""
     await dump(full, tmp_path / "backup")
-    before = await text_of(full)
+    before = await dump_text(full)
     async with database.connection() as connection:
         await connection.execute(
             "CREATE TABLE later (id bigint REFERENCES parent); CREATE TYPE later_type AS ENUM ('a');"
@@ -130,28 +126,27 @@ async def test_replacing_removes_what_the_file_does_not_know(
             "DELETE FROM node"
         )
     await restore(full, tmp_path / "backup", replace=True)
-    assert await text_of(full) == before
+    assert await dump_text(full) == before
 
 
 @pytest.mark.parametrize("lost", [1, 500])
-async def test_a_backup_without_its_end_changes_nothing(
-    full: DatabaseAddress, tmp_path: Path, lost: int
-) -> None:
-    """All or nothing, removals included, although psql cannot see that there should be more."""
+async def test_a_truncated_backup_changes_nothing(full: DatabaseAddress, tmp_path: Path, lost: int) -> None:
+    """Everything is rolled back, including the removals, although psql cannot detect the missing end."""
     await dump(full, tmp_path / "backup")
-    before = await text_of(full)
+    before = await dump_text(full)
     content = (tmp_path / "backup").read_bytes()
     (tmp_path / "damaged").write_bytes(content[:-lost])
     with pytest.raises(LocalError, match=r"damaged was not restored: .*end of file") as refused:
         await restore(full, tmp_path / "damaged", replace=True)
     assert refused.value.advice.startswith("Nothing was changed")
-    assert await text_of(full) == before
+    assert await dump_text(full) == before
 
 
-async def test_an_object_in_the_way_makes_all_of_it_fail(
+async def test_a_conflicting_object_makes_the_restore_fail(
     full: DatabaseAddress, empty_address: DatabaseAddress, tmp_path: Path
 ) -> None:
-    """What does not count as content, such as another schema, can still clash; then nothing is restored."""
+    """Objects that do not count as content, such as another schema, can conflict; then nothing is
+    restored."""
     connection = await connect_once(full)
     try:
         await connection.execute("CREATE SCHEMA zoo; CREATE TABLE zoo.animal AS SELECT 1 AS id")
@@ -169,10 +164,10 @@ async def test_an_object_in_the_way_makes_all_of_it_fail(
         await connection.close()
 
 
-async def test_a_restore_waits_for_nobody_for_ever(
+async def test_a_restore_has_a_lock_timeout(
     full: DatabaseAddress, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A node that still runs on the database makes the restore fail, not hang."""
+    """A node that still uses the database makes the restore fail instead of hang."""
     await dump(full, tmp_path / "backup")
     impatient = {**SQL, "set_lock_timeout": "SET LOCAL lock_timeout = '50ms'"}
     monkeypatch.setattr("storage.backup.SQL", Statements("backup.sql", impatient))
@@ -182,8 +177,8 @@ async def test_a_restore_waits_for_nobody_for_ever(
             await restore(full, tmp_path / "backup", replace=True)
 
 
-async def test_what_is_no_backup_is_refused(empty_address: DatabaseAddress, tmp_path: Path) -> None:
-    """A file that is missing, and one of another kind."""
+async def test_a_file_that_is_not_a_backup_is_refused(empty_address: DatabaseAddress, tmp_path: Path) -> None:
+    """A missing file, and a file of another type."""
     with pytest.raises(LocalError) as missing:
         await restore(empty_address, tmp_path / "nowhere")
     assert missing.value.problem == f"There is no backup {tmp_path}/nowhere."
@@ -194,7 +189,7 @@ async def test_what_is_no_backup_is_refused(empty_address: DatabaseAddress, tmp_
 
 
 async def test_a_dump_that_cannot_be_written_is_refused(full: DatabaseAddress, tmp_path: Path) -> None:
-    """The directory is named, and nothing was asked of the database for it."""
+    """The error names the directory, before the dump starts."""
     with pytest.raises(LocalError) as refused:
         await dump(full, tmp_path / "nowhere" / "backup")
     assert refused.value.problem == (
@@ -205,7 +200,7 @@ async def test_a_dump_that_cannot_be_written_is_refused(full: DatabaseAddress, t
 async def test_a_dump_that_fails_leaves_no_file(
     full: DatabaseAddress, postgres_server: Server, tmp_path: Path
 ) -> None:
-    """Here a role may not read the tables."""
+    """In this test a role may not read the tables."""
     role = f"{full.database}_guest"
     await postgres_server.admin.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'guest'")
     try:
@@ -219,7 +214,7 @@ async def test_a_dump_that_fails_leaves_no_file(
 async def test_the_owner_of_a_database_can_replace_it(
     full: DatabaseAddress, empty_address: DatabaseAddress, postgres_server: Server, tmp_path: Path
 ) -> None:
-    """On somebody else's server a node owns its database and is nothing more."""
+    """On an external server a node owns its database and has no other rights."""
     role = f"{empty_address.database}_owner"
     await dump(full, tmp_path / "backup")
     await postgres_server.admin.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'owner'")
@@ -228,7 +223,7 @@ async def test_the_owner_of_a_database_can_replace_it(
         address = as_role(empty_address, role, "owner")
         await restore(address, tmp_path / "backup")
         await restore(address, tmp_path / "backup", replace=True)
-        assert await text_of(address) == await text_of(full)
+        assert await dump_text(address) == await dump_text(full)
         connection = await connect_once(empty_address)
         try:
             await connection.execute(f"REASSIGN OWNED BY {role} TO CURRENT_USER")
@@ -241,7 +236,7 @@ async def test_the_owner_of_a_database_can_replace_it(
 
 @pytest.fixture
 async def older_server(empty_directory: Path) -> AsyncIterator[DatabaseAddress]:
-    """Postgres 16, which the package brings along for upgrades."""
+    """Postgres 16, which the package includes for upgrades."""
     home = empty_directory / "postgres"
     home.mkdir(mode=0o700)
     os.chown(home, *owner())
@@ -282,10 +277,10 @@ async def older_server(empty_directory: Path) -> AsyncIterator[DatabaseAddress]:
         server.wait()
 
 
-async def test_an_older_server_is_served_too(
+async def test_older_servers_are_supported(
     full: DatabaseAddress, older_server: DatabaseAddress, tmp_path: Path
 ) -> None:
-    """A dump of the newest goes into an older one, although the programs are the newest."""
+    """A backup of the newest server can be restored into an older one with the newest programs."""
     await dump(full, tmp_path / "backup")
     await restore(older_server, tmp_path / "backup")
     await restore(older_server, tmp_path / "backup", replace=True)

@@ -1,4 +1,4 @@
-"""Postgres' own programs, run against a database."""
+"""The client programs of Postgres."""
 
 import asyncio
 import subprocess
@@ -13,8 +13,8 @@ from storage.embedded.launch import psql
 ADDRESS = DatabaseAddress.from_url("postgresql://me@db/x", "s3cret")
 
 
-def test_a_password_travels_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rule: every user of a machine can read argument lists."""
+def test_a_password_is_passed_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All users of a machine can read argument lists."""
     monkeypatch.setenv("PGHOST", "elsewhere")
     monkeypatch.setenv("PGSERVICE", "elsewhere")
     monkeypatch.setenv("PGSSLROOTCERT", "/ca.pem")
@@ -27,13 +27,13 @@ def test_a_password_travels_in_the_environment(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_without_a_password_none_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that lies around in the environment belongs to another server."""
+    """A password in the environment of the node belongs to another server."""
     monkeypatch.setenv("PGPASSWORD", "other")
     assert "PGPASSWORD" not in client_environment(DatabaseAddress.from_url("postgresql://me@db/x"))
 
 
-def test_psql_reaches_the_database(database_address: DatabaseAddress) -> None:
-    """The argument list and environment are all that a shell needs."""
+def test_psql_connects_to_the_database(database_address: DatabaseAddress) -> None:
+    """The argument list and environment are all that it needs."""
     words, surroundings = psql_command(database_address)
     done = subprocess.run(
         [*words, "-At", "-c", "SELECT current_database()"],
@@ -43,14 +43,14 @@ def test_psql_reaches_the_database(database_address: DatabaseAddress) -> None:
 
 
 async def test_a_program_does_not_outlive_its_context() -> None:
-    """Whoever is cancelled while a program runs leaves none behind."""
+    """It is killed when the caller is cancelled."""
     async with running_program(Path("/bin/sleep"), "600", address=ADDRESS) as process:
         assert process.returncode is None
     assert process.returncode == -9
 
 
-async def test_messages_are_shown_and_the_last_ones_kept() -> None:
-    """The end of what a program says is where its reason is."""
+async def test_messages_are_passed_on_and_the_last_ones_returned() -> None:
+    """The last messages contain the reason of a failure."""
     seen: list[str] = []
     script = "for n in $(seq 30); do echo line $n >&2; done"
     async with running_program(Path("/bin/sh"), "-c", script, address=ADDRESS) as process:
@@ -60,8 +60,8 @@ async def test_messages_are_shown_and_the_last_ones_kept() -> None:
     assert last.splitlines() == seen[-21:]
 
 
-async def test_standard_streams_are_given_on() -> None:
-    """What is not asked for is closed to the program."""
+async def test_standard_streams_are_passed_to_the_program() -> None:
+    """Streams that are not requested are closed."""
     async with running_program(
         Path("/bin/cat"), address=ADDRESS, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     ) as process:
@@ -81,15 +81,15 @@ async def test_standard_streams_are_given_on() -> None:
         ("", "It failed: no message."),
     ],
 )
-def test_the_reason_is_in_the_sentence(output: str, problem: str, tmp_path: Path) -> None:
-    """The first error is the one that matters."""
+def test_an_error_contains_the_reason(output: str, problem: str, tmp_path: Path) -> None:
+    """The first error message is used."""
     error = program_failure("It failed", output, tmp_path)
     assert error.problem == problem
     assert error.advice == "Nothing was changed; fix that and try again."
 
 
-def test_a_full_disk_is_called_one(tmp_path: Path) -> None:
-    """It says how much is free, and where."""
+def test_a_full_disk_is_reported_as_such(tmp_path: Path) -> None:
+    """The error contains the free space and the directory."""
     error = program_failure("It failed", "pg_dump: error: could not write: No space left on device", tmp_path)
     assert f"are free on the disk of {tmp_path}, and the program ran out of space." in error.problem
     assert "Free space" in error.advice

@@ -40,7 +40,7 @@ async def test_a_loop_is_called_again_after_it_returns(tasks: BackgroundTasks) -
 
 
 async def test_a_loop_waits_between_calls(tasks: BackgroundTasks) -> None:
-    """`every` seconds."""
+    """For `every` seconds."""
     calls: asyncio.Queue[None] = asyncio.Queue()
     tasks.supervise("calls", lambda: calls.put(None), every=3600.0)
     await calls.get()
@@ -51,10 +51,10 @@ async def test_a_loop_waits_between_calls(tasks: BackgroundTasks) -> None:
 @pytest.mark.parametrize(
     "error", [ValueError("broken"), LocalError("Broken.", "Mend it."), asyncio.CancelledError()]
 )
-async def test_a_loop_that_fails_is_reported_and_started_again(
+async def test_a_failed_loop_is_reported_and_restarted(
     tasks: BackgroundTasks, no_pause: None, error: BaseException
 ) -> None:
-    """Also when something that it awaited was cancelled."""
+    """Also if a task that it awaited was cancelled."""
     errors = [error]
     recovered = asyncio.Event()
 
@@ -75,7 +75,7 @@ async def test_a_loop_that_fails_is_reported_and_started_again(
 async def test_the_pause_after_a_failure_grows(
     tasks: BackgroundTasks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It doubles up to a limit, and a call that succeeds ends it."""
+    """It doubles up to a limit; a successful call resets it."""
     monkeypatch.setattr("storage.concurrency.MIN_PAUSE", 0.001)
     monkeypatch.setattr("storage.concurrency.MAX_PAUSE", 0.004)
     fails = iter([True, True, True, True, False, True])
@@ -96,7 +96,7 @@ async def test_the_pause_after_a_failure_grows(
     assert [entry["seconds"] for entry in logs] == [0.001, 0.002, 0.004, 0.004, 0.001]
 
 
-async def test_a_task_that_fails_is_reported(tasks: BackgroundTasks) -> None:
+async def test_a_failed_task_is_reported(tasks: BackgroundTasks) -> None:
     """With its name."""
 
     async def fail() -> None:
@@ -109,7 +109,7 @@ async def test_a_task_that_fails_is_reported(tasks: BackgroundTasks) -> None:
 
 
 async def test_beyond_the_limit_tasks_are_dropped() -> None:
-    """Which is logged once, until there is room again."""
+    """This is logged once, until there is capacity again."""
     tasks = BackgroundTasks(limit=1)
     release = asyncio.Event()
     with capture_logs() as logs:
@@ -124,8 +124,8 @@ async def test_beyond_the_limit_tasks_are_dropped() -> None:
     assert await tasks.spawn("wait", release.wait())
 
 
-async def test_a_task_that_has_just_ended_leaves_room() -> None:
-    """Whoever it has woken with its last step may spawn another one."""
+async def test_a_task_that_has_just_ended_does_not_count() -> None:
+    """A caller that it has woken with its last step may spawn another one."""
     tasks = BackgroundTasks(limit=1)
     for _ in range(3):
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -140,8 +140,8 @@ async def test_a_task_that_has_just_ended_leaves_room() -> None:
     await tasks.close()
 
 
-async def test_closing_cancels_everything(tasks: BackgroundTasks) -> None:
-    """What is spawned afterwards does not begin."""
+async def test_closing_cancels_all_tasks(tasks: BackgroundTasks) -> None:
+    """Tasks spawned afterwards do not begin."""
     begun = asyncio.Event()
 
     async def wait() -> None:
@@ -160,7 +160,7 @@ async def test_closing_cancels_everything(tasks: BackgroundTasks) -> None:
 
 
 async def test_closing_is_bounded_and_raises_nothing(tasks: BackgroundTasks) -> None:
-    """A task that does not end is reported and left behind; one that fails is reported."""
+    """A task that does not end is reported and abandoned; one that fails is reported."""
     begun: asyncio.Queue[None] = asyncio.Queue()
     release = asyncio.Event()
 
@@ -197,8 +197,8 @@ async def test_a_task_may_close_its_own_group() -> None:
     await tasks.spawn("close", tasks.close())
 
 
-async def test_draining_waits_for_what_was_spawned(tasks: BackgroundTasks) -> None:
-    """For a bounded time, and not for loops."""
+async def test_draining_waits_for_spawned_tasks(tasks: BackgroundTasks) -> None:
+    """For a limited time, and not for loops."""
     tasks.supervise("wait", asyncio.Event().wait)
     done: list[int] = []
 
@@ -213,8 +213,8 @@ async def test_draining_waits_for_what_was_spawned(tasks: BackgroundTasks) -> No
     await tasks.drain(within=0.0)
 
 
-async def test_a_key_is_held_by_one_at_a_time() -> None:
-    """In the order of the requests, and independently of other keys."""
+async def test_a_key_has_one_holder_at_a_time() -> None:
+    """In the order of requests, independently of other keys."""
     locks: KeyedLock[str] = KeyedLock()
     order: list[int] = []
 
@@ -229,8 +229,8 @@ async def test_a_key_is_held_by_one_at_a_time() -> None:
     assert order == [0, 0, 1, 1, 2, 2]
 
 
-async def test_a_key_is_forgotten_once_nothing_uses_it() -> None:
-    """Also when the wait for it was cancelled."""
+async def test_an_unused_key_is_removed() -> None:
+    """Also if a waiting task was cancelled."""
     locks: KeyedLock[str] = KeyedLock()
 
     async def hold() -> None:
@@ -247,8 +247,8 @@ async def test_a_key_is_forgotten_once_nothing_uses_it() -> None:
     assert len(locks) == 0
 
 
-async def test_those_who_ask_meanwhile_get_the_same_answer() -> None:
-    """And whoever asks after that asks anew."""
+async def test_concurrent_calls_share_one_execution() -> None:
+    """A later call starts a new one."""
     flight: SingleFlight[str, int] = SingleFlight()
     release = asyncio.Event()
     asked = 0
@@ -267,8 +267,8 @@ async def test_those_who_ask_meanwhile_get_the_same_answer() -> None:
     assert await flight.run("b", ask) == 3
 
 
-async def test_who_is_cancelled_takes_nobody_along() -> None:
-    """The question belongs to all who wait."""
+async def test_cancelling_a_caller_does_not_cancel_the_execution() -> None:
+    """The other callers still get the result."""
     flight: SingleFlight[str, str] = SingleFlight()
     asked, release = asyncio.Event(), asyncio.Event()
 
@@ -288,8 +288,8 @@ async def test_who_is_cancelled_takes_nobody_along() -> None:
     assert await second == "answer"
 
 
-async def test_a_failure_is_everybodys_and_is_not_kept() -> None:
-    """Nor is it reported as forgotten when nobody is left to hear of it."""
+async def test_a_failure_reaches_all_callers_and_is_not_cached() -> None:
+    """asyncio does not log it either when all callers were cancelled."""
     flight: SingleFlight[str, str] = SingleFlight()
 
     async def fail() -> str:
@@ -300,8 +300,8 @@ async def test_a_failure_is_everybodys_and_is_not_kept() -> None:
             await flight.run("a", fail)
 
 
-async def test_closing_gives_up() -> None:
-    """Nothing is left running."""
+async def test_closing_cancels_running_executions() -> None:
+    """No task is left running."""
     flight: SingleFlight[str, None] = SingleFlight()
     asked = asyncio.Event()
 
@@ -316,16 +316,16 @@ async def test_closing_gives_up() -> None:
         await waiting
 
 
-async def test_the_result_and_the_failure_are_those_of_the_work() -> None:
-    """As if it were called."""
+async def test_uninterrupted_returns_the_result_or_raises_the_error() -> None:
+    """Like a direct call."""
     assert await uninterrupted(divmod, 7, 2) == (3, 1)
     with pytest.raises(ZeroDivisionError):
         await uninterrupted(divmod, 7, 0)
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_whoever_is_cancelled_still_waits(fails: bool) -> None:
-    """However often; what came of the work is nobody's then."""
+async def test_a_cancelled_caller_waits_for_the_thread(fails: bool) -> None:
+    """Also if it is cancelled several times; the result is then discarded."""
     begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""Why there is no connection: one sentence that says what is wrong, one that says what to do, no password."""
+"""Explanations of connection errors: the problem and the advice, without a password."""
 
 import asyncio
 import socket
@@ -26,7 +26,8 @@ WRONG = "s3cret-and-wrong"
 
 @pytest.fixture
 async def strict_server(data_directory: Path) -> AsyncIterator[DatabaseAddress]:
-    """A server with room for three, which trusts its administrator and wants a password of everybody else."""
+    """A server for three connections, which trusts its administrator and requires a password of all other
+    roles."""
     rules = data_directory / "postgres" / "18" / "pg_hba.conf"
     rules.write_text("local all palaver trust\nlocal all unlisted reject\nlocal all all scram-sha-256\n")
     postgres = EmbeddedPostgres(
@@ -50,7 +51,7 @@ async def strict_server(data_directory: Path) -> AsyncIterator[DatabaseAddress]:
 
 
 async def refused(address: DatabaseAddress) -> LocalError:
-    """The same refusal from a pool as from a single connection."""
+    """The error, which is the same for a pool and for a single connection."""
     with pytest.raises(LocalError) as single:
         await connect_once(address, connect_timeout=5)
     with pytest.raises(LocalError) as pooled:
@@ -61,8 +62,8 @@ async def refused(address: DatabaseAddress) -> LocalError:
     return single.value
 
 
-async def test_what_the_server_refuses_is_said(strict_server: DatabaseAddress) -> None:
-    """Wrong password, role not let in, missing or closed database: each sentence names its subject."""
+async def test_refused_connections_are_explained(strict_server: DatabaseAddress) -> None:
+    """Wrong password, role not permitted, missing database, no right to connect."""
     place = f"Postgres at {strict_server.server}"
 
     error = await refused(as_role(strict_server, "guest", WRONG))
@@ -88,8 +89,8 @@ async def test_what_the_server_refuses_is_said(strict_server: DatabaseAddress) -
     assert "owner" in error.advice
 
 
-async def test_a_role_that_does_not_exist_is_said_where_passwords_do_not_matter(data_directory: Path) -> None:
-    """On a server that trusts, the role itself is what is missing."""
+async def test_a_missing_role_is_named_by_a_server_without_passwords(data_directory: Path) -> None:
+    """A server that trusts local connections reports the missing role itself."""
     postgres = EmbeddedPostgres(data_directory, minimum_free_bytes=0)
     await postgres.start()
     try:
@@ -100,8 +101,8 @@ async def test_a_role_that_does_not_exist_is_said_where_passwords_do_not_matter(
     assert 'role "stranger" does not exist' in error.advice
 
 
-async def test_a_server_that_is_full_says_so(strict_server: DatabaseAddress) -> None:
-    """Too many connections is a matter of two numbers, and both are named."""
+async def test_a_full_server_is_explained(strict_server: DatabaseAddress) -> None:
+    """The advice names the settings of both sides."""
     guest = as_role(strict_server, "guest", PASSWORD)
     async with AsyncExitStack() as held:
 
@@ -116,8 +117,8 @@ async def test_a_server_that_is_full_says_so(strict_server: DatabaseAddress) -> 
     assert "max_connections" in full.value.advice
 
 
-async def test_nobody_there() -> None:
-    """A port on which nothing listens, and a socket that does not exist."""
+async def test_a_server_that_is_not_running() -> None:
+    """A port without listener, and a socket that does not exist."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -128,14 +129,14 @@ async def test_nobody_there() -> None:
     assert error.problem.startswith("Postgres at /nowhere cannot be reached (")
 
 
-async def test_a_name_that_does_not_exist() -> None:
+async def test_a_host_name_that_does_not_exist() -> None:
     """`.invalid` never resolves."""
     error = await refused(DatabaseAddress.from_url("postgresql://me@nowhere.invalid/x", WRONG))
     assert error.problem.startswith("Postgres at nowhere.invalid cannot be reached (")
 
 
-async def test_a_server_that_does_not_answer() -> None:
-    """The wait is bounded, and the sentence says that there was one."""
+async def test_a_server_that_does_not_respond() -> None:
+    """The wait is bounded, and the problem mentions it."""
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -144,8 +145,8 @@ async def test_a_server_that_does_not_answer() -> None:
             await connect_once(address, connect_timeout=0.1)
 
 
-async def test_something_that_is_not_postgres() -> None:
-    """Another service on the port, of which Postgres' greeting gets nonsense or nothing."""
+async def test_a_service_that_is_not_postgres() -> None:
+    """It answers the startup message with other data, or not at all."""
     for answer in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b""):
 
         async def serve(
@@ -166,7 +167,7 @@ async def test_something_that_is_not_postgres() -> None:
 
 
 async def test_an_option_that_does_not_exist() -> None:
-    """What the driver cannot use is its to explain."""
+    """The explanation contains the message of the driver."""
     error = await refused(DatabaseAddress.from_url("postgresql://me@127.0.0.1/x?sslmode=sometimes", WRONG))
     assert error.problem == "database.url has a setting that cannot be used."
     assert "sslmode" in error.advice
@@ -176,8 +177,8 @@ ADDRESS = DatabaseAddress.from_url("postgresql://db/x")
 
 
 @pytest.mark.parametrize("major", [9, 14, 19])
-def test_a_version_that_is_not_supported(major: int) -> None:
-    """The sentence says which was found and which are known to work."""
+def test_an_unsupported_version_is_refused(major: int) -> None:
+    """The problem names the version and the supported versions."""
     with pytest.raises(LocalError) as unsupported:
         check_version(major, 3, ADDRESS)
     assert unsupported.value.problem == f"Postgres at db is version {major}.3, and Palaver supports 15 to 18."
@@ -185,13 +186,13 @@ def test_a_version_that_is_not_supported(major: int) -> None:
 
 
 @pytest.mark.parametrize("major", [15, 16, 17, 18])
-def test_a_version_that_is_supported(major: int) -> None:
-    """All majors that the Postgres project maintains for longer than a year from now."""
+def test_supported_versions(major: int) -> None:
+    """All major versions that the Postgres project maintains for more than another year."""
     check_version(major, 0, ADDRESS)
 
 
-def test_a_server_that_is_starting_is_told_from_one_that_is_not_there() -> None:
-    """It only takes time."""
+def test_a_starting_server_is_explained() -> None:
+    """It is distinguished from a server that is not running."""
     explained = explain_connection_error(
         asyncpg.CannotConnectNowError("the database system is starting up"), ADDRESS
     )
@@ -214,11 +215,10 @@ def test_a_server_that_is_starting_is_told_from_one_that_is_not_there() -> None:
         (ValueError(), False),
     ],
 )
-def test_losses_are_told_from_other_errors(error: Exception, lost: bool) -> None:
-    """Only after a loss is the same work worth trying again as it is."""
+def test_connection_losses_are_recognised(error: Exception, lost: bool) -> None:
+    """Only after a loss is it useful to retry the same work."""
     assert is_connection_loss(error) is lost
 
 
-def test_an_error_that_is_no_refusal_is_not_explained() -> None:
-    """It goes on as it is."""
+def test_other_errors_are_not_explained() -> None:
     assert explain_connection_error(ValueError("bug"), ADDRESS) is None

@@ -1,4 +1,4 @@
-"""What becomes of a connection when the work on it ends in an error."""
+"""What happens to a connection when the work on it fails."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,8 +14,8 @@ from storage.pool import Pool
 
 
 @pytest.fixture
-async def onlooker(database_address: DatabaseAddress) -> AsyncIterator[Connection]:
-    """Another connection, for looking at the one that is lent."""
+async def observer(database_address: DatabaseAddress) -> AsyncIterator[Connection]:
+    """Another connection, to observe the one under test."""
     connection = await open_connection(database_address, connect_timeout=60.0)
     try:
         yield connection
@@ -23,16 +23,16 @@ async def onlooker(database_address: DatabaseAddress) -> AsyncIterator[Connectio
         connection.terminate()
 
 
-async def until_at_work(onlooker: Connection, connection: Connection) -> None:
-    """What is to be cancelled must have begun: Postgres forgets at once what asks it to cancel nothing."""
+async def wait_until_active(observer: Connection, connection: Connection) -> None:
+    """Wait until a statement is running: Postgres ignores a request to cancel if there is none."""
     state = "SELECT state FROM pg_stat_activity WHERE pid = $1"
-    while await onlooker.fetchval(state, connection.get_server_pid()) != "active":
+    while await observer.fetchval(state, connection.get_server_pid()) != "active":
         pass
 
 
 @pytest.fixture
 async def provider(database_address: DatabaseAddress) -> AsyncIterator[ConnectionProvider]:
-    """Of a single connection, without patience."""
+    """A provider with one connection and without retries."""
     pool = Pool(database_address, minimum=1, maximum=1, connect_timeout=60.0)
     await pool.start()
     try:
@@ -41,16 +41,16 @@ async def provider(database_address: DatabaseAddress) -> AsyncIterator[Connectio
         pool.terminate()
 
 
-async def test_what_is_cancelled_is_over_before_the_connection_is_given_back(
-    provider: ConnectionProvider, onlooker: Connection
+async def test_a_cancelled_statement_ends_before_the_connection_is_returned(
+    provider: ConnectionProvider, observer: Connection
 ) -> None:
-    """Whoever takes it next finds nothing under way and no transaction on it."""
+    """The next user finds no running statement and no transaction."""
     for is_open in (True, False):
         connection = await provider.pool.take()
         if is_open:
             await connection.execute("BEGIN")
         working = asyncio.create_task(connection.execute("SELECT pg_sleep(600)"))
-        await until_at_work(onlooker, connection)
+        await wait_until_active(observer, connection)
         working.cancel()
         with pytest.raises(asyncio.CancelledError) as cancelled:
             await working
@@ -61,11 +61,11 @@ async def test_what_is_cancelled_is_over_before_the_connection_is_given_back(
         provider.pool.give_back(connection)
 
 
-async def test_what_is_cancelled_too_early_is_not_waited_for(
-    provider: ConnectionProvider, onlooker: Connection, monkeypatch: pytest.MonkeyPatch
+async def test_a_statement_that_cannot_be_cancelled_loses_its_connection(
+    provider: ConnectionProvider, observer: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Postgres may be asked to cancel a statement before it has come there. It goes on by itself, and its
-    connection is nobody's."""
+    """A request to cancel may reach Postgres before the statement. The statement then continues, and the
+    connection is closed."""
     monkeypatch.setattr(module, "ROLLBACK_TIMEOUT", 0.05)
 
     async def too_early(**asked: object) -> None:
@@ -74,7 +74,7 @@ async def test_what_is_cancelled_too_early_is_not_waited_for(
     monkeypatch.setattr(asyncpg.connect_utils, "_cancel", too_early)
     connection = await provider.pool.take()
     working = asyncio.create_task(connection.execute("SELECT pg_sleep(600)"))
-    await until_at_work(onlooker, connection)
+    await wait_until_active(observer, connection)
     working.cancel()
     with pytest.raises(asyncio.CancelledError) as cancelled:
         await working
@@ -83,8 +83,8 @@ async def test_what_is_cancelled_too_early_is_not_waited_for(
     assert provider.pool.counts() == (0, 0)
 
 
-async def test_what_cannot_be_rolled_back_is_dropped(provider: ConnectionProvider) -> None:
-    """Nobody knows its state. What went wrong before is what is raised."""
+async def test_a_connection_that_cannot_be_rolled_back_is_closed(provider: ConnectionProvider) -> None:
+    """Its state is unknown. The original error is raised."""
     connection = await provider.pool.take()
     await connection.execute("BEGIN")
     still_at_work = asyncio.create_task(connection.execute("SELECT pg_sleep(600)"))
@@ -99,8 +99,7 @@ async def test_what_cannot_be_rolled_back_is_dropped(provider: ConnectionProvide
     assert provider.pool.counts() == (0, 0)
 
 
-async def test_a_rollback_that_is_cancelled_leaves_no_connection(provider: ConnectionProvider) -> None:
-    """Cancelled twice, it is given up."""
+async def test_a_cancelled_rollback_closes_the_connection(provider: ConnectionProvider) -> None:
     connection = await provider.pool.take()
     await connection.execute("BEGIN")
     ending = asyncio.create_task(provider.release_after_error(connection, KeyError(), is_open=True))
@@ -111,8 +110,8 @@ async def test_a_rollback_that_is_cancelled_leaves_no_connection(provider: Conne
     assert connection.is_closed()
 
 
-async def test_what_is_refused_is_not_tried_again(provider: ConnectionProvider) -> None:
-    """It would be refused again; the reason is for a person, or what the database said."""
+async def test_a_refused_statement_is_not_retried(provider: ConnectionProvider) -> None:
+    """The error is explained for the operator, or raised unchanged."""
 
     async def refused(connection: Connection) -> None:
         await connection.execute("SET ROLE pg_read_all_data; CREATE TABLE mine ()")
@@ -128,7 +127,7 @@ async def test_what_is_refused_is_not_tried_again(provider: ConnectionProvider) 
     assert provider.waiting == 0
 
 
-async def test_what_is_lost_at_the_beginning_is_tried_until_patience_ends(
+async def test_beginning_is_retried_until_the_timeout(
     provider: ConnectionProvider,
 ) -> None:
     """Each time on another connection."""
@@ -150,9 +149,10 @@ async def test_what_is_lost_at_the_beginning_is_tried_until_patience_ends(
     provider.pool.give_back(connection)
 
 
-async def test_a_session_ends_as_it_began(provider: ConnectionProvider) -> None:
-    """Without a transaction, settings, locks or listeners; one that broke when it was over was of use."""
-    connection, _ = await provider.begin(nothing)
+async def test_a_session_is_reset(provider: ConnectionProvider) -> None:
+    """No transaction, setting, lock or listener remains. A connection that breaks during the reset is not an
+    error."""
+    connection, _ = await provider.begin(do_nothing)
     await connection.execute("SET work_mem = '1234kB'; SELECT pg_advisory_lock(1); LISTEN somebody")
     await provider.release_session(connection, None)
     assert provider.pool.idle() is connection
@@ -162,12 +162,12 @@ async def test_a_session_ends_as_it_began(provider: ConnectionProvider) -> None:
     assert await connection.fetch("SELECT pg_listening_channels()") == []
     connection.terminate()
     await provider.release_session(connection, None)
-    connection, _ = await provider.begin(nothing)
+    connection, _ = await provider.begin(do_nothing)
     connection.terminate()
     with pytest.raises(ConnectionLost):
         await provider.release_session(connection, ConnectionError())
     assert provider.pool.counts() == (0, 0)
 
 
-async def nothing(connection: Connection) -> None:
-    """There is nothing to begin."""
+async def do_nothing(connection: Connection) -> None:
+    """For work that needs no BEGIN."""

@@ -1,4 +1,4 @@
-"""The pool, and what becomes of it when Postgres goes away."""
+"""Transactions and connections, also when Postgres goes away."""
 
 import asyncio
 import contextlib
@@ -22,8 +22,7 @@ async def until(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_transaction_is_all_or_nothing(database: Database) -> None:
-    """What ended well is there for others; what raised never was."""
+async def test_a_transaction_commits_or_rolls_back(database: Database) -> None:
     async with database.transaction() as connection:
         await connection.execute("CREATE TABLE things (id integer)")
         await connection.execute("INSERT INTO things VALUES (1)")
@@ -41,9 +40,9 @@ async def test_a_transaction_is_all_or_nothing(database: Database) -> None:
             await connection.execute("INSERT INTO things VALUES (3)")
 
 
-async def test_what_waits_for_a_commit_is_done_after_it(database: Database) -> None:
-    """In its order, and when others see what was written. After a rollback it is not done, and on somebody
-    else's connection it is refused."""
+async def test_callbacks_run_after_the_commit(database: Database) -> None:
+    """In order, when others see the changes. They do not run after a rollback, and are refused for other
+    connections."""
     done: list[object] = []
     async with database.transaction() as connection:
         await connection.execute("INSERT INTO node (server_name) VALUES ('here')")
@@ -74,10 +73,10 @@ async def test_what_waits_for_a_commit_is_done_after_it(database: Database) -> N
     assert done == [1, 2]
 
 
-async def test_an_action_after_a_commit_that_fails_does_not_make_the_commit_look_failed(
+async def test_a_failing_callback_does_not_make_the_commit_look_failed(
     database: Database,
 ) -> None:
-    """It is logged, and the actions after it run."""
+    """It is logged, and the next callbacks run."""
     done: list[int] = []
     problem = ValueError("mine")
 
@@ -96,8 +95,8 @@ async def test_an_action_after_a_commit_that_fails_does_not_make_the_commit_look
     assert [entry["exc_info"] for entry in logs] == [problem, problem]
 
 
-async def test_what_only_reads_needs_no_transaction(database_address: DatabaseAddress) -> None:
-    """Each statement sees what was committed before it, and a connection that broke is replaced."""
+async def test_reading_needs_no_transaction(database_address: DatabaseAddress) -> None:
+    """Each statement sees what was committed before it, and a broken connection is replaced."""
     async with pool_on(database_address, maximum=1) as database:
 
         async def read(connection: Connection) -> tuple[object, bool]:
@@ -117,7 +116,7 @@ async def test_what_only_reads_needs_no_transaction(database_address: DatabaseAd
 
 
 async def test_a_session_ends_with_its_context(database_address: DatabaseAddress) -> None:
-    """The next user of a connection finds neither settings nor locks of the one before."""
+    """The next user of the connection finds no settings and locks of the previous one."""
     async with pool_on(database_address, maximum=1) as database:
         async with database.connection() as connection:
             before = await connection.fetchval("SELECT pg_backend_pid()")
@@ -129,8 +128,8 @@ async def test_a_session_ends_with_its_context(database_address: DatabaseAddress
             assert await connection.fetchval(mine) == 0
 
 
-async def test_a_cancelled_transaction_gives_its_connection_back(database_address: DatabaseAddress) -> None:
-    """A request that is given up leaves no lock behind and takes nothing from the pool."""
+async def test_a_cancelled_transaction_returns_its_connection(database_address: DatabaseAddress) -> None:
+    """It leaves no lock behind."""
     async with pool_on(database_address, maximum=1) as database:
         began = asyncio.Event()
 
@@ -150,7 +149,7 @@ async def test_a_cancelled_transaction_gives_its_connection_back(database_addres
 
 
 async def test_a_transaction_may_be_cancelled_at_any_moment(database_address: DatabaseAddress) -> None:
-    """Also while it begins: nobody complains, and the pool is as good as before."""
+    """Also while it begins; the pool stays usable, and asyncio reports nothing."""
     complaints: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     try:
@@ -172,8 +171,8 @@ async def test_a_transaction_may_be_cancelled_at_any_moment(database_address: Da
     assert complaints == []
 
 
-async def test_the_pool_tells_how_full_it_is(database_address: DatabaseAddress) -> None:
-    """For the metrics: connections, idle ones, the limit, and who waits for one."""
+async def test_the_pool_reports_its_statistics(database_address: DatabaseAddress) -> None:
+    """Connections, idle connections, the limit, and waiting callers."""
     async with pool_on(database_address, maximum=1) as database:
         assert (database.stats.size, database.stats.idle, database.stats.maximum) == (1, 1, 1)
         assert database.stats.waiting == 0
@@ -190,8 +189,8 @@ async def test_the_pool_tells_how_full_it_is(database_address: DatabaseAddress) 
         assert database.stats.waiting == 0
 
 
-async def test_the_same_connection_serves_one_after_the_other(database: Database) -> None:
-    """It is warm, and the others are left for those who come at the same time."""
+async def test_the_same_connection_is_reused(database: Database) -> None:
+    """Its caches are warm; the others stay free for concurrent users."""
     used: set[Connection] = set()
     for _ in range(3):
         async with database.transaction(readonly=True) as connection:
@@ -208,10 +207,10 @@ async def test_the_same_connection_serves_one_after_the_other(database: Database
         assert connection is not other
 
 
-async def test_a_statement_that_is_cancelled_gives_its_connection_back(
+async def test_a_cancelled_statement_returns_its_connection(
     database_address: DatabaseAddress,
 ) -> None:
-    """The same one, and with nothing under way on it."""
+    """The same connection, without a running statement."""
     state = "SELECT state FROM pg_stat_activity WHERE pid = $1"
     async with (
         pool_on(database_address, maximum=1) as database,
@@ -240,7 +239,8 @@ async def test_a_statement_that_is_cancelled_gives_its_connection_back(
 
 
 async def test_a_terminated_session_is_a_lost_connection(database: Database) -> None:
-    """What Postgres or its administrator cuts off is told from an error of the statement."""
+    """A session that Postgres or its administrator terminates is distinguished from an error of the
+    statement."""
     with pytest.raises(ConnectionLost) as lost:
         async with database.transaction() as connection:
             await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
@@ -253,8 +253,8 @@ async def test_a_terminated_session_is_a_lost_connection(database: Database) -> 
         assert not is_connection_loss(other.value)
 
 
-async def test_a_session_that_breaks_when_it_is_over_has_been_of_use(database: Database) -> None:
-    """What was done in it is done; its connection is replaced."""
+async def test_a_session_that_breaks_at_its_end_is_no_error(database: Database) -> None:
+    """Its work is done; its connection is replaced."""
     async with database.connection() as connection:
         await connection.execute("INSERT INTO node (server_name) VALUES ('kept')")
         with pytest.raises(asyncpg.PostgresError):
@@ -263,8 +263,8 @@ async def test_a_session_that_breaks_when_it_is_over_has_been_of_use(database: D
         assert await connection.fetchval("SELECT server_name FROM node") == "kept"
 
 
-async def test_a_use_after_the_loss_is_the_loss_too(database: Database) -> None:
-    """Who went on without noticing gets the same error as who noticed."""
+async def test_using_a_lost_connection_raises_connection_lost(database: Database) -> None:
+    """Also if the caller did not notice the loss before."""
 
     async def go_on() -> None:
         async with database.transaction() as connection:
@@ -277,8 +277,8 @@ async def test_a_use_after_the_loss_is_the_loss_too(database: Database) -> None:
         await go_on()
 
 
-async def test_an_error_of_the_caller_stays_what_it_is(database: Database) -> None:
-    """That the connection was lost meanwhile does not hide what went wrong before."""
+async def test_an_error_of_the_caller_is_not_replaced(database: Database) -> None:
+    """A loss of the connection meanwhile does not hide it."""
 
     async def fail() -> None:
         async with database.transaction() as connection:
@@ -290,8 +290,8 @@ async def test_an_error_of_the_caller_stays_what_it_is(database: Database) -> No
         await fail()
 
 
-async def test_a_connection_that_was_lost_while_idle_is_replaced(database_address: DatabaseAddress) -> None:
-    """Nobody was using it, so nobody needs to hear of it."""
+async def test_a_connection_lost_while_idle_is_replaced(database_address: DatabaseAddress) -> None:
+    """No caller gets an error."""
     other = await connect_once(database_address)
     try:
         async with pool_on(database_address, maximum=1) as database:
@@ -305,8 +305,8 @@ async def test_a_connection_that_was_lost_while_idle_is_replaced(database_addres
         await other.close()
 
 
-async def test_a_restart_of_postgres_is_ridden_over(data_directory: Path) -> None:
-    """What was under way learns that it is lost, whoever comes next waits a moment, and the data is there."""
+async def test_a_restart_of_postgres_is_tolerated(data_directory: Path) -> None:
+    """Running work fails with ConnectionLost, new work waits a moment, and the data is there."""
     postgres = EmbeddedPostgres(data_directory, minimum_free_bytes=0)
     await postgres.start()
     try:
@@ -334,8 +334,8 @@ async def test_a_restart_of_postgres_is_ridden_over(data_directory: Path) -> Non
         await postgres.stop()
 
 
-async def test_patience_has_an_end(data_directory: Path) -> None:
-    """With a Postgres that stays away, every use ends in the error that names it."""
+async def test_the_retry_timeout_ends(data_directory: Path) -> None:
+    """If Postgres stays away, every use ends in the error that names it."""
     postgres = EmbeddedPostgres(data_directory, minimum_free_bytes=0)
     await postgres.start()
     try:

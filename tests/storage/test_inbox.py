@@ -1,4 +1,4 @@
-"""Events that a reader has taken out of the stream, and still has to handle."""
+"""Queues of stream events that a reader still has to handle."""
 
 from datetime import timedelta
 
@@ -25,8 +25,8 @@ def entry(position: int, queue: str) -> NewEntry:
     return NewEntry(position, queue, queue, f"${position}", b"{}")
 
 
-async def test_entries_and_the_position_are_one_statement(database: Database) -> None:
-    """Each queue in the order of the stream; moved again, an entry is the same."""
+async def test_entries_and_the_position_are_written_together(database: Database) -> None:
+    """Each queue is in the order of the stream; an entry that is queued again does not change."""
     async with database.autocommit() as connection:
         term = await begin_term(connection, NAME, 0)
         await enqueue(connection, (NAME, term, 3), [entry(1, "!a"), entry(2, "!b"), entry(3, "!a")])
@@ -46,8 +46,8 @@ async def test_entries_and_the_position_are_one_statement(database: Database) ->
         assert await list_cursors(connection) == {NAME: 9}
 
 
-async def test_what_failed_is_due_later_and_set_aside_in_the_end(database: Database) -> None:
-    """Then it is in nobody's way, and nothing of what was said is kept."""
+async def test_failed_entries_are_postponed_and_set_aside(database: Database) -> None:
+    """An entry that was set aside does not block its queue, and its content is deleted."""
     async with database.autocommit() as connection:
         term = await begin_term(connection, NAME, 0)
         await enqueue(connection, (NAME, term, 2), [entry(1, "!a"), entry(2, "!a")])
@@ -69,8 +69,8 @@ async def test_what_failed_is_due_later_and_set_aside_in_the_end(database: Datab
         assert await list_set_aside(connection, 9) == []
 
 
-async def test_who_was_taken_over_changes_nothing(database: Database) -> None:
-    """Neither moves nor handles anything."""
+async def test_a_replaced_reader_changes_nothing(database: Database) -> None:
+    """It neither queues nor finishes entries."""
     async with database.autocommit() as connection:
         old = await begin_term(connection, NAME, 0)
         await enqueue(connection, (NAME, old, 1), [entry(1, "!a")])

@@ -1,4 +1,4 @@
-"""From the schema that is there to the schema that the code knows."""
+"""Migrating the schema."""
 
 import asyncio
 from pathlib import Path
@@ -23,13 +23,13 @@ def applied(*migrations: Migration) -> list[AppliedMigration]:
     ("done", "steps"),
     [([], (ONE, TWO, THREE)), ([ONE], (TWO, THREE)), ([ONE, TWO, THREE], ())],
 )
-def test_what_is_missing_is_applied_in_order(done: list[Migration], steps: tuple[Migration, ...]) -> None:
-    """The plan is what is available and not yet applied, by number."""
+def test_pending_migrations_are_applied_in_order(done: list[Migration], steps: tuple[Migration, ...]) -> None:
+    """The plan has the available migrations that are not applied yet, by number."""
     assert plan_migrations(applied(*done), [ONE, TWO, THREE]) == steps
 
 
 def test_a_newer_schema_is_refused() -> None:
-    """Code that does not know a table must not write beside it: both versions are named, and what to do."""
+    """An older Palaver must not write to tables of a newer one. The error names both versions."""
     refused = plan_migrations(applied(ONE, TWO, THREE), [ONE])
     assert isinstance(refused, LocalError)
     assert refused.problem == "The database has schema version 3, and this Palaver knows versions up to 1."
@@ -39,7 +39,7 @@ def test_a_newer_schema_is_refused() -> None:
 
 
 def test_a_changed_migration_is_refused() -> None:
-    """What was applied is what is in the file, or nobody knows what the tables are."""
+    """If an applied migration differs from its file, the state of the tables is unknown."""
     refused = plan_migrations([AppliedMigration(1, "step_1", "other")], [ONE, TWO])
     assert isinstance(refused, LocalError)
     assert refused.problem == "Migration 0001 (step_1) differs from the one applied to this database."
@@ -47,14 +47,14 @@ def test_a_changed_migration_is_refused() -> None:
 
 
 def test_a_gap_is_refused() -> None:
-    """A later migration was written for the tables that the missing one makes."""
+    """A later migration needs the tables of the missing one."""
     refused = plan_migrations(applied(ONE, THREE), [ONE, TWO, THREE])
     assert isinstance(refused, LocalError)
     assert refused.problem == "The database has schema version 3 without migration 0002."
 
 
 def test_migrations_are_read_by_their_numbers(tmp_path: Path) -> None:
-    """Other files in the directory are no migrations."""
+    """Other files in the directory are ignored."""
     for name in ("0002_second.sql", "0001_first.sql", "schema.sql", "0003_no.txt"):
         (tmp_path / name).write_text(name)
     assert [(each.version, each.name, each.sql) for each in read_migrations(tmp_path)] == [
@@ -63,15 +63,15 @@ def test_migrations_are_read_by_their_numbers(tmp_path: Path) -> None:
     ]
 
 
-def test_a_number_that_is_missing_is_a_bug(tmp_path: Path) -> None:
-    """Two branches that both add the next number, or a file left out of a wheel, are found at once."""
+def test_a_missing_number_is_a_bug(tmp_path: Path) -> None:
+    """It finds two branches that add the same number, and a file that is missing in a wheel."""
     (tmp_path / "0002_second.sql").write_text("")
     with pytest.raises(AssertionError, match="without a gap"):
         read_migrations(tmp_path)
 
 
-async def test_progress_is_reported_and_the_ledger_kept(empty_address: DatabaseAddress) -> None:
-    """Each step is announced and entered with its checksum; a second run has nothing to do."""
+async def test_progress_is_reported_and_migrations_are_recorded(empty_address: DatabaseAddress) -> None:
+    """Each migration is recorded with its checksum; a second run does nothing."""
     available = read_migrations()
     seen: list[tuple[int, int, str]] = []
     async with pool_on(empty_address) as database:
@@ -88,8 +88,8 @@ async def test_progress_is_reported_and_the_ledger_kept(empty_address: DatabaseA
     assert [tuple(row) for row in rows] == [(each.version, each.name, each.checksum) for each in available]
 
 
-async def test_two_that_migrate_at_once_both_succeed(empty_address: DatabaseAddress) -> None:
-    """One waits for the other at the lock and then finds nothing left to do."""
+async def test_two_concurrent_migrations_succeed(empty_address: DatabaseAddress) -> None:
+    """One waits for the lock and then has nothing to do."""
     steps: list[str] = []
     async with pool_on(empty_address) as first, pool_on(empty_address) as second:
         versions = await asyncio.gather(
@@ -104,10 +104,10 @@ async def test_two_that_migrate_at_once_both_succeed(empty_address: DatabaseAddr
     assert steps == [each.name for each in read_migrations()]
 
 
-async def test_a_migration_that_fails_leaves_nothing_of_itself(
+async def test_a_failed_migration_is_rolled_back(
     empty_address: DatabaseAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each runs in its own transaction together with its entry: what came before it stays."""
+    """Each migration has its own transaction; the previous ones stay."""
     (tmp_path / "0001_good.sql").write_text("CREATE TABLE good (id integer);")
     (tmp_path / "0002_bad.sql").write_text("CREATE TABLE bad (id integer); SELECT 1/0;")
     monkeypatch.setattr("storage.migrate.files", lambda package: tmp_path)
@@ -124,17 +124,17 @@ async def test_a_migration_that_fails_leaves_nothing_of_itself(
 
 
 async def test_a_newer_schema_in_a_real_database_is_refused(database: Database) -> None:
-    """Rule: the refusal comes before anything is written."""
+    """Before anything is written."""
     async with database.connection() as connection:
         await connection.execute("INSERT INTO schema_migrations VALUES (9999, 'future', 'x', now())")
     with pytest.raises(LocalError, match="The database has schema version 9999"):
         await migrate(database)
 
 
-async def test_a_role_that_may_not_make_tables_is_told_so(
+async def test_a_role_without_the_right_to_create_tables_is_refused(
     postgres_server: Server, empty_address: DatabaseAddress
 ) -> None:
-    """Since Postgres 15 only its owner may make tables in a database."""
+    """Since Postgres 15 only its owner may create tables in a database."""
     role = f"{empty_address.database}_guest"
     await postgres_server.admin.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'guest'")
     try:

@@ -1,4 +1,4 @@
-"""One connection, opened by itself or for the pool."""
+"""Opening connections."""
 
 import asyncpg
 import pytest
@@ -7,8 +7,8 @@ from storage.connect import DatabaseAddress, connect_once, open_connection
 from storage.errors import LocalError
 
 
-async def test_json_is_what_it_was_in_python(database_address: DatabaseAddress) -> None:
-    """Both kinds of column take and give plain values."""
+async def test_json_columns_have_python_values(database_address: DatabaseAddress) -> None:
+    """Columns of both types, json and jsonb."""
     value = {"text": "ä\u2028", "number": 2**53, "list": [None, True, 1.5, {}], "": ""}
     connection = await connect_once(database_address)
     try:
@@ -19,8 +19,8 @@ async def test_json_is_what_it_was_in_python(database_address: DatabaseAddress) 
     assert tuple(row) == (value, value, True)
 
 
-async def test_a_connection_is_set_like_every_other(database_address: DatabaseAddress) -> None:
-    """Whatever the server gives its roles: times are those of UTC, tables those of one schema."""
+async def test_all_connections_have_the_same_settings(database_address: DatabaseAddress) -> None:
+    """Whatever the server sets for its roles: the time zone is UTC, and there is one schema."""
     connection = await open_connection(database_address, connect_timeout=10.0)
     try:
         shown = [
@@ -32,8 +32,8 @@ async def test_a_connection_is_set_like_every_other(database_address: DatabaseAd
     assert shown == ["UTC", "public", "palaver"]
 
 
-async def test_who_opens_one_is_told_why_there_is_none(database_address: DatabaseAddress) -> None:
-    """By a sentence for a person; for the pool, which tries again, as the driver says it."""
+async def test_a_failure_to_connect_is_explained(database_address: DatabaseAddress) -> None:
+    """By a LocalError; the pool, which retries, gets the error of the driver."""
     missing = database_address.with_database("there is none")
     with pytest.raises(LocalError, match="has no database called there is none"):
         await connect_once(missing)

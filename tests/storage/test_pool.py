@@ -1,4 +1,4 @@
-"""Who gets which connection, and when."""
+"""The connection pool."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ from tests.support.postgres import CLOSING
 
 @contextlib.asynccontextmanager
 async def pool(address: DatabaseAddress, maximum: int, minimum: int = 0) -> AsyncIterator[Pool]:
-    """Closed in the end, whatever a test has kept."""
+    """A pool that is closed at the end, whatever connections a test still uses."""
     opened = Pool(address, minimum=minimum, maximum=maximum, connect_timeout=60.0)
     await opened.start()
     try:
@@ -29,13 +29,13 @@ async def pool(address: DatabaseAddress, maximum: int, minimum: int = 0) -> Asyn
 
 
 async def turns(number: int = 10) -> None:
-    """As many as whatever has been started needs to come to where it waits."""
+    """Let the event loop run until started tasks wait."""
     for _ in range(number):
         await asyncio.sleep(0)
 
 
-async def test_the_one_given_back_last_is_taken_first(database_address: DatabaseAddress) -> None:
-    """It is the warm one, here and in Postgres."""
+async def test_the_last_returned_connection_is_taken_first(database_address: DatabaseAddress) -> None:
+    """Its caches are warm, in this process and in Postgres."""
     async with pool(database_address, 3) as shared:
         assert shared.counts() == (0, 0)
         assert shared.idle() is None
@@ -50,8 +50,8 @@ async def test_the_one_given_back_last_is_taken_first(database_address: Database
         shared.give_back(first)
 
 
-async def test_who_waits_is_served_in_turn(database_address: DatabaseAddress) -> None:
-    """In the order in which they came, before all who come later; who has given up is passed over."""
+async def test_waiting_callers_are_served_in_order(database_address: DatabaseAddress) -> None:
+    """Before later callers; a cancelled caller is skipped."""
     async with pool(database_address, 1) as shared:
         only = await shared.take()
         served: list[int] = []
@@ -71,10 +71,10 @@ async def test_who_waits_is_served_in_turn(database_address: DatabaseAddress) ->
         assert shared.counts() == (1, 1)
 
 
-async def test_who_gives_up_at_the_moment_he_is_served_takes_nothing(
+async def test_a_caller_cancelled_while_being_served_takes_nothing(
     database_address: DatabaseAddress,
 ) -> None:
-    """Neither a connection nor a place for one."""
+    """Neither a connection nor the right to open one."""
     async with pool(database_address, 1) as shared:
         only = await shared.take()
         waiting = asyncio.create_task(shared.take())
@@ -93,8 +93,8 @@ async def test_who_gives_up_at_the_moment_he_is_served_takes_nothing(
         shared.give_back(another)
 
 
-async def test_the_place_of_one_that_is_dropped_is_the_next_ones(database_address: DatabaseAddress) -> None:
-    """Who waits opens another in its place, also when it broke on the way to him."""
+async def test_a_dropped_connection_lets_the_next_caller_open_one(database_address: DatabaseAddress) -> None:
+    """Also if it breaks while being passed on."""
     async with pool(database_address, 1) as shared:
         only = await shared.take()
         waiting = asyncio.create_task(shared.take())
@@ -114,8 +114,7 @@ async def test_the_place_of_one_that_is_dropped_is_the_next_ones(database_addres
         assert shared.idle() is None
 
 
-async def test_a_place_in_which_nothing_can_be_opened_is_passed_on(database_address: DatabaseAddress) -> None:
-    """One who fails does not keep others from trying."""
+async def test_a_failed_attempt_to_open_lets_the_next_caller_try(database_address: DatabaseAddress) -> None:
     async with pool(database_address, 1) as shared:
         only = await shared.take()
         waiting = [asyncio.create_task(shared.take()) for _ in range(2)]
@@ -128,8 +127,8 @@ async def test_a_place_in_which_nothing_can_be_opened_is_passed_on(database_addr
         shared.give_back(await shared.take())
 
 
-async def test_no_more_than_the_maximum_at_any_time(database_address: DatabaseAddress) -> None:
-    """However many come at once, and however they end."""
+async def test_the_maximum_is_never_exceeded(database_address: DatabaseAddress) -> None:
+    """However many callers there are, and however their work ends."""
     async with pool(database_address, 2) as shared:
 
         async def use(number: int) -> None:
@@ -148,8 +147,8 @@ async def test_no_more_than_the_maximum_at_any_time(database_address: DatabaseAd
         assert [number for number, error in enumerate(ended) if error is not None] == [20]
 
 
-async def test_what_nobody_needed_is_closed(database_address: DatabaseAddress) -> None:
-    """Except for as many as there are to be always."""
+async def test_unused_connections_are_closed(database_address: DatabaseAddress) -> None:
+    """Except for the minimum."""
     async with pool(database_address, 4, minimum=1) as shared:
         assert shared.counts() == (1, 1)
         taken = [await shared.take() for _ in range(4)]
@@ -170,8 +169,8 @@ async def test_what_nobody_needed_is_closed(database_address: DatabaseAddress) -
         shared.give_back(last)
 
 
-async def test_closing_waits_for_those_who_came_before(database_address: DatabaseAddress) -> None:
-    """For who uses a connection and who is in the queue for one. Whoever comes later is refused."""
+async def test_closing_waits_for_earlier_callers(database_address: DatabaseAddress) -> None:
+    """For users of a connection and waiting callers. Later callers are refused."""
     async with pool(database_address, 1) as shared:
         only = await shared.take()
         waiting = asyncio.create_task(shared.take())
@@ -191,8 +190,8 @@ async def test_closing_waits_for_those_who_came_before(database_address: Databas
         assert shared.idle() is None
 
 
-async def test_closing_that_is_given_up_ends_every_connection(database_address: DatabaseAddress) -> None:
-    """Nobody waits for ever for a user who does not come back."""
+async def test_cancelling_close_terminates_all_connections(database_address: DatabaseAddress) -> None:
+    """Close does not wait forever for a connection that is never returned."""
     async with pool(database_address, 2) as shared:
         kept = await shared.take()
         closing = asyncio.create_task(shared.close())
@@ -202,8 +201,8 @@ async def test_closing_that_is_given_up_ends_every_connection(database_address: 
         assert kept.is_closed()
 
 
-async def test_closing_what_postgres_has_ended(database_address: DatabaseAddress) -> None:
-    """Is no error, also when it is noticed only then."""
+async def test_closing_connections_that_postgres_has_ended(database_address: DatabaseAddress) -> None:
+    """It is no error, also if it is noticed only then."""
     async with pool(database_address, 2, 2) as shared:
         for connection in shared.connections:
             transport = connection._transport  # type: ignore[attr-defined]

@@ -36,7 +36,7 @@ class Process:
         return payload
 
     async def send(self, payload: str) -> None:
-        """Once it knows that it is not alone."""
+        """Send once the process knows that it is not alone."""
         async with asyncio.timeout(TIMEOUT):
             while self.session.is_alone or not self.session.is_connected:
                 await asyncio.sleep(0.01)
@@ -50,7 +50,7 @@ class Process:
 
 @asynccontextmanager
 async def process_on(database: Database) -> AsyncIterator[Process]:
-    """It listens."""
+    """Wait until it listens."""
     session = Session(database.address)
     process = Process(session)
     session.subscribe(TOPIC, process.received.put_nowait)
@@ -70,7 +70,7 @@ async def two(database: Database) -> AsyncIterator[tuple[Session, Session]]:
 
 
 async def test_other_processes_are_notified(database: Database) -> None:
-    """Of the topic to which they have subscribed; the sender is not."""
+    """Those that have subscribed to the topic; the sender is not."""
     async with process_on(database) as one, process_on(database) as other:
         await one.send("first, with spaces")
         one.session.notify("something", "else")
@@ -81,7 +81,7 @@ async def test_other_processes_are_notified(database: Database) -> None:
 
 
 async def test_a_process_that_is_alone_sends_nothing(database: Database) -> None:
-    """A process that comes later surveys the tables, also for what was not sent to it."""
+    """A process that connects later polls the tables, also for notifications that were not sent."""
     async with pool_on(database.address) as pool, pool.connection() as spectator:
         sent: asyncio.Queue[str] = asyncio.Queue()
         await spectator.add_listener("palaver", lambda *notice: sent.put_nowait(str(notice[-1])))
@@ -101,10 +101,8 @@ async def test_a_process_that_is_alone_sends_nothing(database: Database) -> None
         assert [text.split()[1:] for text in texts] == [["+"], ["*"], [TOPIC, "something"]]
 
 
-async def test_receivers_survey_from_time_to_time(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So that a lost notification costs time only."""
+async def test_receivers_poll_regularly(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lost notification only causes a delay."""
     monkeypatch.setattr("storage.session.POLL_INTERVAL", 0.01)
     monkeypatch.setattr("storage.session.CHECK_INTERVAL", 0.01)
     async with process_on(database) as one:
@@ -112,8 +110,8 @@ async def test_receivers_survey_from_time_to_time(
             assert await one.next() is None
 
 
-async def test_whoever_subscribes_later_surveys_at_once(database: Database) -> None:
-    """And is not called any more once the subscription has ended."""
+async def test_a_later_subscriber_polls_at_once(database: Database) -> None:
+    """It is no longer called once the subscription has ended."""
     async with process_on(database) as one, process_on(database) as other:
         late: asyncio.Queue[str | None] = asyncio.Queue()
         end = one.session.subscribe(TOPIC, late.put_nowait)
@@ -126,8 +124,8 @@ async def test_whoever_subscribes_later_surveys_at_once(database: Database) -> N
         assert late.empty()
 
 
-async def test_it_reconnects(database: Database) -> None:
-    """A restart of Postgres ends the connection; receivers survey for what they have missed."""
+async def test_a_session_reconnects(database: Database) -> None:
+    """A restart of Postgres ends the connection; receivers poll for missed notifications."""
     async with process_on(database) as one, process_on(database) as other:
         await end_sessions(database)
         assert await one.next() is None
@@ -136,8 +134,8 @@ async def test_it_reconnects(database: Database) -> None:
         assert await one.next_payload() == "something"
 
 
-async def test_a_receiver_that_fails_is_reported(database: Database) -> None:
-    """The others are called all the same, and the next notification comes."""
+async def test_a_failing_receiver_is_reported(database: Database) -> None:
+    """The others are still called, and so is it for the next notification."""
     async with process_on(database) as one, process_on(database) as other:
         received: asyncio.Queue[str | None] = asyncio.Queue()
 
@@ -154,7 +152,7 @@ async def test_a_receiver_that_fails_is_reported(database: Database) -> None:
 
 
 @pytest.mark.parametrize("payload", ["x" * 9_000, "\0"], ids=["long", "null"])
-async def test_a_notification_that_postgres_refuses_costs_no_lease(database: Database, payload: str) -> None:
+async def test_a_refused_notification_ends_no_lease(database: Database, payload: str) -> None:
     """It is reported, and later ones are sent."""
     async with process_on(database) as one, process_on(database) as other:
         lease = await one.session.try_lease("a")
@@ -168,16 +166,16 @@ async def test_a_notification_that_postgres_refuses_costs_no_lease(database: Dat
         assert lease.is_held
 
 
-async def test_what_waits_is_sent_before_it_closes(database: Database) -> None:
-    """The last that a process does may be news for the others."""
+async def test_pending_notifications_are_sent_before_closing(database: Database) -> None:
+    """The last changes of a process may matter to the others."""
     async with process_on(database) as other:
         async with process_on(database) as one:
             await one.send("bye")
         assert await other.next_payload() == "bye"
 
 
-async def test_a_lease_is_held_by_one_at_a_time(two: tuple[Session, Session]) -> None:
-    """In this process and among all processes; leases of different names are independent."""
+async def test_a_lease_has_one_holder_at_a_time(two: tuple[Session, Session]) -> None:
+    """In this process and among all processes; leases with different names are independent."""
     one, other = two
     holding: list[str] = []
 
@@ -192,8 +190,8 @@ async def test_a_lease_is_held_by_one_at_a_time(two: tuple[Session, Session]) ->
         await asyncio.gather(*(hold(session, "a") for session in (one, one, other, other)))
 
 
-async def test_a_lease_that_another_has_is_not_waited_for(two: tuple[Session, Session]) -> None:
-    """`try_lease` says so at once; once it is released another process gets it."""
+async def test_trying_a_lease_does_not_wait(two: tuple[Session, Session]) -> None:
+    """`try_lease` returns None at once; after the release another process gets it."""
     one, other = two
     lease = await one.try_lease("a")
     assert lease is not None
@@ -205,8 +203,7 @@ async def test_a_lease_that_another_has_is_not_waited_for(two: tuple[Session, Se
     assert await other.try_lease("a") is not None
 
 
-async def test_a_shared_lease_is_exclusive_of_others(two: tuple[Session, Session]) -> None:
-    """And the other way round."""
+async def test_shared_and_exclusive_leases_exclude_each_other(two: tuple[Session, Session]) -> None:
     one, _ = two
     shares = [await session.try_lease("a", shared=True) for session in two]
     assert all(shares)
@@ -222,8 +219,10 @@ async def test_a_shared_lease_is_exclusive_of_others(two: tuple[Session, Session
         assert await third.try_lease("a") is not None
 
 
-async def test_nobody_acts_on_a_lost_lease(database: Database, two: tuple[Session, Session]) -> None:
-    """The block is cancelled when the session ends, and another process has the lease."""
+async def test_a_block_with_a_lost_lease_is_cancelled(
+    database: Database, two: tuple[Session, Session]
+) -> None:
+    """It is cancelled when the session ends, and another process gets the lease."""
     one, other = two
     begun = asyncio.Event()
     cancelled = asyncio.Event()
@@ -249,10 +248,10 @@ async def test_nobody_acts_on_a_lost_lease(database: Database, two: tuple[Sessio
             assert lease.is_held
 
 
-async def test_a_lease_without_a_block_says_that_it_is_lost(
+async def test_a_lease_without_a_block_reports_its_loss(
     database: Database, two: tuple[Session, Session]
 ) -> None:
-    """It is not entered any more either."""
+    """It cannot be entered any more either."""
     lease = await two[0].try_lease("a")
     assert lease is not None
     waiting = asyncio.create_task(lease.lost())
@@ -269,7 +268,7 @@ async def test_a_lease_without_a_block_says_that_it_is_lost(
 async def test_a_block_that_is_cancelled_and_loses_its_lease_is_cancelled(
     two: tuple[Session, Session],
 ) -> None:
-    """The loss does not hide that the task is to stop."""
+    """The loss does not replace the cancellation."""
     one, _ = two
     begun = asyncio.Event()
 
@@ -287,8 +286,8 @@ async def test_a_block_that_is_cancelled_and_loses_its_lease_is_cancelled(
     await closing
 
 
-async def test_a_request_that_is_cancelled_leaves_no_lock(two: tuple[Session, Session]) -> None:
-    """Whenever that happens."""
+async def test_a_cancelled_request_leaves_no_lock(two: tuple[Session, Session]) -> None:
+    """At whatever point it is cancelled."""
     one, other = two
     ready = await one.try_lease("ready")
     assert ready is not None
@@ -306,8 +305,8 @@ async def test_a_request_that_is_cancelled_leaves_no_lock(two: tuple[Session, Se
 
 
 async def test_a_block_is_cancelled_while_the_server_ends_the_session(database: Database) -> None:
-    """Between the server's last word and the end of the connection nothing can be released, and nothing need
-    be."""
+    """Between the server's termination message and the end of the connection nothing can be released, and
+    nothing needs to be."""
     async with lingering(database) as link:
         session = Session(link.address)
         begun = asyncio.Event()
@@ -330,7 +329,8 @@ async def test_a_block_is_cancelled_while_the_server_ends_the_session(database: 
 
 
 async def test_a_lost_session_keeps_no_lease(database: Database) -> None:
-    """A server may notice a broken connection only after hours. The process ends that session itself."""
+    """A server may notice a broken connection only after hours. The process terminates the old session
+    itself."""
     async with lingering(database) as link, pool_on(link.address) as process:
         lease = await process.session.acquire("work")
         link.lose_clients()
@@ -342,7 +342,7 @@ async def test_a_lost_session_keeps_no_lease(database: Database) -> None:
 async def test_without_postgres_a_lease_is_refused(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In bounded time; and closing needs nothing of it."""
+    """Within a limited time; closing does not need Postgres either."""
     monkeypatch.setattr("storage.session.CONNECT_TIMEOUT", 0.01)
     session = Session(database.address.with_database("there_is_none"))
     with pytest.raises(ConnectionLost):
@@ -350,6 +350,6 @@ async def test_without_postgres_a_lease_is_refused(
     await session.close()
 
 
-async def test_it_is_closed_without_having_been_used(database: Database) -> None:
-    """It has not connected."""
+async def test_an_unused_session_can_be_closed(database: Database) -> None:
+    """It has never connected."""
     await Session(database.address).close()

@@ -1,4 +1,4 @@
-"""Agents and nodes: what is written, followed, lost and forgotten."""
+"""Agents and nodes: writing, following changes, expiry and pruning."""
 
 import pytest
 
@@ -10,13 +10,13 @@ WORKER = AgentRow("w", "a", "cis", "claude", ["coding", 't"e,s{t}'], "idle", Non
 OWN = "own"
 
 
-def place(row: AgentRow) -> AgentKey:
+def key(row: AgentRow) -> AgentKey:
     return row.node_id, row.agent_id
 
 
 async def stored(database: Database) -> dict[AgentKey, AgentRow]:
     async with database.transaction() as connection:
-        return {place(row): row for row in await agents.find_agents(connection, None, None, 1000)}
+        return {key(row): row for row in await agents.find_agents(connection, None, None, 1000)}
 
 
 async def node(connection: Connection, node_id: str) -> NodeRow:
@@ -25,7 +25,7 @@ async def node(connection: Connection, node_id: str) -> NodeRow:
 
 
 async def test_agents_are_written_and_found(database: Database) -> None:
-    """Many at once, with whatever their capabilities are called."""
+    """Several agents are written at once; capabilities may be any text."""
     other = WORKER._replace(agent_id="v", capabilities=[], current_task="t", status="busy", last_seen=5)
     elsewhere = WORKER._replace(node_id="b", gone_at=7, gone_reason="shutdown")
     async with database.transaction() as connection:
@@ -42,8 +42,8 @@ async def test_agents_are_written_and_found(database: Database) -> None:
         ]
 
 
-async def test_an_older_word_changes_nothing(database: Database) -> None:
-    """Two processes may both have decided on an agent that was not there yet."""
+async def test_an_older_update_changes_nothing(database: Database) -> None:
+    """Two processes may both have decided to insert the same agent."""
     async with database.transaction() as connection:
         await agents.write_agents(connection, [WORKER])
         await agents.write_agents(connection, [WORKER._replace(sent_at=9, runtime="kimi")])
@@ -56,8 +56,9 @@ async def test_an_older_word_changes_nothing(database: Database) -> None:
     assert await stored(database) == {("a", "w"): WORKER._replace(runtime="kimi", sent_at=11, last_seen=12)}
 
 
-async def test_what_is_followed_is_never_missed(database: Database) -> None:
-    """A transaction that began first and ends last is seen by those who asked in between."""
+async def test_followers_miss_no_change(database: Database) -> None:
+    """A follower sees the change of a transaction that began before and ended after the follower's previous
+    query."""
     read = {"isolation": "repeatable_read", "readonly": True}
     async with database.transaction() as connection:
         await agents.write_agents(connection, [WORKER])
@@ -81,8 +82,8 @@ async def test_what_is_followed_is_never_missed(database: Database) -> None:
         assert (await agents.list_changes(connection, third.horizon)).agents == []
 
 
-async def test_a_word_without_news_is_not_followed(database: Database) -> None:
-    """Heartbeats change nothing that others look at."""
+async def test_an_update_of_times_is_not_followed(database: Database) -> None:
+    """Heartbeats change nothing that followers need."""
     read = {"isolation": "repeatable_read", "readonly": True}
     async with database.transaction() as connection:
         await agents.write_agents(connection, [WORKER])
@@ -100,8 +101,9 @@ async def test_a_word_without_news_is_not_followed(database: Database) -> None:
     assert (after.agents, after.nodes) == ([], [])
 
 
-async def test_numbers_from_another_server_are_made_our_own(database: Database) -> None:
-    """After a restore every row could seem to lie in the future, and would be read for ever."""
+async def test_transaction_ids_of_another_server_are_reset(database: Database) -> None:
+    """After a restore every row could have a transaction id in the future, and would be returned by every
+    query."""
     async with database.transaction() as connection:
         await agents.write_agents(connection, [WORKER])
         await agents.insert_nodes(connection, ["a"], 3)
@@ -114,8 +116,8 @@ async def test_numbers_from_another_server_are_made_our_own(database: Database) 
     assert (changes.agents, changes.nodes) == ([], [])
 
 
-async def test_a_node_is_what_the_configuration_says_and_when_it_was_heard(database: Database) -> None:
-    """A heartbeat ends its silence; one that is late takes nothing back."""
+async def test_a_node_has_its_settings_and_its_heartbeats(database: Database) -> None:
+    """A heartbeat ends the silence of a node; an older one changes no time."""
     async with database.transaction() as connection:
         await agents.insert_nodes(connection, ["a", "b"], 3)
         await agents.insert_nodes(connection, ["a"], 4)
@@ -140,9 +142,9 @@ async def test_a_node_is_what_the_configuration_says_and_when_it_was_heard(datab
         assert await node(connection, "a") == NodeRow("a", "http://a", True, 3, 70, 66, None)
 
 
-async def test_agents_of_a_node_that_is_not_trusted_are_gone(database: Database) -> None:
-    """At once, and nobody has to announce it. One that is trusted again is silent until it is heard, unless
-    it never sent a heartbeat."""
+async def test_agents_of_an_untrusted_node_are_offline(database: Database) -> None:
+    """Immediately and without announcement. A node that is trusted again stays silent until its next
+    heartbeat, unless it has never sent one."""
     other, left = WORKER._replace(node_id="b"), WORKER._replace(agent_id="l", gone_at=3, gone_reason="left")
     async with database.transaction() as connection:
         for node_id in ("a", "b"):
@@ -170,8 +172,8 @@ async def test_agents_of_a_node_that_is_not_trusted_are_gone(database: Database)
         assert (await node(connection, "a")).silent_since is None
 
 
-async def test_the_silent_are_lost_once(database: Database) -> None:
-    """With their node or by themselves; whoever asks second is given nobody."""
+async def test_silent_agents_expire_once(database: Database) -> None:
+    """With their node or by themselves; a second call returns none."""
     alone = WORKER._replace(agent_id="alone", last_seen=10)
     lively = WORKER._replace(agent_id="lively", last_seen=30)
     at_home = WORKER._replace(node_id=OWN)
@@ -191,8 +193,8 @@ async def test_the_silent_are_lost_once(database: Database) -> None:
         assert rows["lively"] == lively
 
 
-async def test_it_is_announced_until_somebody_has(database: Database) -> None:
-    """What comes back meanwhile is not announced; what was lost a second time meanwhile is."""
+async def test_an_expired_agent_is_listed_until_it_is_announced(database: Database) -> None:
+    """An agent that is back meanwhile is not announced; one that has expired again meanwhile is."""
     alone = WORKER._replace(agent_id="v", last_seen=10)
     async with database.transaction() as connection:
         await agents.write_agents(connection, [WORKER._replace(last_seen=10), alone])
@@ -211,8 +213,8 @@ async def test_it_is_announced_until_somebody_has(database: Database) -> None:
         assert await agents.list_unannounced(connection, 9) == []
 
 
-async def test_one_announces_at_a_time(database: Database) -> None:
-    """Until its transaction has ended, in whatever way."""
+async def test_one_transaction_announces_at_a_time(database: Database) -> None:
+    """Until it ends, by commit or rollback."""
     async with database.transaction() as first, database.transaction() as second:
         assert await agents.try_lock_announcements(first)
         assert not await agents.try_lock_announcements(second)
@@ -220,8 +222,8 @@ async def test_one_announces_at_a_time(database: Database) -> None:
         assert await agents.try_lock_announcements(third)
 
 
-async def test_those_who_are_gone_are_forgotten_piece_by_piece(database: Database) -> None:
-    """But not before it has been announced."""
+async def test_offline_agents_are_pruned_in_batches(database: Database) -> None:
+    """But not before they have been announced."""
     gone = [
         WORKER._replace(agent_id=f"w{number}", gone_at=number, gone_reason="shutdown") for number in range(4)
     ]
@@ -235,8 +237,8 @@ async def test_those_who_are_gone_are_forgotten_piece_by_piece(database: Databas
 
 
 @pytest.mark.parametrize("since", [5, None])
-async def test_how_long_somebody_has_listened_is_kept(database: Database, since: int | None) -> None:
-    """Over a restart of the process that did."""
+async def test_the_monitoring_period_is_stored(database: Database, since: int | None) -> None:
+    """It survives a restart of the process."""
     async with database.transaction() as connection:
         assert await agents.fetch_monitoring_period(connection) is None
         await agents.write_monitoring_period(connection, 1, 2)

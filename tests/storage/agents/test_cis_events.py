@@ -1,4 +1,4 @@
-"""What published CIS nodes have sent, and what waits for them."""
+"""Events received from and queued for published CIS nodes."""
 
 import asyncio
 
@@ -8,8 +8,8 @@ from storage.database import Database
 DIGEST = b"x" * 32
 
 
-async def test_an_event_is_taken_in_once(database: Database) -> None:
-    """By its id and the peer that sent it; what was said under the id is kept for comparison."""
+async def test_an_event_is_received_once(database: Database) -> None:
+    """Events are identified by id and peer; the digest under the id is stored for comparison."""
     async with database.transaction() as connection:
         assert await cis_events.insert_received(connection, "a", "$1", DIGEST, 5)
         assert not await cis_events.insert_received(connection, "a", "$1", b"y" * 32, 6)
@@ -18,18 +18,18 @@ async def test_an_event_is_taken_in_once(database: Database) -> None:
         assert await cis_events.fetch_digest(connection, "a", "$2") is None
 
 
-async def test_of_two_at_the_same_time_one_is_new(database: Database) -> None:
-    """The other waits for its end."""
+async def test_of_two_concurrent_inserts_one_is_new(database: Database) -> None:
+    """The other waits for its transaction."""
 
-    async def take() -> bool:
+    async def insert() -> bool:
         async with database.transaction() as connection:
             return await cis_events.insert_received(connection, "a", "$1", DIGEST, 5)
 
-    assert sorted(await asyncio.gather(take(), take(), take())) == [False, False, True]
+    assert sorted(await asyncio.gather(insert(), insert(), insert())) == [False, False, True]
 
 
-async def test_ids_are_forgotten_in_time(database: Database) -> None:
-    """The oldest, so many at once."""
+async def test_received_ids_are_pruned(database: Database) -> None:
+    """The oldest, at most `limit` at once."""
     async with database.transaction() as connection:
         for number in range(3):
             await cis_events.insert_received(connection, "a", f"${number}", DIGEST, number)
@@ -38,8 +38,8 @@ async def test_ids_are_forgotten_in_time(database: Database) -> None:
         assert await cis_events.fetch_digest(connection, "a", "$2") == DIGEST
 
 
-async def test_what_waits_is_given_in_its_order(database: Database) -> None:
-    """Until it is done with; with the task that it belongs to."""
+async def test_queued_events_are_listed_in_order(database: Database) -> None:
+    """Until they are marked as sent; with the task to which they belong."""
     async with database.transaction() as connection:
         assert await cis_events.enqueue(connection, "a", "one", b"1", 100, ("living", "req"))
         assert await cis_events.enqueue(connection, "a", "two", b"2", 200)
@@ -52,8 +52,8 @@ async def test_what_waits_is_given_in_its_order(database: Database) -> None:
         assert await cis_events.list_queued(connection, "a", 9) == [second]
 
 
-async def test_under_a_name_there_is_one_event(database: Database) -> None:
-    """Also after it was sent: whoever was killed in between does not send another one."""
+async def test_a_name_is_queued_once(database: Database) -> None:
+    """Also after it was sent: a process that was killed in between does not send a second event."""
     async with database.transaction() as connection:
         assert await cis_events.enqueue(connection, "a", "one", b"1", 100)
         assert await cis_events.enqueue(connection, "a", "one", b"2", 200)
@@ -65,8 +65,8 @@ async def test_under_a_name_there_is_one_event(database: Database) -> None:
         assert await cis_events.list_peers_with_queue(connection) == []
 
 
-async def test_only_so_much_waits_for_one_node(database: Database) -> None:
-    """What waits already is still found by its name, and other nodes have room of their own."""
+async def test_the_queue_of_a_node_is_bounded(database: Database) -> None:
+    """An event that is already queued is still found by its name, and other nodes have their own limit."""
     async with database.transaction() as connection:
         assert await cis_events.enqueue(connection, "a", "one", b"1", 100, most=1)
         assert not await cis_events.enqueue(connection, "a", "two", b"2", 100, most=1)
@@ -74,8 +74,8 @@ async def test_only_so_much_waits_for_one_node(database: Database) -> None:
         assert await cis_events.enqueue(connection, "b", "one", b"1", 100, most=1)
 
 
-async def test_what_nobody_wants_any_more_is_forgotten(database: Database) -> None:
-    """Sent or not, once its time is over."""
+async def test_outgoing_events_are_pruned_after_their_deadline(database: Database) -> None:
+    """Sent or not."""
     async with database.transaction() as connection:
         for number in range(3):
             await cis_events.enqueue(connection, "a", str(number), b"1", 100 + number)

@@ -1,4 +1,4 @@
-"""Peers that operators have added, in the database."""
+"""Agent peers that operators have added."""
 
 import asyncio
 
@@ -23,8 +23,8 @@ def overridden(node_id: str, *, trusted: bool) -> PeerRow:
     return PeerRow(node_id, trusted, None, None, None, None, None, None, None, NOW, NOW)
 
 
-async def test_they_are_kept(database: Database) -> None:
-    """Those that are added and those that are only trusted or not, by their names."""
+async def test_peers_are_stored(database: Database) -> None:
+    """Added peers, and configured peers whose trust was changed, ordered by name."""
     minimal = PeerRow("c.test", True, "matrix", None, None, [], None, False, None, NOW, NOW)
     rows = [added("a.test"), overridden("b.test", trusted=False), minimal]
     async with database.transaction() as connection:
@@ -33,8 +33,8 @@ async def test_they_are_kept(database: Database) -> None:
         assert await list_peers(connection) == rows
 
 
-async def test_the_last_word_counts(database: Database) -> None:
-    """But for the time at which it was added first. What is not there can be taken out, too."""
+async def test_a_peer_is_replaced_and_deleted(database: Database) -> None:
+    """`added_at` is kept. Deleting a peer that does not exist is no error."""
     async with database.transaction() as connection:
         await write_peer(connection, added("a.test"))
         await write_peer(connection, added("a.test", None, NOW + 5))
@@ -54,15 +54,15 @@ async def test_the_last_word_counts(database: Database) -> None:
         added("a.test")._replace(signing_key=b"short"),
     ],
 )
-async def test_half_a_peer_is_not_kept(database: Database, wrong: PeerRow) -> None:
-    """Either all of it is said here, or nothing but the trust."""
+async def test_an_incomplete_peer_is_refused(database: Database, wrong: PeerRow) -> None:
+    """A row has either all columns or only the trust."""
     with pytest.raises(asyncpg.CheckViolationError):
         async with database.transaction() as connection:
             await write_peer(connection, wrong)
 
 
-async def test_one_changes_them_at_a_time(database: Database) -> None:
-    """The second decides on what the first has left."""
+async def test_changes_are_serialised(database: Database) -> None:
+    """The second transaction sees the changes of the first."""
     began = asyncio.Event()
 
     async def second() -> list[PeerRow]:

@@ -1,4 +1,4 @@
-"""Lists of tasks."""
+"""Searching tasks."""
 
 import pytest
 
@@ -24,7 +24,7 @@ from tests.storage.agents.test_tasks import TASK
     ],
 )
 async def test_tasks_are_found(database: Database, wanted: TaskSearch, found: list[str]) -> None:
-    """By whom they are for, who asked for them, and how they stand; the newest first."""
+    """By target, requester and state, newest first."""
     done = {"state": "done", "finished_at": 9, "answer": b"{}"}
     rows = [
         TASK._replace(request_id="a"),

@@ -1,4 +1,4 @@
-"""Tasks, their steps, queues and desks."""
+"""Tasks, their steps, queues and processes."""
 
 import asyncio
 
@@ -67,7 +67,7 @@ def ended(row: TaskRow, **changed: object) -> TaskRow:
 
 
 async def test_a_request_id_of_a_node_is_one_task(database: Database) -> None:
-    """Another node may use the same one."""
+    """Another node may use the same request id."""
     stored = await insert(database, TASK)
     assert await fetch(database, stored) == stored
     async with database.transaction() as connection:
@@ -76,8 +76,8 @@ async def test_a_request_id_of_a_node_is_one_task(database: Database) -> None:
     await insert(database, TASK._replace(requester_node="attic"))
 
 
-async def test_a_step_is_taken_once(database: Database) -> None:
-    """Of two that were decided upon the same version, in whatever order they are committed."""
+async def test_a_step_is_written_once(database: Database) -> None:
+    """Of two steps decided on the same version one is written, in whatever order they are committed."""
     stored = await insert(database, TASK)
     started = stored._replace(
         version=2, state="running", started_at=6, runner="process_number-7", due=["show"]
@@ -113,9 +113,9 @@ async def accept(
         return (await tasks.accept_task(connection, row, room, place)).id
 
 
-async def test_a_task_that_was_read_is_kept_with_the_readers_place_or_not_at_all(database: Database) -> None:
-    """It is not when the agent has no room, when others wait for it, and when it was asked for before. How
-    much an agent has does not matter for one that takes as many as come."""
+async def test_a_task_and_the_readers_position_are_written_together(database: Database) -> None:
+    """Nothing is written if the agent has no capacity, has queued tasks, or the request is a duplicate.
+    Without a capacity the load does not matter."""
     term = await begin_reading(database)
     number = await accept(database, TASK, 1, ("reader", term, 5))
     assert number is not None
@@ -133,8 +133,8 @@ async def test_a_task_that_was_read_is_kept_with_the_readers_place_or_not_at_all
     assert await position(database) == 7
 
 
-async def test_who_is_not_the_reader_any_more_keeps_no_task(database: Database) -> None:
-    """The one that is reads of it again."""
+async def test_a_replaced_reader_stores_no_task(database: Database) -> None:
+    """The new reader reads its event again."""
     before = await begin_reading(database)
     term = await begin_reading(database)
     with pytest.raises(ReaderReplaced):
@@ -145,8 +145,8 @@ async def test_who_is_not_the_reader_any_more_keeps_no_task(database: Database) 
         await accept(database, TASK._replace(request_id="req-2"), 9, ("reader", term, 4))
 
 
-async def test_of_many_that_are_read_at_once_an_agent_is_given_what_it_takes(database: Database) -> None:
-    """Whichever processes read them."""
+async def test_concurrent_readers_respect_the_agents_capacity(database: Database) -> None:
+    """Whichever processes read the requests."""
     term = await begin_reading(database)
     rows = [TASK._replace(request_id=f"of-{number}") for number in range(12)]
     taken = await asyncio.gather(*(accept(database, row, 3, ("reader", term, 5)) for row in rows))
@@ -154,10 +154,8 @@ async def test_of_many_that_are_read_at_once_an_agent_is_given_what_it_takes(dat
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
-async def test_whether_there_is_room_is_seen_once_whoever_was_before_has_committed(
-    database: Database, is_kept: bool
-) -> None:
-    """Another process gives the agent its last place while the statement has begun already."""
+async def test_the_load_is_counted_after_the_previous_transaction(database: Database, is_kept: bool) -> None:
+    """Another process fills the agent's last free slot while the statement is already running."""
     term = await begin_reading(database)
     async with database.connection() as other:
         transaction = other.transaction()
@@ -165,13 +163,13 @@ async def test_whether_there_is_room_is_seen_once_whoever_was_before_has_committ
         assert await tasks.lock_load(other, TASK.to_agent) == LoadRow(0, 0, None)
         await tasks.accept_task(other, TASK._replace(requester_node="attic"))
         accepting = asyncio.create_task(accept(database, TASK, 1, ("reader", term, 5)))
-        await someone_waits(database)
+        await is_waiting_for_lock(database)
         await (transaction.commit() if is_kept else transaction.rollback())
     assert (await accepting is None) == is_kept
 
 
-async def someone_waits(database: Database) -> None:
-    """For an advisory lock."""
+async def is_waiting_for_lock(database: Database) -> None:
+    """Whether a session waits for an advisory lock."""
     async with database.connection() as looking:
         while not await looking.fetchval(
             "SELECT count(*) FROM pg_stat_activity"
@@ -180,8 +178,8 @@ async def someone_waits(database: Database) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_what_an_agent_has_is_told_with_the_answer(database: Database) -> None:
-    """So that it can be decided again."""
+async def test_a_refused_task_returns_the_load(database: Database) -> None:
+    """So that the caller can decide again."""
     async with database.autocommit() as connection:
         assert (await tasks.accept_task(connection, TASK, (1, 0))).load == LoadRow(0, 0, None)
         waiting = TASK._replace(request_id="req-2", task_id="task-2", state="queued")
@@ -201,17 +199,15 @@ async def test_what_an_agent_has_is_told_with_the_answer(database: Database) -> 
         {"error_code": "OOPS"},
     ],
 )
-async def test_what_cannot_be_is_refused_by_the_database(
-    database: Database, wrong: dict[str, object]
-) -> None:
-    """An end has its time, and codes are the five."""
+async def test_invalid_rows_are_refused_by_the_database(database: Database, wrong: dict[str, object]) -> None:
+    """An ended task needs an end time, and only five error codes exist."""
     with pytest.raises(asyncpg.CheckViolationError):
         await insert(database, TASK._replace(**wrong))
 
 
-async def test_what_was_done_is_no_longer_due(database: Database) -> None:
-    """Unless a step was taken meanwhile. Of a task that has ended and of which nothing is due nobody is in
-    charge."""
+async def test_performed_effects_are_no_longer_due(database: Database) -> None:
+    """Unless a step was written meanwhile. A task that has ended and has nothing due belongs to no
+    process."""
     one = await insert(database, TASK)
     two = ended(await insert(database, TASK._replace(request_id="req-2")), due=["answer", "cancel"])
     three = ended(await insert(database, TASK._replace(request_id="req-3")))
@@ -232,8 +228,8 @@ async def test_what_was_done_is_no_longer_due(database: Database) -> None:
     assert await fetch(database, two) == two._replace(due=[], process_number=None)
 
 
-async def test_tasks_are_found_by_what_they_are_called(database: Database) -> None:
-    """People and programs know one id or the other."""
+async def test_tasks_are_found_by_either_id(database: Database) -> None:
+    """By request id or task id."""
     one = await insert(database, TASK)
     two = await insert(database, TASK._replace(requester_node="attic", to_agent="other@here"))
     three = await insert(database, TASK._replace(request_id="task-1", from_agent="other@here"))
@@ -246,8 +242,8 @@ async def test_tasks_are_found_by_what_they_are_called(database: Database) -> No
         assert await tasks.list_tasks(connection, limit=1) == [three]
 
 
-async def test_an_agents_load_is_what_it_has_and_what_waits(database: Database) -> None:
-    """What has ended does not count, nor what another node runs under the same name."""
+async def test_the_load_counts_active_and_queued_tasks(database: Database) -> None:
+    """Ended tasks do not count, nor tasks that another node runs."""
     waiting = TASK._replace(state="queued", due=[])
     first = await insert(database, waiting._replace(request_id="q1"))
     await insert(database, waiting._replace(request_id="q2"))
@@ -272,8 +268,8 @@ async def test_an_agents_load_is_what_it_has_and_what_waits(database: Database) 
         assert await tasks.list_live_of_requester(connection, "nobody", 0, 9) == []
 
 
-async def test_who_gives_an_agent_tasks_waits_for_another_who_does(database: Database) -> None:
-    """Until that one's transaction has ended; another agent is not concerned."""
+async def test_locking_the_load_waits_for_another_transaction(database: Database) -> None:
+    """Other agents are not affected."""
     order: list[str] = []
     inside = asyncio.Event()
 
@@ -293,8 +289,8 @@ async def test_who_gives_an_agent_tasks_waits_for_another_who_does(database: Dat
     assert order == ["first", "second"]
 
 
-async def test_the_tasks_of_a_desk_that_is_no_more_are_found(database: Database) -> None:
-    """One page after the other, and those of which something is due."""
+async def test_the_tasks_of_an_ended_process_are_found(database: Database) -> None:
+    """Page by page, and those with due effects separately."""
     for number in range(3):
         await insert(database, TASK._replace(request_id=f"a{number}", process_number=7))
     await insert(database, TASK._replace(request_id="b", process_number=9))
@@ -325,7 +321,7 @@ async def test_only_the_newest_progress_is_kept(database: Database) -> None:
         assert await tasks.insert_progress(connection, one.id, 9, b"{}", 3) is None
 
 
-async def test_reports_that_come_at_once_are_numbered(database: Database) -> None:
+async def test_concurrent_reports_are_numbered(database: Database) -> None:
     """One after the other."""
     one = await insert(database, TASK)
 
@@ -336,8 +332,8 @@ async def test_reports_that_come_at_once_are_numbered(database: Database) -> Non
     assert sorted(filter(None, await asyncio.gather(*map(report, range(8))))) == list(range(1, 9))
 
 
-async def test_tasks_that_ended_long_ago_are_forgotten(database: Database) -> None:
-    """Piece by piece, with their progress; also those that could not be answered all the time."""
+async def test_old_tasks_are_pruned(database: Database) -> None:
+    """In batches, with their progress; also those whose answer could never be delivered."""
     for number in range(3):
         stored = await insert(database, TASK._replace(request_id=f"old-{number}"))
         async with database.transaction() as connection:

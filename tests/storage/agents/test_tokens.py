@@ -1,4 +1,4 @@
-"""Tokens of agents in the database."""
+"""Tokens of attached agents."""
 
 from storage.agents.tokens import (
     MAX_TOKENS,
@@ -21,8 +21,8 @@ def row(
     return TokenRow(token_id, agent_id, token_id.encode().ljust(32, b"."), "a note", created_at, expires_at)
 
 
-async def test_it_is_kept_found_and_listed(database: Database) -> None:
-    """By the part that is no secret; the same id is not given twice."""
+async def test_tokens_are_stored_and_listed(database: Database) -> None:
+    """By their public part. A token id is stored once."""
     async with database.transaction() as connection:
         assert await insert_token(connection, row("a"))
         assert await insert_token(connection, row("b", created_at=NOW + 1, expires_at=NOW + 5))
@@ -34,8 +34,8 @@ async def test_it_is_kept_found_and_listed(database: Database) -> None:
         assert len(await list_tokens(connection, None, 1)) == 1
 
 
-async def test_its_use_is_noted(database: Database) -> None:
-    """The last one; one that is noted late changes nothing."""
+async def test_the_last_use_is_recorded(database: Database) -> None:
+    """An older use changes nothing."""
     async with database.transaction() as connection:
         await insert_token(connection, row("a"))
         for at in (NOW + 5, NOW + 3):
@@ -45,8 +45,8 @@ async def test_its_use_is_noted(database: Database) -> None:
         assert found.last_used_at == NOW + 5
 
 
-async def test_it_ends_by_its_time_or_by_a_word(database: Database) -> None:
-    """One token or all of an agent; what is revoked stays so, with its time."""
+async def test_a_token_expires_or_is_revoked(database: Database) -> None:
+    """One token or all tokens of an agent; a revoked token keeps its time."""
     assert row("a").is_valid(NOW)
     assert row("a", expires_at=NOW + 1).is_valid(NOW)
     assert not row("a", expires_at=NOW).is_valid(NOW)
@@ -61,8 +61,8 @@ async def test_it_ends_by_its_time_or_by_a_word(database: Database) -> None:
     assert [found[name].is_valid(NOW + 1) for name in "abc"] == [False, False, True]
 
 
-async def test_an_agent_has_so_many_and_no_more(database: Database) -> None:
-    """Those that ended long ago make room for new ones."""
+async def test_the_tokens_of_an_agent_are_limited(database: Database) -> None:
+    """Tokens that ended long ago are deleted for new ones."""
     async with database.transaction() as connection:
         for number in range(MAX_TOKENS):
             assert await insert_token(connection, row(str(number)))

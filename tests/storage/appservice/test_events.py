@@ -1,4 +1,4 @@
-"""What a homeserver sends to this node as its application service."""
+"""Transactions and events from the homeserver."""
 
 from datetime import timedelta
 
@@ -40,8 +40,8 @@ async def write(
     return position
 
 
-async def test_a_transaction_is_known_by_its_id_and_what_was_in_it(database: Database) -> None:
-    """What came last under an id counts, by registration."""
+async def test_a_transaction_is_identified_by_id_and_digest(database: Database) -> None:
+    """For each registration, the last transaction with an id counts."""
     async with database.transaction() as connection:
         first, second = (NewTransaction("palaver", "1", digest * 32) for digest in (b"a", b"b"))
         assert await receive_transaction(connection, first) == (True, (), False)
@@ -53,8 +53,8 @@ async def test_a_transaction_is_known_by_its_id_and_what_was_in_it(database: Dat
         assert await prune_transactions(connection, NOBODY_WAITS) == 2
 
 
-async def test_events_are_known_by_their_ids(database: Database) -> None:
-    """And fetched by them; what is not there is not among them."""
+async def test_events_are_found_by_id(database: Database) -> None:
+    """Unknown ids are left out."""
     async with database.transaction() as connection:
         await write(connection, "$a")
         assert await fetch_known_ids(connection, ["$a", "$b"]) == {"$a"}
@@ -63,8 +63,8 @@ async def test_events_are_known_by_their_ids(database: Database) -> None:
         assert found["$a"] == ("$a", b"{}", False, False)
 
 
-async def test_what_is_new_of_several_is_appended_in_its_order(database: Database) -> None:
-    """What has come before stays as it was, and has no place."""
+async def test_new_events_are_appended_in_order(database: Database) -> None:
+    """Events received before do not change, and get no position."""
     async with database.transaction() as connection:
         first = await write(connection, "$b")
         rows = [NewEvent(name, ROOM, "timeline", None, None, b"{}") for name in ("$c", "$b", "$a")]
@@ -78,8 +78,8 @@ async def test_what_is_new_of_several_is_appended_in_its_order(database: Databas
     ]
 
 
-async def test_it_is_told_whether_an_event_is_redacted(database: Database) -> None:
-    """By one that came before, or with it."""
+async def test_a_redacted_event_is_reported(database: Database) -> None:
+    """The redaction was received before, or in the same transaction."""
     async with database.transaction() as connection:
         one, two = (NewEvent(name, ROOM, "timeline", None, None, b"{}") for name in ("$1", "$2"))
         asked = [Redaction("$1", "$r", ROOM), Redaction("$2", "$s", ROOM)]
@@ -90,8 +90,8 @@ async def test_it_is_told_whether_an_event_is_redacted(database: Database) -> No
         assert await fetch_redactions(connection, ["$1", "$2"]) == [("$1", "$r"), ("$2", "$s")]
 
 
-async def test_our_own_are_known_by_their_marks(database: Database) -> None:
-    """In their room, the oldest one."""
+async def test_local_events_are_found_by_mark(database: Database) -> None:
+    """The oldest one in the room."""
     async with database.transaction() as connection:
         await write(connection, "$b", mark="one")
         await write(connection, "$a", mark="one")
@@ -102,8 +102,8 @@ async def test_our_own_are_known_by_their_marks(database: Database) -> None:
         assert await fetch_sent(connection, ROOM, "three") is None
 
 
-async def test_a_redaction_holds_in_its_room(database: Database) -> None:
-    """Whichever of the two came first."""
+async def test_a_redaction_applies_in_its_room(database: Database) -> None:
+    """In whatever order the two were received."""
     async with database.transaction() as connection:
         await insert_redactions(connection, [("$late", "$r"), ("$early", "$r"), ("$elsewhere", "$r")])
         await write(connection, "$early")
@@ -114,8 +114,8 @@ async def test_a_redaction_holds_in_its_room(database: Database) -> None:
         assert {name for name, event in found.items() if event.is_redacted} == {"$early", "$late"}
 
 
-async def test_what_is_said_of_a_member_is_answered_by_what_is_said_later(database: Database) -> None:
-    """Of the same one, in the same room."""
+async def test_an_invite_is_superseded_by_a_later_member_event(database: Database) -> None:
+    """Of the same user in the same room."""
     async with database.transaction() as connection:
         await write(connection, "$invite", member="@w:a", kind="invite")
         await write(connection, "$other", member="@v:a", kind="invite")
@@ -125,9 +125,8 @@ async def test_what_is_said_of_a_member_is_answered_by_what_is_said_later(databa
         assert [name for name, event in found.items() if event.is_superseded] == ["$invite"]
 
 
-async def test_an_event_goes_when_all_have_read_it(database: Database) -> None:
-    """And with it its place in the stream and what it asked for; not before it is old, and not while a reader
-    is behind."""
+async def test_an_event_is_pruned_when_all_readers_have_passed_it(database: Database) -> None:
+    """Together with its stream entry and its redactions; not before it is old enough."""
     async with database.transaction() as connection:
         first = await write(connection, "$a")
         second = await write(connection, "$b")

@@ -35,9 +35,9 @@ POSTGRES = ("/any/where/bin/postgres", "-D", "/mnt/postgres/18", "-c", "palaver.
 @pytest.mark.parametrize(
     ("sight", "claim"),
     [
-        (ProcessInfo(POSTGRES, HERE), Ownership.OURS),
+        (ProcessInfo(POSTGRES, HERE), Ownership.THIS_CLUSTER),
         # Started by hand, with other settings: it works in this directory, so it is the one.
-        (ProcessInfo(("postgres", "-D", "."), HERE), Ownership.OURS),
+        (ProcessInfo(("postgres", "-D", "."), HERE), Ownership.THIS_CLUSTER),
         (ProcessInfo(POSTGRES, ELSEWHERE), Ownership.UNRELATED),
         # Somebody who looks around in the directory.
         (ProcessInfo(("-bash",), HERE), Ownership.UNRELATED),
@@ -45,7 +45,7 @@ POSTGRES = ("/any/where/bin/postgres", "-D", "/mnt/postgres/18", "-c", "palaver.
         # A process that has ended and was not waited for has no command line any more.
         (ProcessInfo((), None), Ownership.UNRELATED),
         # Where the directory may not be seen, the mark on the command line decides.
-        (ProcessInfo(POSTGRES, None), Ownership.OURS),
+        (ProcessInfo(POSTGRES, None), Ownership.THIS_CLUSTER),
         (ProcessInfo(("postgres", "-D", "/srv/data/postgres/18"), None), Ownership.UNRELATED),
         (ProcessInfo(("postgres", "palaver.directory=/srv/other/postgres"), None), Ownership.UNRELATED),
         (ProcessInfo(("sleep", "palaver.directory=/srv/data/postgres"), None), Ownership.UNRELATED),

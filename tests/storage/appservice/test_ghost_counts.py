@@ -1,4 +1,4 @@
-"""How many ghosts there are, and where."""
+"""The number of ghosts and of their rooms."""
 
 from storage.appservice.rooms import GhostCounts, count_ghosts_and_rooms, list_ghosts, list_rooms
 from storage.database import Database
@@ -13,8 +13,8 @@ VALUES ($1, 'm.room.member', convert_to($2, 'UTF8'), '', $2, 1, '{}', false, $3,
 """
 
 
-async def test_only_rooms_in_which_a_ghost_is_count(database: Database) -> None:
-    """One that was invited or has left is in none; whoever else is there does not matter."""
+async def test_only_rooms_with_a_joined_ghost_count(database: Database) -> None:
+    """Invited ghosts and ghosts that have left do not count, nor do other users."""
     async with database.transaction() as connection:
         assert await count_ghosts_and_rooms(connection) == GhostCounts(0, 0)
         for user in ("@_agent_a:their.server", "@_agent_b:their.server"):
