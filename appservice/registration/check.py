@@ -147,13 +147,15 @@ def wrong_register(heard: Heard, user: str, namespaces: Namespaces) -> str | Non
 
 
 def wrong_ping(heard: Heard, registration: Registration, *, came: bool) -> str | None:
-    """`came`: whether we have seen the ping ourselves."""
+    """`came`: whether this node received the ping, which proves that the homeserver reaches it. A Synapse that
+    is repeating transactions at that moment answers `M_CONNECTION_FAILED` all the same: it cancels a timer
+    that has already fired."""
+    if came:
+        return None
     if isinstance(heard, NoAnswer):
         return f"The homeserver did not answer when it was asked to reach us ({heard.reason})."
     where = registration.url
     if heard.status == 200:
-        if came:
-            return None
         return (
             f"Something else than this node answers the homeserver at {where}: end it, or choose another"
             " port."

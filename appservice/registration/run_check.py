@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Callable
-from typing import Final
 
 import aiohttp
 
@@ -38,9 +37,6 @@ async def check_homeserver(
     """The sentence of what `look_at_homeserver` finds wrong."""
     found = await look_at_homeserver(session, url, registration, wanted, came)
     return None if found is None else found.sentence
-
-
-KEPT_CONNECTIONS: Final = 5
 
 
 async def look_at_homeserver(
@@ -83,10 +79,9 @@ async def ask_for_ping(
 ) -> Heard:
     """Have the homeserver reach us; what it says of it."""
     token, body = registration.secrets.as_token, {"transaction_id": transaction_id}
-    # A Synapse keeps up to five connections. After a restart of this node each of them fails when it is used,
-    # and the next one is new.
-    for _ in range(KEPT_CONNECTIONS):
-        heard = await ask(session, "POST", url + ping_path(registration), token, body)
-        if isinstance(heard, NoAnswer) or heard.errcode != "M_CONNECTION_FAILED":
-            return heard
+    heard = await ask(session, "POST", url + ping_path(registration), token, body)
+    if isinstance(heard, NoAnswer) or heard.errcode != "M_CONNECTION_FAILED":
+        return heard
+    # A homeserver keeps connections. One to the process that had the port before fails when it is used; the
+    # next one is new.
     return await ask(session, "POST", url + ping_path(registration), token, body)

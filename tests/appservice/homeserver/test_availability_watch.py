@@ -82,7 +82,7 @@ class House:
 
     async def _answer(self, request: web.Request) -> web.Response:
         answer = await self.played.answer(request)
-        if request.path.endswith("/ping"):
+        if request.path.endswith("/ping") and answer.status == 200:
             # As a homeserver does that reaches us.
             self.watch.pinged((await request.json())["transaction_id"])
         return answer
