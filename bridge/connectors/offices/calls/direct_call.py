@@ -38,7 +38,7 @@ MAX_LISTED: Final = 20
 
 # No connection id begins with this.
 _CALLER: Final = "direct "
-_UNNAMED: Final = "somebody"
+_UNNAMED: Final = "unknown"
 _MAX_NAME_LENGTH: Final = 240
 
 

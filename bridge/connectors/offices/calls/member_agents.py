@@ -56,27 +56,27 @@ class LocalMember:
 
 
 @dataclass(frozen=True, slots=True)
-class RoutingUpdate:
+class RoutingChanges:
     """`taken` are addresses that agents of another kind on this node have. Those agents keep them."""
 
-    news: tuple[Registration | Unregistration, ...]
+    updates: tuple[Registration | Unregistration, ...]
     taken: tuple[AgentAddress, ...] = ()
 
 
-def routing_update(
+def routing_changes(
     members: Mapping[AgentAddress, LocalMember],
     gone: Iterable[AgentAddress],
     known: Mapping[AgentAddress, Agent | None],
     now_ms: int,
-) -> RoutingUpdate:
-    """What registers the present members and unregisters those in `gone`. `known` is the routing table's
-    entry for each of these addresses."""
-    news: list[Registration | Unregistration] = []
+) -> RoutingChanges:
+    """The updates that register the present members and unregister those in `gone`. `known` is the routing
+    table's entry for each of these addresses."""
+    updates: list[Registration | Unregistration] = []
     taken: list[AgentAddress] = []
     for address in gone:
         agent = known.get(address)
         if address not in members and agent is not None and _is_ours(agent) and agent.is_online:
-            news.append(Unregistration(address, LEFT, max(now_ms, agent.sent_at)))
+            updates.append(Unregistration(address, LEFT, max(now_ms, agent.sent_at)))
     for address, member in members.items():
         agent = known.get(address)
         if agent is not None and agent.is_online and not _is_ours(agent):
@@ -88,8 +88,8 @@ def routing_update(
         ):
             # If the clock was set back, the entry must still be newer than the existing one.
             sent_at = now_ms if agent is None else max(now_ms, agent.sent_at + 1)
-            news.append(Registration(address, CONNECTOR, RUNTIME, member.capabilities, sent_at))
-    return RoutingUpdate(tuple(news), tuple(taken))
+            updates.append(Registration(address, CONNECTOR, RUNTIME, member.capabilities, sent_at))
+    return RoutingChanges(tuple(updates), tuple(taken))
 
 
 def reset_to_idle(agents: Iterable[Agent], now_ms: int) -> list[Update]:
@@ -255,28 +255,28 @@ class MemberAgents:
             members = dict(self._members)
             gone -= members.keys()
             known = {address: self._routes.agent(address) for address in {*members, *gone}}
-            update = routing_update(members, gone, known, self._now_ms())
-            for address in update.taken:
+            changes = routing_changes(members, gone, known, self._now_ms())
+            for address in changes.taken:
                 self._report_once(address, f"{address} is the address of another agent, which keeps it.")
-            here = {address: one.member for address, one in members.items() if address not in update.taken}
+            here = {address: one.member for address, one in members.items() if address not in changes.taken}
             # Before the update: a member that is registered but not known here would never be unregistered.
             self._registered |= set(here)
-            verdicts = await self._routes.update(update.news) if update.news else []
+            outcomes = await self._routes.update(changes.updates) if changes.updates else []
             self._registered = set(here)
-            for news, verdict in zip(update.news, verdicts, strict=True):
-                self._check(news, verdict)
+            for update, outcome in zip(changes.updates, outcomes, strict=True):
+                self._check(update, outcome)
             new = [address for address, member in here.items() if self._available.get(address) != member]
             self._available = here
         await self._on_available(new)
 
-    def _check(self, news: Registration | Unregistration, verdict: UpdateOutcome) -> None:
-        if isinstance(verdict, StaleUpdate):
+    def _check(self, update: Registration | Unregistration, outcome: UpdateOutcome) -> None:
+        if isinstance(outcome, StaleUpdate):
             # Another process has updated the entry at the same time.
-            if isinstance(news, Unregistration):
-                self._registered.add(news.address)
+            if isinstance(update, Unregistration):
+                self._registered.add(update.address)
             asyncio.get_running_loop().call_later(RETRY_DELAY, self._woken.set)
-        elif not isinstance(verdict, Updated):
-            self._report_once(news.address, f"The routing table refuses {news.address}: {verdict}.")
+        elif not isinstance(outcome, Updated):
+            self._report_once(update.address, f"The routing table refuses {update.address}: {outcome}.")
 
     def _report_once(self, address: AgentAddress, sentence: str) -> None:
         if address not in self._reported and len(self._reported) < MAX_REPORTED:

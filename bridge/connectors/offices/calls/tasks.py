@@ -115,7 +115,6 @@ _NO_ANSWER: Final = (
     " error."
 )
 # An Agent may refuse with any of these codes, except that it does not exist.
-# An Agent may say with which of them it refuses; that it is not there it cannot say.
 _CODES: Final = frozenset(code.value for code in ErrorCode if code is not ErrorCode.AGENT_NOT_FOUND)
 
 

@@ -1,1 +1,1 @@
-"""One office in several processes."""
+"""Offices served by several processes of one node."""

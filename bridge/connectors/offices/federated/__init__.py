@@ -1,1 +1,1 @@
-"""One office on several nodes."""
+"""Offices shared by several nodes."""

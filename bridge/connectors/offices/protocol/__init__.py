@@ -1,1 +1,1 @@
-"""A2C-SMCP messages and the office machine."""
+"""The A2C-SMCP protocol: events, errors, versions, tool results, and the state machine of memberships."""

@@ -43,7 +43,8 @@ ALIAS_KIND: Final = "office"
 _PREFIX: Final = f"{ALIAS_KIND}-"
 _KEY: Final = "offices/"
 _SLASH: Final = "/"
-# `@` cannot appear in an address. `=` and `/` separate parts, so they are escaped as well.
+# `@` cannot appear in an address, `/` separates its parts, and `=` begins an escape: it is rare, and user ids
+# escape it anyway.
 _ESCAPED: Final = re.compile(r"[=@/]")
 _ESCAPE: Final = re.compile(r"=(3d|40|2f)")
 # No escaped text contains this: `=` is always followed by two hexadecimal digits.

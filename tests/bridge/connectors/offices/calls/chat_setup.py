@@ -30,13 +30,13 @@ class ChatSetup:
     there: Node
     room_id: str
 
-    async def say(self, body: str, user: str = ALICE, **more: Any) -> str:
+    async def send_text(self, body: str, user: str = ALICE, **more: Any) -> str:
         return await self.send({**text(body), **more}, user)
 
     async def send(self, content: dict[str, Any], user: str = ALICE) -> str:
         return await self.there.rooms.send(self.room_id, user, "m.room.message", content)
 
-    async def until(self, condition: Callable[[RoomEvent], object]) -> RoomEvent:
+    async def wait_for(self, condition: Callable[[RoomEvent], object]) -> RoomEvent:
         """Wait for a message that people can see."""
         async with asyncio.timeout(TIMEOUT):
             while True:
@@ -45,20 +45,20 @@ class ChatSetup:
                         return event
                 await asyncio.sleep(0.02)
 
-    async def answer(self, event_id: str) -> str:
+    async def reply_to(self, event_id: str) -> str:
         """Wait for the reply to this message."""
 
         def answers(event: RoomEvent) -> bool:
             related = event.content.get("m.relates_to", {})
             return event.sender != ALICE and related.get("m.in_reply_to", {}).get("event_id") == event_id
 
-        event = await self.until(answers)
+        event = await self.wait_for(answers)
         assert MARK in event.content
         return str(event.content["body"])
 
     async def count_calls(self) -> int:
         """How often tools were called because of the messages sent until now."""
-        await self.answer(await self.say("!call help"))
+        await self.reply_to(await self.send_text("!call help"))
         received = await self.computer.unexpected()
         return sum(event == TOOL_CALL for event, _ in received)
 

@@ -36,7 +36,7 @@ class ApprovalSetup:
     there: Node
     room_id: str
 
-    async def until(self, condition: Callable[[RoomEvent], object]) -> RoomEvent:
+    async def wait_for(self, condition: Callable[[RoomEvent], object]) -> RoomEvent:
         """Wait for a message that people can see."""
         async with asyncio.timeout(TIMEOUT):
             while True:
@@ -45,25 +45,25 @@ class ApprovalSetup:
                         return event
                 await asyncio.sleep(0.02)
 
-    async def until_said(self, part: str) -> RoomEvent:
-        return await self.until(lambda event: part in str(event.content.get("body")))
+    async def wait_for_text(self, part: str) -> RoomEvent:
+        return await self.wait_for(lambda event: part in str(event.content.get("body")))
 
     async def react(self, user: str, event_id: str, key: str) -> None:
         await self.there.rooms.send(self.room_id, user, "m.reaction", reaction(event_id, key))
 
-    async def say(self, user: str, root: str, body: str) -> None:
+    async def send_in_thread(self, user: str, root: str, body: str) -> None:
         await self.there.rooms.send(self.room_id, user, "m.room.message", in_thread(root, text(body)))
 
     async def question(self, req_id: str) -> tuple[str, str]:
         """The ids of a call's message and of the question about it."""
-        root = await self.until(lambda event: event.content.get(CALL, {}).get("req_id") == req_id)
+        root = await self.wait_for(lambda event: event.content.get(CALL, {}).get("req_id") == req_id)
 
         def asks(event: RoomEvent) -> bool:
             related = event.content.get("m.relates_to", {})
             is_question = "wants to call add" in str(event.content.get("body"))
             return is_question and related["event_id"] == root.event_id
 
-        return root.event_id, (await self.until(asks)).event_id
+        return root.event_id, (await self.wait_for(asks)).event_id
 
     def call(self, req_id: str = "1", **params: Any) -> "asyncio.Task[Any]":
         return asyncio.create_task(self.agent.call("hands", req_id, **params))
@@ -96,13 +96,13 @@ async def setup(postgres_server: Server, migrated_template: str) -> AsyncIterato
 async def test_a_call_waits_for_approval(setup: ApprovalSetup) -> None:
     """The Computer receives nothing before. A person whose answer does not count is told so."""
     calling = setup.call()
-    question = await setup.until_said("wants to call add on hands")
+    question = await setup.wait_for_text("wants to call add on hands")
     await setup.react(BOB, question.event_id, "✅")
-    await setup.until_said("may not decide about this call")
+    await setup.wait_for_text("may not decide about this call")
     assert not any(event == TOOL_CALL for event, _ in await setup.computer.unexpected())
     await setup.react(ALICE, question.event_id, "✅")
     assert await calling == DONE
-    await setup.until_said(f"{ALICE} lets it")
+    await setup.wait_for_text(f"{ALICE} lets it")
 
 
 async def test_a_call_is_refused(setup: ApprovalSetup) -> None:
@@ -110,7 +110,7 @@ async def test_a_call_is_refused(setup: ApprovalSetup) -> None:
     for req_id, by_word in (("reaction", False), ("word", True)):
         calling = setup.call(req_id)
         root, _ = await setup.question(req_id)
-        await (setup.say(ALICE, root, "no") if by_word else setup.react(ALICE, root, "❌"))
+        await (setup.send_in_thread(ALICE, root, "no") if by_word else setup.react(ALICE, root, "❌"))
         answer = await calling
         assert (answer["isError"], answer["meta"]) == (True, {"a2c_approval": "refused", "by": ALICE})
     assert not any(event == TOOL_CALL for event, _ in await setup.computer.unexpected())
@@ -122,7 +122,7 @@ async def test_a_question_expires(postgres_server: Server, migrated_template: st
     async with approval_setup(postgres_server, migrated_template, rules=rules) as setup:
         answer = await setup.agent.call("hands")
         assert answer["meta"] == {"a2c_approval": "expired"}
-        await setup.until_said("Nobody has answered in time")
+        await setup.wait_for_text("Nobody has answered in time")
 
 
 async def test_a_question_is_withdrawn(setup: ApprovalSetup) -> None:
@@ -156,26 +156,26 @@ async def test_a_running_call_is_cancelled(postgres_server: Server, migrated_tem
         answer: asyncio.Future[Any] = asyncio.Future()
         setup.computer.answers[TOOL_CALL] = answer
         calling = setup.call("long")
-        root = await setup.until(lambda event: CALL in event.content)
+        root = await setup.wait_for(lambda event: CALL in event.content)
         await setup.react(BOB, root.event_id, "❌")
-        await setup.until_said(f"{BOB} cannot stop this call")
+        await setup.wait_for_text(f"{BOB} cannot stop this call")
         await setup.react(ALICE, root.event_id, "❌")
         cancel = await setup.computer.wait_for("notify:tool_call_cancel")
         assert cancel == {"agent": "x", "req_id": "long"}
-        await setup.until_said(f"{ALICE} has cancelled it")
+        await setup.wait_for_text(f"{ALICE} has cancelled it")
         answer.set_result({**DONE, "isError": True})
         assert (await calling)["isError"] is True
         assert not any(event == "notify:tool_call_cancel" for event, _ in await setup.computer.unexpected())
-        await setup.until(lambda event: RESULT in event.content)
+        await setup.wait_for(lambda event: RESULT in event.content)
         for user in (BOB, ALICE):
             await setup.react(user, root.event_id, "❌")
         # Events are handled in order, so a later call shows that these reactions had no effect.
         answer = asyncio.Future()
         setup.computer.answers[TOOL_CALL] = answer
         setup.call("next")
-        after = await setup.until(lambda event: event.content.get(CALL, {}).get("req_id") == "next")
+        after = await setup.wait_for(lambda event: event.content.get(CALL, {}).get("req_id") == "next")
         await setup.react(BOB, after.event_id, "❌")
-        await setup.until(
+        await setup.wait_for(
             lambda event: (
                 "cannot stop" in str(event.content.get("body"))
                 and event.content["m.relates_to"]["event_id"] == after.event_id

@@ -34,9 +34,9 @@ async def test_replies_are_sent_after_a_kill(
             computer = await setup.running.computer(token=setup.token)
             computer.answers[TOOL_CALL] = DONE
             chat = ChatSetup(setup, computer, there, await people_in(there, here))
-            done = await chat.say("!call hands add a=1")
-            await chat.answer(done)
-            lost, never = await chat.say("as if it were heard"), await chat.say("and this")
+            done = await chat.send_text("!call hands add a=1")
+            await chat.reply_to(done)
+            lost, never = await chat.send_text("as if it were heard"), await chat.send_text("and this")
         async with here.database.transaction() as connection:
             # As if the node had been killed: after the first reply was sent but not recorded, while the
             # second call was running, and before the third was made.
@@ -47,12 +47,12 @@ async def test_replies_are_sent_after_a_kill(
             await insert_records(connection, [NewRecord("a", "called", call_id_of(lost), CALLED, now_ms())])
         async with core_with_offices(here, rights=RIGHTS) as setup:
             chat.core = setup
-            assert "no tool was called" in await chat.answer(never)
-            assert "add on hands: ❌ Interrupted." in await chat.answer(lost)
+            assert "no tool was called" in await chat.reply_to(never)
+            assert "add on hands: ❌ Interrupted." in await chat.reply_to(lost)
             async with asyncio.timeout(TIMEOUT):
                 while await chat.unanswered():
                     await asyncio.sleep(0.02)
-            interrupted = await chat.until(
+            interrupted = await chat.wait_for(
                 lambda event: event.content.get(RESULT, {}).get("outcome") == "interrupted"
             )
             assert interrupted.content[RESULT]["call_id"] == call_id_of(lost)

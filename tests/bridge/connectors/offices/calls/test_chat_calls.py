@@ -32,13 +32,13 @@ async def chat(postgres_server: Server, migrated_template: str) -> AsyncIterator
 
 async def test_a_person_calls_a_tool(chat: ChatSetup) -> None:
     """The call and its result are a thread like those of an Agent's call. The reply links to it."""
-    said = await chat.say('!call hands add {"a": 1, "password": "hunter2"}')
+    message = await chat.send_text('!call hands add {"a": 1, "password": "hunter2"}')
     payload = await chat.computer.wait_for(TOOL_CALL)
     assert (payload["agent"], payload["tool_name"], payload["timeout"]) == (ALICE, "add", 60)
     assert payload["params"] == {"a": 1, "password": "hunter2"}
-    answer = await chat.answer(said)
-    root = await chat.until(lambda event: CALL in event.content)
-    result = await chat.until(lambda event: RESULT in event.content)
+    answer = await chat.reply_to(message)
+    root = await chat.wait_for(lambda event: CALL in event.content)
+    result = await chat.wait_for(lambda event: RESULT in event.content)
     assert root.content[CALL]["agent"] == ALICE
     assert root.content[CALL]["direct"] is True
     assert root.sender == "@palaver:here.test"
@@ -53,17 +53,17 @@ async def test_a_person_calls_a_tool(chat: ChatSetup) -> None:
 
 async def test_simple_parameters_can_be_words(chat: ChatSetup) -> None:
     """A command in a thread is answered there."""
-    root = await chat.say("let us see")
-    said = await chat.send(in_thread(root, text("!call --timeout 5 hands add a=1 b=two")))
+    root = await chat.send_text("let us see")
+    message = await chat.send(in_thread(root, text("!call --timeout 5 hands add a=1 b=two")))
     payload = await chat.computer.wait_for(TOOL_CALL)
     assert (payload["params"], payload["timeout"]) == ({"a": 1, "b": "two"}, 5)
-    await chat.answer(said)
+    await chat.reply_to(message)
 
 
 async def test_a_call_needs_a_permission(chat: ChatSetup) -> None:
     """The refusal names the rule."""
-    said = await chat.say("!call hands add a=1", BOB)
-    answer = await chat.answer(said)
+    message = await chat.send_text("!call hands add a=1", BOB)
+    answer = await chat.reply_to(message)
     assert 'takes the permission "work"' in answer
     assert 'the rule "*" = "look"' in answer
     assert await chat.count_calls() == 0
@@ -81,7 +81,7 @@ async def test_a_call_needs_a_permission(chat: ChatSetup) -> None:
 )
 async def test_a_mistake_is_answered(chat: ChatSetup, line: str, part: str) -> None:
     """With the names of the Computers."""
-    answer = await chat.answer(await chat.say(line))
+    answer = await chat.reply_to(await chat.send_text(line))
     assert part in answer
     assert "hands" in answer
     assert await chat.count_calls() == 0
@@ -92,10 +92,10 @@ async def test_help_lists_the_tools(chat: ChatSetup) -> None:
     tools = [{"name": name, "description": ""} for name in ("add", "sub")]
     chat.computer.answers["client:get_tools"] = {"tools": tools, "req_id": "tools"}
     for line, user in (("!call help", ALICE), ("!call", BOB)):
-        said = await chat.say(line, user)
-        answer = await chat.until(
-            lambda event, said=said: (
-                event.content.get("m.relates_to", {}).get("m.in_reply_to", {}).get("event_id") == said
+        message = await chat.send_text(line, user)
+        answer = await chat.wait_for(
+            lambda event, message=message: (
+                event.content.get("m.relates_to", {}).get("m.in_reply_to", {}).get("event_id") == message
                 and event.sender == "@palaver:here.test"
             )
         )
@@ -107,13 +107,13 @@ async def test_only_messages_of_people_count(chat: ChatSetup) -> None:
     """No notices, marked messages, edits, agents of any node, nor messages in other rooms."""
     here = chat.core.node
     await chat.core.routes.update([Registration(address("bob@there.test"), "cis", "x", (), now_ms())])
-    root = await chat.say("hello")
+    root = await chat.send_text("hello")
     line = "!call hands add a=1"
-    await chat.say(line, msgtype="m.notice")
-    await chat.say(line, **{MARK: {"kind": "word"}})
+    await chat.send_text(line, msgtype="m.notice")
+    await chat.send_text(line, **{MARK: {"kind": "word"}})
     await chat.send(edit(root, text(line)))
-    await chat.say(line, BOB)
-    await chat.say(f"say {line}")
+    await chat.send_text(line, BOB)
+    await chat.send_text(f"say {line}")
     await here.rooms.send(chat.room_id, "@palaver:here.test", "m.room.message", text(line))
     elsewhere = (
         await chat.there.rooms.create_room(CreateRoomRequest(creator=ALICE, invite=("@palaver:here.test",)))
@@ -128,14 +128,14 @@ async def test_a_message_that_is_read_again_is_executed_once(chat: ChatSetup) ->
     """While the call is running, and after it has ended."""
     answer: asyncio.Future[Any] = asyncio.Future()
     chat.computer.answers[TOOL_CALL] = answer
-    said = await chat.say("!call hands add a=1")
+    message = await chat.send_text("!call hands add a=1")
     await chat.computer.wait_for(TOOL_CALL)
     chat_calls = chat.core.connector.gateway.chat_calls
-    event = await chat.core.node.rooms.event(chat.room_id, said)
+    event = await chat.core.node.rooms.event(chat.room_id, message)
     assert event is not None
     await chat_calls._handle(event)
     answer.set_result(DONE)
-    await chat.answer(said)
+    await chat.reply_to(message)
     await chat_calls._handle(event)
     assert await chat.count_calls() == 0
 
@@ -144,11 +144,11 @@ async def test_approval_rules_apply(postgres_server: Server, migrated_template: 
     """The question names the person as the requester."""
     rules = (ApprovalRule(tool="add", approval="ask", approvers=(BOB,)),)
     async with chat_setup(postgres_server, migrated_template, rules=rules) as chat:
-        said = await chat.say("!call hands add a=1")
-        question = await chat.until(lambda event: "wants to call add" in str(event.content.get("body")))
+        message = await chat.send_text("!call hands add a=1")
+        question = await chat.wait_for(lambda event: "wants to call add" in str(event.content.get("body")))
         assert ALICE in question.content["body"]
         await chat.there.rooms.send(chat.room_id, BOB, "m.reaction", reaction(question.event_id, "❌"))
-        answer = await chat.answer(said)
+        answer = await chat.reply_to(message)
         assert "❌ Refused." in answer
         assert BOB in answer
         assert await chat.count_calls() == 0
@@ -157,10 +157,10 @@ async def test_approval_rules_apply(postgres_server: Server, migrated_template: 
 async def test_a_call_is_answered_if_its_computer_disconnects(chat: ChatSetup) -> None:
     """At once."""
     chat.computer.answers[TOOL_CALL] = asyncio.Future()
-    said = await chat.say("!call hands add a=1")
+    message = await chat.send_text("!call hands add a=1")
     await chat.computer.wait_for(TOOL_CALL)
     await chat.computer.close()
-    assert "The Computer is not connected" in await chat.answer(said)
+    assert "The Computer is not connected" in await chat.reply_to(message)
 
 
 async def test_one_of_several_nodes_executes_a_command(
@@ -183,8 +183,8 @@ async def test_one_of_several_nodes_executes_a_command(
         await people.rooms.ensure_user(alice)
         room_id = await people.rooms.join(alias("kitchen", home.name), alice)
 
-        async def answers(body: str, count: int) -> list[str]:
-            said = await people.rooms.send(room_id, alice, "m.room.message", text(body))
+        async def senders_of_replies(body: str, count: int) -> list[str]:
+            message = await people.rooms.send(room_id, alice, "m.room.message", text(body))
             async with asyncio.timeout(TIMEOUT):
                 while True:
                     events = (await people.rooms.messages(room_id, limit=200)).events
@@ -192,16 +192,16 @@ async def test_one_of_several_nodes_executes_a_command(
                         event.sender
                         for event in events
                         if event.content.get("m.relates_to", {}).get("m.in_reply_to", {}).get("event_id")
-                        == said
+                        == message
                     ]
                     if len(found) >= count:
                         return found
                     await asyncio.sleep(0.02)
 
-        assert await answers("!call hands add a=1", 1) == ["@palaver:away.test"]
+        assert await senders_of_replies("!call hands add a=1", 1) == ["@palaver:away.test"]
         assert (await hands.wait_for(TOOL_CALL))["agent"] == alice
-        assert await answers("!call nobody add", 1) == ["@palaver:home.test"]
-        assert await answers("!call help", 1) == ["@palaver:home.test"]
+        assert await senders_of_replies("!call nobody add", 1) == ["@palaver:home.test"]
+        assert await senders_of_replies("!call help", 1) == ["@palaver:home.test"]
         assert not any(event == TOOL_CALL for event, _ in await hands.unexpected())
         calls = opened[0][1].gateway.calls
         called = await calls.call("kitchen", "hands", "add", {}, seconds=5, by="operator@home.test")

@@ -9,9 +9,9 @@ from bridge.agents.agent import Agent, AgentStatus
 from bridge.agents.updates import Registration, StatusUpdate, Unregistration
 from bridge.connectors.offices.calls.member_agents import (
     LocalMember,
-    RoutingUpdate,
+    RoutingChanges,
     reset_to_idle,
-    routing_update,
+    routing_changes,
     unregister_all,
     why_reserved,
 )
@@ -45,8 +45,8 @@ def agent(address: AgentAddress = BOSS, **changed: Any) -> Agent:
 
 def test_new_members_are_registered() -> None:
     """An Agent that accepts tasks with that capability, a Computer with its tools, each once."""
-    update = routing_update(MEMBERS, [], {}, 10)
-    assert update.news == (
+    changes = routing_changes(MEMBERS, [], {}, 10)
+    assert changes.updates == (
         Registration(BOSS, "offices", "a2c-smcp", ("task_execution",), 10),
         Registration(HANDS, "offices", "a2c-smcp", ("add", "sub"), 10),
     )
@@ -58,33 +58,33 @@ def test_new_members_are_registered() -> None:
 def test_unchanged_members_need_no_update() -> None:
     """A member's status is not compared, but its tools are."""
     known = {BOSS: agent(status=AgentStatus.BUSY), HANDS: agent(HANDS)}
-    assert routing_update(MEMBERS, [], known, 10) == RoutingUpdate(())
+    assert routing_changes(MEMBERS, [], known, 10) == RoutingChanges(())
     known[HANDS] = agent(HANDS, capabilities=())
-    [news] = routing_update(MEMBERS, [], known, 10).news
-    assert news == Registration(HANDS, "offices", "a2c-smcp", ("add", "sub"), 10)
+    [update] = routing_changes(MEMBERS, [], known, 10).updates
+    assert update == Registration(HANDS, "offices", "a2c-smcp", ("add", "sub"), 10)
 
 
 def test_an_update_is_newer_than_the_existing_entry() -> None:
     """Whatever the clock shows."""
-    [news] = routing_update({BOSS: MEMBERS[BOSS]}, [], {BOSS: agent(sent_at=50, gone_at=50)}, 10).news
-    assert news.sent_at == 51
-    [news] = routing_update({}, [BOSS], {BOSS: agent(sent_at=50)}, 10).news
-    assert news == Unregistration(BOSS, "it has left its office", 50)
+    [update] = routing_changes({BOSS: MEMBERS[BOSS]}, [], {BOSS: agent(sent_at=50, gone_at=50)}, 10).updates
+    assert update.sent_at == 51
+    [update] = routing_changes({}, [BOSS], {BOSS: agent(sent_at=50)}, 10).updates
+    assert update == Unregistration(BOSS, "it has left its office", 50)
 
 
 def test_a_member_is_unregistered_once() -> None:
     """Unless it has reconnected. Entries of other connectors are left alone."""
-    assert routing_update(MEMBERS, [BOSS], {BOSS: agent(), HANDS: agent(HANDS)}, 10) == RoutingUpdate(())
+    assert routing_changes(MEMBERS, [BOSS], {BOSS: agent(), HANDS: agent(HANDS)}, 10) == RoutingChanges(())
     for known in (None, agent(gone_at=7), agent(connector="attached")):
-        assert routing_update({}, [BOSS], {BOSS: known}, 10) == RoutingUpdate(())
+        assert routing_changes({}, [BOSS], {BOSS: known}, 10) == RoutingChanges(())
 
 
 def test_an_agent_of_another_connector_keeps_its_address() -> None:
     """While it is present."""
     members = {BOSS: MEMBERS[BOSS]}
     other = agent(connector="attached")
-    assert routing_update(members, [], {BOSS: other}, 10) == RoutingUpdate((), (BOSS,))
-    assert len(routing_update(members, [], {BOSS: other._replace(gone_at=7)}, 10).news) == 1
+    assert routing_changes(members, [], {BOSS: other}, 10) == RoutingChanges((), (BOSS,))
+    assert len(routing_changes(members, [], {BOSS: other._replace(gone_at=7)}, 10).updates) == 1
 
 
 def test_members_of_a_killed_process() -> None:
@@ -96,7 +96,7 @@ def test_members_of_a_killed_process() -> None:
         agent(gone_at=7, status=AgentStatus.SHUTDOWN),
     ]
     assert reset_to_idle(agents, 10) == [StatusUpdate(BOSS, AgentStatus.IDLE, None, 51)]
-    assert [news.address for news in unregister_all(agents, 10) if isinstance(news, Unregistration)] == [
+    assert [one.address for one in unregister_all(agents, 10) if isinstance(one, Unregistration)] == [
         BOSS,
         HANDS,
     ]

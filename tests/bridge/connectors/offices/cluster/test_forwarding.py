@@ -64,38 +64,38 @@ async def test_people_decide_about_calls_of_every_process(
         for user in (ALICE, BOB):
             await there.rooms.ensure_user(user)
             room_id = await there.rooms.join(alias("kitchen", here.name), user)
-        play = People(processes[0].running, hands, hands, there, room_id)
+        setup = People(processes[0].running, hands, hands, there, room_id)
         for number, one in enumerate(processes):
             boss = await one.agent(f"boss{number}")
-            play.agent = boss
+            setup.agent = boss
             hands.answers["client:tool_call"] = adds
-            calling = play.call("let", a=1, b=2)
-            _, question = await play.question("let")
-            await play.react(BOB, question, "✅")
-            await play.until_said("may not decide about this call")
-            await play.react(ALICE, question, "✅")
+            calling = setup.call("let", a=1, b=2)
+            _, question = await setup.question("let")
+            await setup.react(BOB, question, "✅")
+            await setup.wait_for_text("may not decide about this call")
+            await setup.react(ALICE, question, "✅")
             assert (await calling)["content"][0]["text"] == "3"
             await hands.wait_for("client:tool_call")
 
-            calling = play.call("refused")
-            root, _ = await play.question("refused")
-            await play.say(ALICE, root, "no")
+            calling = setup.call("refused")
+            root, _ = await setup.question("refused")
+            await setup.send_in_thread(ALICE, root, "no")
             assert (await calling)["meta"] == {"a2c_approval": "refused", "by": ALICE}
 
             never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             hands.answers["client:tool_call"] = lambda payload, never=never: asyncio.shield(never)
-            calling = play.call("stopped", seconds=60)
-            root, question = await play.question("stopped")
-            await play.react(ALICE, question, "✅")
+            calling = setup.call("stopped", seconds=60)
+            root, question = await setup.question("stopped")
+            await setup.react(ALICE, question, "✅")
             await hands.wait_for("client:tool_call")
-            await play.react(BOB, root, "❌")
-            await play.until_said(f"{BOB} may not stop this call")
-            await play.react(ALICE, root, "❌")
+            await setup.react(BOB, root, "❌")
+            await setup.wait_for_text(f"{BOB} cannot stop this call")
+            await setup.react(ALICE, root, "❌")
             assert (await hands.wait_for("notify:tool_call_cancel"))["req_id"] == "stopped"
             never.set_result({"content": [], "isError": True, "meta": {"a2c_cancelled": True}})
             assert (await calling)["meta"] == {"a2c_cancelled": True}
             await boss.leave("kitchen")
-            await play.forget()
+            await setup.forget()
 
 
 async def test_an_office_of_two_nodes_in_two_processes(
@@ -155,6 +155,6 @@ class People(ApprovalSetup):
         page = await self.there.rooms.messages(self.room_id, limit=200)
         self._known = {event.event_id for event in page.events}
 
-    async def until(self, condition: Callable[[RoomEvent], object]) -> RoomEvent:
+    async def wait_for(self, condition: Callable[[RoomEvent], object]) -> RoomEvent:
         known = getattr(self, "_known", set())
-        return await super().until(lambda event: event.event_id not in known and condition(event))
+        return await super().wait_for(lambda event: event.event_id not in known and condition(event))

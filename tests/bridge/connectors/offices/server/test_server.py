@@ -159,7 +159,7 @@ async def test_a_client_whose_join_is_refused_receives_nothing(running: Running)
 
 
 @pytest.mark.parametrize(
-    ("said", "field"),
+    ("payload", "field"),
     [
         (None, "object"),
         ([], "object"),
@@ -170,9 +170,9 @@ async def test_a_client_whose_join_is_refused_receives_nothing(running: Running)
         ({"role": "agent", "name": "x" * 300, "office_id": "a"}, "'name'"),
     ],
 )
-async def test_a_malformed_join_names_the_field(running: Running, said: Any, field: str) -> None:
+async def test_a_malformed_join_names_the_field(running: Running, payload: Any, field: str) -> None:
     client = await running.client()
-    answer = await client.request("server:join_office", said)
+    answer = await client.request("server:join_office", payload)
     assert answer[0] is False
     assert field in answer[1]
     assert (await client.request("server:leave_office", {"office_id": None}))[0] is False
