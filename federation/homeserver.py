@@ -42,10 +42,10 @@ from federation.memberships.send_join_response import MAX_MEMBERS_IN_FULL
 from federation.observer import HomeserverObserver
 from federation.outbox.outbox import Outbox
 from federation.peers.audit_trail import AuditTrail
-from federation.peers.gate import PeerGate
 from federation.peers.limits import PeerLimits
 from federation.peers.policy import FederationPolicy, policy
 from federation.peers.request_authenticator import RequestAuthenticator
+from federation.peers.request_limiter import RequestLimiter
 from federation.rooms.engine import RoomGraph
 from federation.rooms.pending_joins import PendingJoins
 from federation.rooms.requests import RoomRequestHandler
@@ -165,7 +165,7 @@ class Homeserver:
     spaces: SpaceHierarchies
     rooms: LocalUsers
     # From others.
-    gate: PeerGate
+    limiter: RequestLimiter
     authenticator: RequestAuthenticator
     notary: Notary
     room_requests: RoomRequestHandler
@@ -275,9 +275,9 @@ async def open_homeserver(
         )
 
         # From others.
-        gate = PeerGate(settings.peer_limits)
+        limiter = RequestLimiter(settings.peer_limits)
         authenticator = RequestAuthenticator(
-            name, key_ring, is_allowed=admits, heard=outbox.request_received, gate=gate
+            name, key_ring, is_allowed=admits, on_authenticated=outbox.request_received, limiter=limiter
         )
         notary = Notary(name, key_ring, own_keys, now_ms=now_ms, may_contact=admits)
         stack.push_async_callback(notary.close)
@@ -295,7 +295,7 @@ async def open_homeserver(
             max_full_members=settings.members_in_full,
         )
         edus = IncomingEdus(database, graph, edu_dispatcher)
-        inbox = Inbox(database, graph, edus, audit=audit.transaction)
+        inbox = Inbox(database, graph, edus, audit=audit.transaction_row)
 
         await outbox.start()
         stack.push_async_callback(outbox.close)
@@ -329,7 +329,7 @@ async def open_homeserver(
             public_rooms,
             spaces,
             rooms,
-            gate,
+            limiter,
             authenticator,
             notary,
             RoomRequestHandler(name, graph),

@@ -11,7 +11,7 @@ from bridge.cli.output import ConfigFile, Json, Output, add, ask, cell, table
 from bridge.connectors.registry import CONNECTORS
 from bridge.text.event_graph import short
 from bridge.text.times import moment
-from federation.peers.audit import EVERYBODY
+from federation.peers.audit import ALL_PEERS
 from storage.errors import LocalError
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -65,7 +65,7 @@ def _show(console: Console, answer: Mapping[str, Any]) -> None:
 
 
 def _peer(peer: str | None) -> str:
-    if peer == EVERYBODY:
+    if peer == ALL_PEERS:
         return "all servers"
     return peer or "unknown"
 

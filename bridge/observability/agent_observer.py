@@ -12,7 +12,7 @@ from bridge.tasks.messages import DroppedMessage
 from bridge.tasks.request import key_text
 from bridge.tasks.task import State, Task
 from federation.peers import audit
-from federation.peers.audit import Direction, Ending, Entry, Named
+from federation.peers.audit import AuditEntry, AuditOutcome, Direction, Identifiers
 from federation.peers.audit_trail import AuditTrail
 
 log = structlog.get_logger("palaver.agents")
@@ -64,10 +64,14 @@ class AgentObserver:
         if task is None or not task.elsewhere:
             return
         request = task.request
-        named = Named(None, None, audit.cut(key_text(request.key)))
-        detail = audit.cut_detail(f"{dropped.message} of {request.to_address} is not taken: {dropped.reason}")
-        peer = audit.cut(request.to_address.node_id)
-        self._trail.note(Entry(self._now_ms(), peer, Direction.IN, NOT_TAKEN, Ending.REFUSED, named, detail))
+        named = Identifiers(None, None, audit.truncate(key_text(request.key)))
+        detail = audit.truncate_detail(
+            f"{dropped.message} of {request.to_address} is not taken: {dropped.reason}"
+        )
+        peer = audit.truncate(request.to_address.node_id)
+        self._trail.record(
+            AuditEntry(self._now_ms(), peer, Direction.IN, NOT_TAKEN, AuditOutcome.REFUSED, named, detail)
+        )
 
     def _ended(self, task: Task, at: int) -> None:
         durations = self._durations.get((task.state, task.elsewhere))

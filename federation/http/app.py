@@ -39,11 +39,11 @@ from federation.http.services import (
 )
 from federation.matrix.errors import MatrixError, PeerError
 from federation.peers import audit
-from federation.peers.acts import Act, Kind, Recorded, act_of
-from federation.peers.audit import Ending, Named
+from federation.peers.actions import Action, AuditTiming, RequestKind, action_of
+from federation.peers.audit import AuditOutcome, Identifiers
 from federation.peers.audit_trail import AuditTrail
-from federation.peers.gate import PeerGate
-from federation.peers.request_authenticator import ASKED
+from federation.peers.request_authenticator import AUTHENTICATED
+from federation.peers.request_limiter import RequestLimiter
 
 ALWAYS: Final[tuple[ModuleType, ...]] = (keys, server, health)
 """Served by each node with a port, also while it starts."""
@@ -94,55 +94,55 @@ def serve(app: web.Application, homeserver: Homeserver) -> None:
     )
     app[DEVICES] = DeviceServices(homeserver.server_name, authenticator, homeserver.profiles.exists)
     app[NOTARY] = homeserver.notary
-    app.middlewares.append(audit_middleware(homeserver.audit, homeserver.gate))
+    app.middlewares.append(audit_middleware(homeserver.audit, homeserver.limiter))
     for module in ENDPOINTS:
         app.add_routes(module.ROUTES)
 
 
-_OTHERWISE: Final = frozenset({Recorded.NOT, Recorded.BY_ITSELF})
+_OTHERWISE: Final = frozenset({AuditTiming.NEVER, AuditTiming.WITH_COMMIT})
 """Requests of these kinds are not recorded by the middleware when they succeed."""
 
 
-def audit_middleware(trail: AuditTrail, gate: PeerGate) -> Middleware:
+def audit_middleware(trail: AuditTrail, limiter: RequestLimiter) -> Middleware:
     """Limit unsigned requests of other servers, and record requests of other servers in the audit trail.
     Other requests are passed to their handler."""
 
     @web.middleware
     async def audited(request: web.Request, handler: Handler) -> web.StreamResponse:
         resource = request.match_info.route.resource
-        act = None if resource is None else act_of(request.method, resource.canonical)
+        act = None if resource is None else action_of(request.method, resource.canonical)
         if act is None:
             return await handler(request)
         try:
-            if act.kind is Kind.OPEN:
-                gate.admit_unsigned(request.remote)
+            if act.kind is RequestKind.OPEN:
+                limiter.check_unsigned(request.remote)
             response = await handler(request)
         except Exception as error:
-            trail.refused(_peer(request), act, _named(request, act), *_refusal(request, act, error))
+            trail.record_refusal(_peer(request), act, _named(request, act), *_refusal(request, act, error))
             raise
         if act.recorded not in _OTHERWISE:
-            await trail.obeyed(_peer(request), act, _named(request, act))
+            await trail.record_success(_peer(request), act, _named(request, act))
         return response
 
     return audited
 
 
-def _refusal(request: web.Request, act: Act, error: Exception) -> tuple[Ending, str]:
-    authenticated = act.kind is Kind.OPEN or ASKED in request
+def _refusal(request: web.Request, act: Action, error: Exception) -> tuple[AuditOutcome, str]:
+    authenticated = act.kind is RequestKind.OPEN or AUTHENTICATED in request
     if isinstance(error, MatrixError):
-        ending, detail = audit.ending_of_refusal(error, authenticated=authenticated)
+        ending, detail = audit.outcome_of_refusal(error, authenticated=authenticated)
     elif isinstance(error, PeerError):
-        ending, detail = Ending.FAILED, str(error)
+        ending, detail = AuditOutcome.FAILED, str(error)
     elif isinstance(error, PeerLeft):
-        ending, detail = Ending.ABANDONED, "it disconnected during the response"
+        ending, detail = AuditOutcome.ABANDONED, "it disconnected during the response"
     else:
         # Details are in the log.
-        ending, detail = Ending.FAILED, "internal error of this server"
-    return ending, detail if ASKED in request else f"{_stranger(request)}: {detail}"
+        ending, detail = AuditOutcome.FAILED, "internal error of this server"
+    return ending, detail if AUTHENTICATED in request else f"{_stranger(request)}: {detail}"
 
 
 def _peer(request: web.Request) -> str | None:
-    return request[ASKED].origin if ASKED in request else None
+    return request[AUTHENTICATED].origin if AUTHENTICATED in request else None
 
 
 def _stranger(request: web.Request) -> str:
@@ -150,6 +150,6 @@ def _stranger(request: web.Request) -> str:
     return request.remote or "an unknown address"
 
 
-def _named(request: web.Request, act: Act) -> Named:
-    content = request[ASKED].content if ASKED in request else None
-    return audit.named(act, request.match_info, request.query, content)
+def _named(request: web.Request, act: Action) -> Identifiers:
+    content = request[AUTHENTICATED].content if AUTHENTICATED in request else None
+    return audit.identifiers_of(act, request.match_info, request.query, content)

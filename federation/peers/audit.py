@@ -1,9 +1,7 @@
-"""The audit of what servers do to each other: what is written down of a request.
+"""Audit entries for requests between servers, and the buffer of entries that are not written yet.
 
-Identifiers, how it ended and, where it was refused, in which words. Never what was said in it: no content, no
-query but the identifiers in it, no header.
-
-What is to be written into the audit a moment later: no more than fits, and what does not is counted.
+An entry has identifiers, the outcome and, for a refusal, its text. It never has content, headers, or query
+parameters other than identifiers. The buffer is bounded, and counts the entries that it drops.
 """
 
 from collections import Counter
@@ -20,59 +18,59 @@ from federation.events.received import Accepted, Dropped, ReceiveResult, Rejecte
 from federation.matrix.errors import MatrixError, PeerError
 from federation.matrix.identifiers import MAX_BYTES
 from federation.observer import Outcome
-from federation.peers.acts import Act
+from federation.peers.actions import Action
 from federation.peers.limits import Buckets, Rate
 
-LONGEST_DETAIL: Final = 300
+MAX_DETAIL_LENGTH: Final = 300
 """Characters."""
-EVERYBODY: Final = "*"
-"""In the place of a peer: what is sent to all. No server can be called so."""
+ALL_PEERS: Final = "*"
+"""The peer of an entry for events that are sent to all peers. It is not a valid server name."""
 
 
 class Direction(StrEnum):
     IN = "in"
-    """Another server asked us."""
+    """A request of another server."""
     OUT = "out"
-    """We asked another server."""
+    """A request to another server."""
 
 
-class Ending(StrEnum):
-    """How it ended. Few, so that they can be searched for."""
+class AuditOutcome(StrEnum):
+    """The outcome of a request. There are few, so that they can be searched for."""
 
     DONE = "done"
     REFUSED = "refused"
     UNAUTHENTICATED = "unauthenticated"
-    """Refused before it was clear who asks."""
+    """Refused because authentication failed."""
     RATE_LIMITED = "rate_limited"
     FAILED = "failed"
-    """By a fault of whoever was asked."""
+    """Failed because of an error of the server that received the request."""
     NOT_ALLOWED = "not_allowed"
-    """By our own rule never sent."""
+    """Not sent, since this server does not federate with the other one."""
     UNREACHABLE = "unreachable"
     TIMED_OUT = "timed_out"
     MALFORMED = "malformed"
-    """The answer was none."""
+    """The response was invalid."""
     ABANDONED = "abandoned"
-    """Whoever wanted it did not wait for the end."""
+    """The requester cancelled or disconnected."""
     LOST = "lost"
-    """Too many to be kept: how many, and nothing else of them."""
+    """Dropped entries, of which only the number is known."""
 
 
-_OF_OUTCOME: Final[Mapping[Outcome, Ending]] = {
-    Outcome.ANSWERED: Ending.DONE,
-    Outcome.NOT_ALLOWED: Ending.NOT_ALLOWED,
-    Outcome.UNREACHABLE: Ending.UNREACHABLE,
-    Outcome.TLS: Ending.UNREACHABLE,
-    Outcome.TIMED_OUT: Ending.TIMED_OUT,
-    Outcome.REFUSED: Ending.REFUSED,
-    Outcome.FAILED: Ending.FAILED,
-    Outcome.MALFORMED: Ending.MALFORMED,
+_OUTCOMES: Final[Mapping[Outcome, AuditOutcome]] = {
+    Outcome.ANSWERED: AuditOutcome.DONE,
+    Outcome.NOT_ALLOWED: AuditOutcome.NOT_ALLOWED,
+    Outcome.UNREACHABLE: AuditOutcome.UNREACHABLE,
+    Outcome.TLS: AuditOutcome.UNREACHABLE,
+    Outcome.TIMED_OUT: AuditOutcome.TIMED_OUT,
+    Outcome.REFUSED: AuditOutcome.REFUSED,
+    Outcome.FAILED: AuditOutcome.FAILED,
+    Outcome.MALFORMED: AuditOutcome.MALFORMED,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """Whom and what a request is about, as far as it is one of each."""
+class Identifiers:
+    """The user, room and other subject (such as an event) of a request, if there is exactly one of each."""
 
     user_id: str | None = None
     room_id: str | None = None
@@ -80,34 +78,34 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """`peer` is None for whoever has not shown who he is."""
+class AuditEntry:
+    """An audit entry. `peer` is None if the peer is not authenticated."""
 
     at_ms: int
     peer: str | None
     direction: Direction
-    act: str
-    ending: Ending
-    named: Named = Named()
+    action: str
+    outcome: AuditOutcome
+    identifiers: Identifiers = Identifiers()
     detail: str | None = None
 
 
-def named(
-    act: Act, places: Mapping[str, str], query: Mapping[str, str], content: Mapping[str, Any] | None
-) -> Named:
-    """`places`: what stands in the places of the path, by their names, in either spelling (`room_id`,
-    `roomId`); `content`: what was signed, parsed; nobody has looked at it."""
-    found = {name.replace("_", "").lower(): value for name, value in places.items()}
-    said = content or {}
-    return Named(
-        cut(found.get("userid") or query.get("user_id") or _user_in(act, said)),
-        cut(found.get("roomid")),
-        cut(_subject(found, query) or _asked_about(act, said)),
+def identifiers_of(
+    action: Action, parameters: Mapping[str, str], query: Mapping[str, str], content: Mapping[str, Any] | None
+) -> Identifiers:
+    """The identifiers in a request. `parameters`: the path parameters by name, in either spelling (`room_id`,
+    `roomId`). `content`: the parsed body, which has not been validated."""
+    found = {name.replace("_", "").lower(): value for name, value in parameters.items()}
+    body = content or {}
+    return Identifiers(
+        truncate(found.get("userid") or query.get("user_id") or _user_in(action, body)),
+        truncate(found.get("roomid")),
+        truncate(_subject(found, query) or _requested_server(action, body)),
     )
 
 
-def places_in(template: str, uri: str) -> dict[str, str]:
-    """What stands in the places of a template, by their names, in the path of a request of ours."""
+def path_parameters(template: str, uri: str) -> dict[str, str]:
+    """The path parameters of an outgoing request, by their names in the template."""
     path = uri.partition("?")[0].split("/")
     return {
         name[1:-1]: unquote(segment)
@@ -116,37 +114,37 @@ def places_in(template: str, uri: str) -> dict[str, str]:
     }
 
 
-def query_in(uri: str) -> dict[str, str]:
-    """The query of a request of ours."""
+def query_parameters(uri: str) -> dict[str, str]:
+    """The query parameters of an outgoing request."""
     return dict(parse_qsl(uri.partition("?")[2]))
 
 
-def ending_of_refusal(error: MatrixError, *, authenticated: bool) -> tuple[Ending, str]:
-    """How a request to us ended that was refused, and the words that were given for it."""
+def outcome_of_refusal(error: MatrixError, *, authenticated: bool) -> tuple[AuditOutcome, str]:
+    """The outcome of a refused incoming request, and the error that was returned."""
     detail = f"{error.status} {error.errcode}: {error.text}"
     if error.status == 429:
-        return Ending.RATE_LIMITED, detail
+        return AuditOutcome.RATE_LIMITED, detail
     if error.status >= 500:
-        return Ending.FAILED, detail
-    return (Ending.REFUSED if authenticated else Ending.UNAUTHENTICATED), detail
+        return AuditOutcome.FAILED, detail
+    return (AuditOutcome.REFUSED if authenticated else AuditOutcome.UNAUTHENTICATED), detail
 
 
-def ending_of_problem(problem: BaseException | None) -> tuple[Ending, str | None]:
-    """How a request of ours ended, and what went wrong."""
+def outcome_of_error(problem: BaseException | None) -> tuple[AuditOutcome, str | None]:
+    """The outcome of an outgoing request, and what went wrong."""
     if problem is None:
-        return Ending.DONE, None
+        return AuditOutcome.DONE, None
     if not isinstance(problem, PeerError):
-        return Ending.ABANDONED, None
+        return AuditOutcome.ABANDONED, None
     if isinstance(problem, PeerRefused) and problem.status == 429:
-        return Ending.RATE_LIMITED, problem.problem
-    return _OF_OUTCOME[outcome_of(problem)], problem.problem
+        return AuditOutcome.RATE_LIMITED, problem.problem
+    return _OUTCOMES[outcome_of(problem)], problem.problem
 
 
-def named_by_transaction(transaction_id: str, pdus: Iterable[Any]) -> Named:
-    """Events of several rooms are of none: a transaction is one row."""
+def transaction_identifiers(transaction_id: str, pdus: Iterable[Any]) -> Identifiers:
+    """The identifiers of a transaction. It has a room only if all its events are of that room."""
     rooms = set(map(room_id_of, pdus))
     room_id = rooms.pop() if len(rooms) == 1 else None
-    return Named(None, cut(room_id), cut(transaction_id))
+    return Identifiers(None, truncate(room_id), truncate(transaction_id))
 
 
 _WORDS: Final[Mapping[type[ReceiveResult], str]] = {
@@ -168,8 +166,8 @@ def transaction_detail(results: Iterable[ReceiveResult], edus: int) -> str:
     return "; ".join(filter(None, parts)) or "empty"
 
 
-def cut(value: Any) -> str | None:
-    """No longer than an identifier, and nothing that a column cannot hold."""
+def truncate(value: Any) -> str | None:
+    """Shorten a value to the length of an identifier, and replace characters that Postgres cannot store."""
     if not isinstance(value, str) or not value:
         return None
     if len(value) <= MAX_BYTES and value.isascii() and "\0" not in value:
@@ -178,23 +176,23 @@ def cut(value: Any) -> str | None:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def cut_detail(text: str | None) -> str | None:
-    """As much as a row holds, in one line."""
+def truncate_detail(text: str | None) -> str | None:
+    """Shorten a detail and put it on one line."""
     if text is None:
         return None
-    return "".join(one if one.isprintable() else " " for one in text[:LONGEST_DETAIL])
+    return "".join(one if one.isprintable() else " " for one in text[:MAX_DETAIL_LENGTH])
 
 
-def _subject(places: Mapping[str, str], query: Mapping[str, str]) -> str | None:
+def _subject(parameters: Mapping[str, str], query: Mapping[str, str]) -> str | None:
     for name in ("eventid", "txnid", "mediaid"):
-        if name in places:
-            return places[name]
-    return query.get("event_id") or query.get("room_alias") or places.get("servername")
+        if name in parameters:
+            return parameters[name]
+    return query.get("event_id") or query.get("room_alias") or parameters.get("servername")
 
 
-def _user_in(act: Act, content: Mapping[str, Any]) -> Any:
-    """Whom a membership is of, or whose devices are asked for, where that is one."""
-    match act.name:
+def _user_in(action: Action, content: Mapping[str, Any]) -> Any:
+    """The user of a membership event, or whose devices are requested if it is only one."""
+    match action.name:
         case "send_join" | "send_leave" | "send_knock":
             return content.get("sender")
         case "invite":
@@ -207,112 +205,113 @@ def _user_in(act: Act, content: Mapping[str, Any]) -> Any:
     return None
 
 
-def _asked_about(act: Act, content: Mapping[str, Any]) -> Any:
-    return _only(content.get("server_keys")) if act.name == "notary_query" else None
+def _requested_server(action: Action, content: Mapping[str, Any]) -> Any:
+    return _only(content.get("server_keys")) if action.name == "notary_query" else None
 
 
 def _only(members: Any) -> Any:
     return next(iter(members)) if isinstance(members, dict) and len(members) == 1 else None
 
 
-MOST: Final = 10_000
-OF_STRANGERS: Final = Rate(10, 100)
-"""Rows for those who have not shown who they are: they must not be able to fill the disk."""
+MAX_BUFFERED: Final = 10_000
+UNAUTHENTICATED_RATE: Final = Rate(10, 100)
+"""Entries of unauthenticated peers, so that they cannot fill the disk."""
 
-_COUNTED: Final = frozenset({Ending.UNAUTHENTICATED, Ending.RATE_LIMITED})
+_COUNTED: Final = frozenset({AuditOutcome.UNAUTHENTICATED, AuditOutcome.RATE_LIMITED})
 _ANYBODY: Final = "anybody"
 
 
 @dataclass(slots=True)
-class _Noted:
-    entry: Entry
+class _BufferedEntry:
+    entry: AuditEntry
     times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """What was noted, in its order, and how much was lost until when."""
+class AuditBatch:
+    """The buffered entries in their order, the number of dropped ones, and the time of the last dropped
+    one."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[AuditEntry, ...]
     lost: int
     lost_at_ms: int
 
-    def to_be_written(self) -> list[Entry]:
-        """That something was lost is a row too."""
+    def entries_to_write(self) -> list[AuditEntry]:
+        """The entries, and one for those that were dropped."""
         if not self.lost:
             return list(self.entries)
-        said = f"{self.lost} acts were too many to be kept"
+        detail = f"{self.lost} entries were dropped because the buffer was full"
         return [
             *self.entries,
-            Entry(self.lost_at_ms, None, Direction.IN, "audit", Ending.LOST, detail=said),
+            AuditEntry(self.lost_at_ms, None, Direction.IN, "audit", AuditOutcome.LOST, detail=detail),
         ]
 
 
 class AuditBuffer:
-    """`now` is seconds of a clock that never runs backwards.
+    """Buffers audit entries. A refusal that is repeated is one entry with a count.
 
-    The same refusal over and over is one row with a number.
+    `now` parameters are seconds of a monotonic clock.
     """
 
-    def __init__(self, most: int = MOST, of_strangers: Rate = OF_STRANGERS) -> None:
+    def __init__(self, most: int = MAX_BUFFERED, of_strangers: Rate = UNAUTHENTICATED_RATE) -> None:
         self._most = most
         self._of_strangers = of_strangers
         self._allowance: Buckets[str] = Buckets(1)
         self._numbers = count()
-        self._noted: dict[Hashable, _Noted] = {}
+        self._pending: dict[Hashable, _BufferedEntry] = {}
         self._lost = 0
         self._lost_at_ms = 0
         self.lost = 0
-        """Since the beginning."""
+        """Entries dropped since the start."""
 
-    def note(self, entry: Entry, now: float) -> None:
-        repeated = entry.peer is None or entry.ending in _COUNTED
+    def add(self, entry: AuditEntry, now: float) -> None:
+        repeated = entry.peer is None or entry.outcome in _COUNTED
         key: Hashable = next(self._numbers)
         if repeated:
-            key = entry.peer, entry.direction, entry.act, entry.ending, entry.detail
-            known = self._noted.get(key)
+            key = entry.peer, entry.direction, entry.action, entry.outcome, entry.detail
+            known = self._pending.get(key)
             if known is not None:
                 known.times += 1
                 return
         is_stranger = entry.peer is None
-        if len(self._noted) >= self._most or (
+        if len(self._pending) >= self._most or (
             is_stranger and self._allowance.take(_ANYBODY, self._of_strangers, now) is not None
         ):
             self._lose(entry)
             return
-        self._noted[key] = _Noted(entry)
+        self._pending[key] = _BufferedEntry(entry)
 
-    def take(self) -> Batch:
-        """All that is noted; it is forgotten here."""
-        batch = Batch(tuple(map(_counted, self._noted.values())), self._lost, self._lost_at_ms)
-        self._noted = {}
+    def take(self) -> AuditBatch:
+        """Remove and return all buffered entries."""
+        batch = AuditBatch(tuple(map(_counted, self._pending.values())), self._lost, self._lost_at_ms)
+        self._pending = {}
         self._lost = 0
         return batch
 
-    def give_back(self, batch: Batch) -> None:
-        """It could not be written. It comes before what was noted since."""
-        since = self._noted
-        self._noted = {}
+    def give_back(self, batch: AuditBatch) -> None:
+        """Put back entries that could not be written, before those buffered since."""
+        since = self._pending
+        self._pending = {}
         self._lost += batch.lost
         self._lost_at_ms = max(self._lost_at_ms, batch.lost_at_ms)
         for entry in batch.entries:
-            self._noted[next(self._numbers)] = _Noted(entry)
+            self._pending[next(self._numbers)] = _BufferedEntry(entry)
         for key, noted in since.items():
-            if len(self._noted) < self._most:
-                self._noted[key] = noted
+            if len(self._pending) < self._most:
+                self._pending[key] = noted
             else:
                 self._lose(noted.entry, noted.times)
 
-    def _lose(self, entry: Entry, times: int = 1) -> None:
+    def _lose(self, entry: AuditEntry, times: int = 1) -> None:
         self._lost += times
         self.lost += times
         self._lost_at_ms = entry.at_ms
 
     def __len__(self) -> int:
-        return len(self._noted)
+        return len(self._pending)
 
 
-def _counted(noted: _Noted) -> Entry:
+def _counted(noted: _BufferedEntry) -> AuditEntry:
     if noted.times == 1:
         return noted.entry
     detail = f"{noted.entry.detail} ({noted.times} times)" if noted.entry.detail else f"{noted.times} times"

@@ -1,7 +1,7 @@
-"""Writes down what servers do to each other.
+"""Writes the audit of requests between servers.
 
-What changes something is written before it is answered, a transaction in the commit of its own events;
-everything else a moment later, many rows at once.
+Requests that change something are written before the response, transactions in the commit of their events.
+All others are written in batches a short time later.
 """
 
 import asyncio
@@ -15,26 +15,28 @@ from federation.client.requests import SEND, Content, RequestTarget
 from federation.events import EventId
 from federation.events.received import ReceiveResult
 from federation.peers import audit
-from federation.peers.acts import OTHER, TRANSACTION, Act, Recorded, act_of
-from federation.peers.audit import AuditBuffer, Direction, Ending, Entry, Named
+from federation.peers.actions import OTHER, TRANSACTION, Action, AuditTiming, action_of
+from federation.peers.audit import AuditBuffer, AuditEntry, AuditOutcome, Direction, Identifiers
 from storage.database import Database
 from storage.federation.audit import AuditRow, AuditSearch, insert_entries, prune, search
 
-PAUSE: Final = 0.5
-"""Seconds for which rows are gathered; so much may be missing after the process was killed."""
-FORGOTTEN_AT_ONCE: Final = 10_000
-MOST_FOUND: Final = 100_000
+FLUSH_INTERVAL: Final = 0.5
+"""Seconds for which entries are collected. Entries of that time may be missing after the process was
+killed."""
+PRUNE_BATCH_SIZE: Final = 10_000
+MAX_RESULTS: Final = 100_000
 
 _TRANSACTION: Final = Direction.IN.value, TRANSACTION.name
-_DONE: Final = Ending.DONE.value
+_DONE: Final = AuditOutcome.DONE.value
 
 Report = Callable[[str, BaseException | None], None]
 
 
 class AuditTrail:
-    """`report` is told when something could not be written, with the error.
+    """Records requests between servers, and searches the records.
 
-    `start()` before the first act, `close()` after the last.
+    `report` is called when entries could not be written, with the error. Call `start()` before the first
+    request and `close()` after the last.
     """
 
     def __init__(
@@ -44,52 +46,54 @@ class AuditTrail:
         now_ms: Callable[[], int],
         report: Report = lambda sentence, error: None,
         buffer: AuditBuffer | None = None,
-        pause: float = PAUSE,
+        flush_interval: float = FLUSH_INTERVAL,
     ) -> None:
         self._database = database
         self._now_ms = now_ms
         self._report = report
         self._buffer = AuditBuffer() if buffer is None else buffer
-        self._pause = pause
-        self._noted = asyncio.Event()
+        self._flush_interval = flush_interval
+        self._pending = asyncio.Event()
         self._closing = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
         self._is_failing = False
 
     def start(self) -> None:
-        self._writer = asyncio.create_task(self._write_for_ever())
+        self._writer = asyncio.create_task(self._flush_periodically())
 
     async def close(self) -> None:
-        """Write what is left."""
+        """Write the buffered entries."""
         self._closing.set()
-        self._noted.set()
+        self._pending.set()
         if self._writer is not None:
             await self._writer
-        await self._write_noted()
+        await self._flush()
         if self._buffer:
-            self._report(f"{len(self._buffer)} rows of the audit are lost: the database took none.", None)
+            self._report(f"Lost {len(self._buffer)} audit entries: the database was unavailable.", None)
 
     @property
     def lost(self) -> int:
-        """Acts that were too many to be kept. The audit says so too, at its time."""
+        """Entries that were dropped because the buffer was full. The audit has an entry with their number."""
         return self._buffer.lost
 
-    # -- what others asked of us --
+    # -- requests of other servers --
 
-    async def obeyed(self, peer: str | None, act: Act, named: Named) -> None:
-        """A request was done. Returns when it may be answered."""
-        if act.recorded in (Recorded.NOT, Recorded.BY_ITSELF):
+    async def record_success(self, peer: str | None, action: Action, identifiers: Identifiers) -> None:
+        """Record a successful request. Returns when the response may be sent."""
+        if action.recorded in (AuditTiming.NEVER, AuditTiming.WITH_COMMIT):
             return
-        entry = self._entry(peer, Direction.IN, act, Ending.DONE, named)
-        if act.recorded is Recorded.AT_ONCE:
+        entry = self._entry(peer, Direction.IN, action, AuditOutcome.DONE, identifiers)
+        if action.recorded is AuditTiming.IMMEDIATE:
             await self._write([entry])
         else:
-            self._note(entry)
+            self._add(entry)
 
-    def refused(self, peer: str | None, act: Act, named: Named, ending: Ending, detail: str) -> None:
-        self._note(self._entry(peer, Direction.IN, act, ending, named, detail))
+    def record_refusal(
+        self, peer: str | None, action: Action, identifiers: Identifiers, outcome: AuditOutcome, detail: str
+    ) -> None:
+        self._add(self._entry(peer, Direction.IN, action, outcome, identifiers, detail))
 
-    def transaction(
+    def transaction_row(
         self,
         origin: str,
         transaction_id: str,
@@ -97,13 +101,13 @@ class AuditTrail:
         edus: Sequence[Any],
         results: Mapping[EventId, ReceiveResult],
     ) -> AuditRow:
-        """A transaction is being taken in: what is to be written in its commit."""
-        named = audit.named_by_transaction(transaction_id, pdus)
+        """The row of a received transaction, to be written in its commit."""
+        identifiers = audit.transaction_identifiers(transaction_id, pdus)
         detail = audit.transaction_detail(results.values(), len(edus))
-        who, room_id, subject = audit.cut(origin), named.room_id, named.subject
-        return AuditRow(_moment(self._now_ms()), who, *_TRANSACTION, None, room_id, subject, _DONE, detail)
+        who, room_id, subject = audit.truncate(origin), identifiers.room_id, identifiers.subject
+        return AuditRow(_datetime(self._now_ms()), who, *_TRANSACTION, None, room_id, subject, _DONE, detail)
 
-    # -- what we asked of others --
+    # -- requests to other servers --
 
     async def request_ended(
         self,
@@ -113,48 +117,50 @@ class AuditTrail:
         content: Content,
         problem: BaseException | None,
     ) -> None:
-        """The client's word on each request, before whoever made it has the answer."""
-        act = act_of(method, target.template) or OTHER
+        """Record a request to another server, before its response is returned to the caller."""
+        action = action_of(method, target.template) or OTHER
         if target.template == SEND and "%" not in target.uri:
-            # What is sent most often names nothing else.
-            named = audit.named_by_transaction(target.uri.rpartition("/")[2], ())
+            # A transaction, the most frequent request, has no other identifiers.
+            identifiers = audit.transaction_identifiers(target.uri.rpartition("/")[2], ())
         else:
-            places = audit.places_in(target.template, target.uri)
-            query = audit.query_in(target.uri)
-            named = audit.named(act, places, query, content if isinstance(content, Mapping) else None)
-        ending, detail = audit.ending_of_problem(problem)
-        entry = self._entry(peer, Direction.OUT, act, ending, named, detail)
-        if act.recorded is Recorded.AT_ONCE and ending is Ending.DONE:
+            parameters = audit.path_parameters(target.template, target.uri)
+            query = audit.query_parameters(target.uri)
+            identifiers = audit.identifiers_of(
+                action, parameters, query, content if isinstance(content, Mapping) else None
+            )
+        outcome, detail = audit.outcome_of_error(problem)
+        entry = self._entry(peer, Direction.OUT, action, outcome, identifiers, detail)
+        if action.recorded is AuditTiming.IMMEDIATE and outcome is AuditOutcome.DONE:
             try:
                 await self._write([entry])
             except Exception:
-                # The other server has done it, and whoever asked it to must learn that all the same.
-                self._note(entry)
+                # The other server has accepted the request, so it must not fail because of the audit.
+                self._add(entry)
         else:
-            self._note(entry)
+            self._add(entry)
 
-    # -- what is done in other protocols --
+    # -- requests of other protocols --
 
-    def note(self, entry: Entry) -> None:
-        """Whoever speaks one has decided what is to be written. It is, a moment later and with others."""
-        self._note(entry)
+    def record(self, entry: AuditEntry) -> None:
+        """Record an entry of another protocol, deferred."""
+        self._add(entry)
 
-    # -- reading and forgetting --
+    # -- searching and pruning --
 
     async def search(self, wanted: AuditSearch, limit: int) -> list[AuditRow]:
-        """The newest first. What was noted just now may still be missing."""
+        """Search the written entries, newest first. Buffered entries are not found."""
         async with self._database.transaction(readonly=True) as connection:
-            return await search(connection, wanted, min(limit, MOST_FOUND))
+            return await search(connection, wanted, min(limit, MAX_RESULTS))
 
     async def prune(self, days: float) -> int:
-        """Forget what is older; how many rows that were."""
-        before = _moment(self._now_ms()) - timedelta(days=days)
+        """Delete entries that are older than so many days, and return their number."""
+        before = _datetime(self._now_ms()) - timedelta(days=days)
         total = 0
         while True:
             async with self._database.transaction() as connection:
-                forgotten = await prune(connection, before, FORGOTTEN_AT_ONCE)
+                forgotten = await prune(connection, before, PRUNE_BATCH_SIZE)
             total += forgotten
-            if forgotten < FORGOTTEN_AT_ONCE:
+            if forgotten < PRUNE_BATCH_SIZE:
                 return total
 
     # -- writing --
@@ -163,64 +169,68 @@ class AuditTrail:
         self,
         peer: str | None,
         direction: Direction,
-        act: Act,
-        ending: Ending,
-        named: Named,
+        action: Action,
+        outcome: AuditOutcome,
+        identifiers: Identifiers,
         detail: str | None = None,
-    ) -> Entry:
-        now_ms, who = self._now_ms(), audit.cut(peer)
-        return Entry(now_ms, who, direction, act.name, ending, named, audit.cut_detail(detail))
+    ) -> AuditEntry:
+        now_ms, who = self._now_ms(), audit.truncate(peer)
+        return AuditEntry(
+            now_ms, who, direction, action.name, outcome, identifiers, audit.truncate_detail(detail)
+        )
 
-    def _note(self, entry: Entry) -> None:
-        self._buffer.note(entry, time.monotonic())
-        self._noted.set()
+    def _add(self, entry: AuditEntry) -> None:
+        self._buffer.add(entry, time.monotonic())
+        self._pending.set()
 
-    async def _write(self, entries: Sequence[Entry]) -> None:
+    async def _write(self, entries: Sequence[AuditEntry]) -> None:
         async with self._database.transaction() as connection:
             await insert_entries(connection, [_row(entry) for entry in entries])
 
-    async def _write_for_ever(self) -> None:
+    async def _flush_periodically(self) -> None:
         while not self._closing.is_set():
-            await self._noted.wait()
+            await self._pending.wait()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._pause):
+                async with asyncio.timeout(self._flush_interval):
                     await self._closing.wait()
-            self._noted.clear()
-            await self._write_noted()
+            self._pending.clear()
+            await self._flush()
 
-    async def _write_noted(self) -> None:
-        """Nothing is lost when it fails: it is tried again after the next pause. When the connection broke in
-        the very moment of the commit, all of it may be there twice."""
+    async def _flush(self) -> None:
+        """Write the buffered entries. If that fails, they are written after the next interval. If the
+        connection was lost during the commit, they may be written twice."""
         batch = self._buffer.take()
-        entries = batch.to_be_written()
+        entries = batch.entries_to_write()
         if not entries:
             return
         try:
             await self._write(entries)
         except Exception as error:
             self._buffer.give_back(batch)
-            self._noted.set()
+            self._pending.set()
             if not self._is_failing:
-                self._report("The audit could not be written; it is kept in memory for now.", error)
+                self._report(
+                    "Failed to write the audit. Its entries are buffered and will be written later.", error
+                )
             self._is_failing = True
         else:
             self._is_failing = False
 
 
-def _moment(now_ms: int) -> datetime:
+def _datetime(now_ms: int) -> datetime:
     return datetime.fromtimestamp(now_ms / 1000, UTC)
 
 
-def _row(entry: Entry) -> AuditRow:
-    named = entry.named
+def _row(entry: AuditEntry) -> AuditRow:
+    identifiers = entry.identifiers
     return AuditRow(
-        _moment(entry.at_ms),
+        _datetime(entry.at_ms),
         entry.peer,
         entry.direction.value,
-        entry.act,
-        named.user_id,
-        named.room_id,
-        named.subject,
-        entry.ending.value,
+        entry.action,
+        identifiers.user_id,
+        identifiers.room_id,
+        identifiers.subject,
+        entry.outcome.value,
         entry.detail,
     )

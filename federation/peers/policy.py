@@ -1,4 +1,4 @@
-"""With which servers this node speaks: closed to all but those it knows, or open to all but some."""
+"""Which servers this server federates with: only configured ones, or all but refused ones."""
 
 from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass, field
@@ -8,10 +8,9 @@ from federation.matrix.globs import Glob
 
 @dataclass(frozen=True, slots=True)
 class FederationPolicy:
-    """`known`: the server names of the configuration. `refused`: names, with `*` and `?`, that are refused
-    whatever else holds; they are compared without regard to case. `added` and `distrusted`: names, in lower
-    case, that become known, or are refused whatever else holds, while the node runs; they are looked at each
-    time."""
+    """`known`: the configured server names. `refused`: patterns with `*` and `?` of names that are always
+    refused, compared without regard to case. `added` and `distrusted`: lower-case names that are known, or
+    always refused; they may change at runtime."""
 
     is_open: bool = False
     known: frozenset[str] = frozenset()
@@ -20,7 +19,7 @@ class FederationPolicy:
     distrusted: Container[str] = field(default=frozenset(), repr=False)
 
     def admits(self, server_name: str) -> bool:
-        """In both directions: whom we do not answer we do not ask either."""
+        """Whether this server federates with the other one, in both directions."""
         name = server_name.lower()
         if name in self.distrusted:
             return False

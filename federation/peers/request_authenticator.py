@@ -1,4 +1,5 @@
-"""Authenticates the requests of other servers: parse, fetch the keys, verify."""
+"""Authenticates requests of other servers: parses the Authorization header, fetches keys, verifies the
+signature."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,28 +10,33 @@ from aiohttp import hdrs, web
 
 from federation.keys.key_ring import KeyRing
 from federation.keys.request_verification import parse_claim, parse_request, verify_request
-from federation.peers.acts import OTHER, Kind, act_of
-from federation.peers.gate import PeerGate
+from federation.peers.actions import OTHER, RequestKind, action_of
+from federation.peers.request_limiter import RequestLimiter
 
-# Reading and checking more than this at once would keep everything else waiting; a thread does it.
+# A larger body is parsed in a thread, so that it does not block the event loop.
 _MAX_INLINE_DECODE: Final = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatedRequest:
-    """`origin` has signed `content`, which is the body of a PUT or POST, parsed, and None for a GET."""
+    """A request whose signature by `origin` is valid. `content` is the parsed body of a PUT or POST, None for
+    a GET."""
 
     origin: str
     content: dict[str, Any] | None
 
 
-ASKED: Final = web.RequestKey("ASKED", AuthenticatedRequest)
-"""Where it stands in a request once it is known who asks, for those who look at the request later."""
+AUTHENTICATED: Final = web.RequestKey("AUTHENTICATED", AuthenticatedRequest)
+"""The request key under which the authenticated request is stored, for the audit middleware."""
 
 
 class RequestAuthenticator:
-    """`is_allowed` is the configuration's word on who may federate; `heard` is told of every server that
-    proved to be alive, so that what waits for it is sent. `gate` holds servers to their limits."""
+    """Authenticates requests of other servers.
+
+    `is_allowed` tells whether the configuration allows federating with a server. `on_authenticated` is called
+    with the server of each authenticated request: it is online, so queued transactions can be sent to it.
+    `limiter` enforces the rate limits.
+    """
 
     def __init__(
         self,
@@ -38,24 +44,24 @@ class RequestAuthenticator:
         key_ring: KeyRing,
         *,
         is_allowed: Callable[[str], bool],
-        heard: Callable[[str], None] = lambda _: None,
-        gate: PeerGate | None = None,
+        on_authenticated: Callable[[str], None] = lambda _: None,
+        limiter: RequestLimiter | None = None,
     ) -> None:
         self._server_name = server_name
         self._key_ring = key_ring
         self._is_allowed = is_allowed
-        self._heard = heard
-        self._gate = PeerGate() if gate is None else gate
+        self._on_authenticated = on_authenticated
+        self._limiter = RequestLimiter() if limiter is None else limiter
 
     async def authenticate(self, request: web.BaseRequest) -> AuthenticatedRequest:
-        """Raises `MatrixError`: 401 for who cannot show who he is, 403 for who may not ask, 429 for who asks
-        too much."""
-        with self._gate.trial(request.remote):
+        """Return the authenticated request. Raises `MatrixError`: 401 if the signature is missing or invalid,
+        403 if this server does not federate with the origin, 429 if a rate limit is exceeded."""
+        with self._limiter.authenticating(request.remote):
             asked = await self._verified(request)
-        request[ASKED] = asked
-        # As soon as this request waits for something itself.
-        asyncio.get_running_loop().call_soon(self._heard, asked.origin)
-        self._gate.admit(asked.origin, _kind(request))
+        request[AUTHENTICATED] = asked
+        # Called later, so that this request is not delayed.
+        asyncio.get_running_loop().call_soon(self._on_authenticated, asked.origin)
+        self._limiter.check(asked.origin, _kind(request))
         return asked
 
     async def _verified(self, request: web.BaseRequest) -> AuthenticatedRequest:
@@ -63,7 +69,7 @@ class RequestAuthenticator:
             request.headers.getall(hdrs.AUTHORIZATION, []), self._server_name, self._is_allowed
         )
         body = await request.read()
-        # The target verbatim; aiohttp's other forms of it have been decoded.
+        # The signature covers the target verbatim. The other forms that aiohttp offers are decoded.
         what = claim, request.method, request.raw_path, body, self._server_name
         large = len(body) > _MAX_INLINE_DECODE
         received = await asyncio.to_thread(parse_request, *what) if large else parse_request(*what)
@@ -71,8 +77,8 @@ class RequestAuthenticator:
         return AuthenticatedRequest(claim.origin, received.content)
 
 
-def _kind(request: web.BaseRequest) -> Kind:
-    """Which limit it falls under."""
+def _kind(request: web.BaseRequest) -> RequestKind:
+    """The kind of the request, which determines its rate limit."""
     resource = request.match_info.route.resource if isinstance(request, web.Request) else None
-    act = None if resource is None else act_of(request.method, resource.canonical)
-    return (act or OTHER).kind
+    action = None if resource is None else action_of(request.method, resource.canonical)
+    return (action or OTHER).kind

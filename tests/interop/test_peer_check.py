@@ -8,7 +8,7 @@ import pytest
 from federation.http.server.tls import TlsFiles
 from federation.peers.check.facts import Finding, Verdict
 from federation.peers.check.report import report
-from federation.peers.check.run import examine
+from federation.peers.check.run import gather_facts
 from tests.federation.nodes import Node, nodes
 from tests.support.ports import lasting_port
 from tests.support.postgres import Server
@@ -32,7 +32,7 @@ async def node(
 
 async def found(node: Node, server: str) -> dict[str, Finding]:
     """The gravest finding on each subject."""
-    findings = report(await examine(node.homeserver, server))
+    findings = report(await gather_facts(node.homeserver, server))
     gravest: dict[str, Finding] = {}
     for finding in findings:
         known = gravest.get(finding.subject)
@@ -49,17 +49,17 @@ async def test_a_healthy_synapse(node: Node, synapse: Synapse) -> None:
     """Found, reached, believed; it says what it is, and believes what we sign."""
     findings = await found(node, synapse.server_name)
     assert faults(findings) == []
-    assert "signed by itself" in findings["keys"].text
+    assert "validly signed" in findings["keys"].text
     assert findings["software"].text.startswith("It is Synapse 1.")
     assert findings["clock"].verdict is Verdict.FINE
-    assert findings["signature"].text == f"It believes what {node.name} signs."
+    assert findings["signature"].text == f"It accepts the signature of {node.name}."
 
 
 async def test_this_node_as_others_see_it(node: Node) -> None:
     """Nothing keeps a Synapse on this machine from it; others are told of what its name means to them."""
     findings = await found(node, node.name)
     assert faults(findings) == []
-    assert "leads every machine to itself" in findings["name"].text
+    assert "points every machine to itself" in findings["name"].text
 
 
 async def test_a_synapse_of_an_authority_that_we_do_not_know(

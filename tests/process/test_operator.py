@@ -48,11 +48,11 @@ async def test_a_peer_is_checked_and_listed(pair: tuple[Node, Node]) -> None:
     here, there = pair
     code, checked = await here.cli("peers", "check", name(there))
     assert (code, texts(checked, "fault")) == (0, "")
-    assert f"It believes what {name(here)} signs." in texts(checked, "fine")
+    assert f"It accepts the signature of {name(here)}." in texts(checked, "fine")
     code, checked = await here.cli("peers", "check", "--self")
     assert code == 0
-    assert "leads every machine to itself" in texts(checked, "warning")
-    assert "Only who was told of its authority" in texts(checked, "warning")
+    assert "points every machine to itself" in texts(checked, "warning")
+    assert "Only servers that trust its authority" in texts(checked, "warning")
     _, listed = await here.cli("peers", "list")
     assert [(peer["server"], peer["configured"]) for peer in listed["peers"]] == [(name(there), True)]
     _, audit = await here.cli("audit", "--peer", name(there))
@@ -64,7 +64,7 @@ async def test_a_peer_is_checked_and_listed(pair: tuple[Node, Node]) -> None:
     assert "connection refused" in texts(checked, "fault")
     code, checked = await here.cli("peers", "check", "localhost:1")
     assert code == 1
-    assert "does not admit it" in texts(checked, "fault")
+    assert "does not allow it" in texts(checked, "fault")
 
 
 async def test_what_waits_for_a_peer_goes_when_it_is_back(pair: tuple[Node, Node]) -> None:

@@ -9,22 +9,22 @@ from typing import Final
 
 from bridge.connectors.cis.event_record import EventRecord, Verdict
 from federation.peers import audit
-from federation.peers.audit import EVERYBODY, Direction, Ending, Entry, Named
+from federation.peers.audit import ALL_PEERS, AuditEntry, AuditOutcome, Direction, Identifiers
 
 UNREADABLE: Final = "io.cis"
 """The act of an entry whose event has no readable type."""
 
-_ENDINGS: Final[Mapping[Verdict, Ending]] = {
-    Verdict.TAKEN: Ending.DONE,
-    Verdict.KEPT: Ending.DONE,
-    Verdict.REPEATED: Ending.DONE,
-    Verdict.INVALID: Ending.REFUSED,
-    Verdict.FORBIDDEN: Ending.REFUSED,
-    Verdict.TOO_LARGE: Ending.REFUSED,
-    Verdict.TOO_FAST: Ending.RATE_LIMITED,
-    Verdict.UNAVAILABLE: Ending.FAILED,
-    Verdict.SENT: Ending.DONE,
-    Verdict.FAILED: Ending.FAILED,
+_ENDINGS: Final[Mapping[Verdict, AuditOutcome]] = {
+    Verdict.TAKEN: AuditOutcome.DONE,
+    Verdict.KEPT: AuditOutcome.DONE,
+    Verdict.REPEATED: AuditOutcome.DONE,
+    Verdict.INVALID: AuditOutcome.REFUSED,
+    Verdict.FORBIDDEN: AuditOutcome.REFUSED,
+    Verdict.TOO_LARGE: AuditOutcome.REFUSED,
+    Verdict.TOO_FAST: AuditOutcome.RATE_LIMITED,
+    Verdict.UNAVAILABLE: AuditOutcome.FAILED,
+    Verdict.SENT: AuditOutcome.DONE,
+    Verdict.FAILED: AuditOutcome.FAILED,
 }
 # These replace the record's own detail: entries with equal text are merged into one row with a count.
 _DETAILS: Final[Mapping[Verdict, str]] = {
@@ -35,20 +35,22 @@ _DETAILS: Final[Mapping[Verdict, str]] = {
 }
 
 
-def audit_entry(record: EventRecord, now_ms: int) -> Entry:
+def audit_entry(record: EventRecord, now_ms: int) -> AuditEntry:
     """Return the entry for a record. Text from a peer is cut to what the row can hold."""
     ending = _ENDINGS[record.verdict]
     peer = record.peer
     if peer is None and record.is_outgoing:
-        peer = EVERYBODY
-    if peer is None and ending is Ending.REFUSED:
-        ending = Ending.UNAUTHENTICATED
-    return Entry(
+        peer = ALL_PEERS
+    if peer is None and ending is AuditOutcome.REFUSED:
+        ending = AuditOutcome.UNAUTHENTICATED
+    return AuditEntry(
         now_ms,
-        audit.cut(peer),
+        audit.truncate(peer),
         Direction.OUT if record.is_outgoing else Direction.IN,
-        audit.cut(record.type) or UNREADABLE,
+        audit.truncate(record.type) or UNREADABLE,
         ending,
-        Named(audit.cut(record.user), audit.cut(record.room_id), audit.cut(record.subject)),
-        audit.cut_detail(_DETAILS.get(record.verdict, record.detail)),
+        Identifiers(
+            audit.truncate(record.user), audit.truncate(record.room_id), audit.truncate(record.subject)
+        ),
+        audit.truncate_detail(_DETAILS.get(record.verdict, record.detail)),
     )

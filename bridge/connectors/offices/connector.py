@@ -37,7 +37,7 @@ from bridge.tasks.queue_settings import AgentSettings
 from bridge.tasks.service import TaskService
 from federation.events.room_event import RoomEvent
 from federation.peers import audit
-from federation.peers.audit import Direction, Ending, Entry, Named
+from federation.peers.audit import AuditEntry, AuditOutcome, Direction, Identifiers
 from storage.concurrency import BackgroundTasks
 from storage.errors import LocalError
 
@@ -45,10 +45,12 @@ CANCEL: Final = "office_cancel"
 _REASON: Final = "This connection has no call with this req_id in flight."
 
 
-def ignored_cancel(owner: str, req_id: str, now_ms: int) -> Entry:
+def ignored_cancel(owner: str, req_id: str, now_ms: int) -> AuditEntry:
     """An audit entry: "a stranger's cancel is ignored and audited." `owner` is the owner of the token."""
-    named = Named(None, None, audit.cut(req_id))
-    return Entry(now_ms, audit.cut(owner), Direction.IN, CANCEL, Ending.REFUSED, named, _REASON)
+    named = Identifiers(None, None, audit.truncate(req_id))
+    return AuditEntry(
+        now_ms, audit.truncate(owner), Direction.IN, CANCEL, AuditOutcome.REFUSED, named, _REASON
+    )
 
 
 NAME: Final = CONNECTOR
@@ -88,7 +90,7 @@ def connect(parts: NodeParts) -> Connector:
         report=parts.report,
         monotonic=parts.monotonic,
     )
-    connector.server.on_ignored_cancel = lambda owner, req_id: parts.audit.note(
+    connector.server.on_ignored_cancel = lambda owner, req_id: parts.audit.record(
         ignored_cancel(owner, req_id, parts.now_ms())
     )
     return connector

@@ -11,7 +11,7 @@ from federation.matrix.identifiers import is_server_name
 from federation.outbox.destination import DestinationView
 from federation.peers.check.facts import worst
 from federation.peers.check.report import report
-from federation.peers.check.run import examine
+from federation.peers.check.run import gather_facts
 from storage.errors import LocalError
 from storage.federation.outbox import OutageRow, QueueDepth, list_depths, list_outages
 from storage.rooms.inspection import count_rooms_by_server, list_first_edus, list_first_pdus
@@ -28,7 +28,7 @@ async def peers_check(homeserver: Homeserver, given: Mapping[str, Any]) -> Mappi
         raise LocalError(
             "The command needs one server or --self.", "Name a server, or use --self for this node itself."
         )
-    findings = report(await examine(homeserver, server))
+    findings = report(await gather_facts(homeserver, server))
     return {
         "server": server,
         "verdict": worst(findings).value,

@@ -1,2 +1,3 @@
-"""Whether another server can be reached, believed and spoken with, and if not, what is wrong and what to do:
-what a federation tester checks. `run` gathers the facts, `report` draws the conclusions."""
+"""The peer check: what a federation tester does. It finds out whether another server can be reached and
+authenticated, and otherwise what is wrong and what to do. `run` gathers the facts, `report` evaluates
+them."""

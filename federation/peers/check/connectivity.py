@@ -1,9 +1,4 @@
-"""Each address of the server: whether somebody listens there, and whether it shows that it is the server.
-
-How the server is found: its name, what the well-known and the name servers say, and where that leads.
-
-One connection to one address, made only to see what becomes of it.
-"""
+"""Findings about server discovery, addresses and TLS, and the test connections to single addresses."""
 
 import asyncio
 import contextlib
@@ -24,10 +19,19 @@ from federation.client.server_discovery import (
 )
 from federation.client.srv_records import SrvRecord, is_refusal
 from federation.matrix.identifiers import parse_server_name
-from federation.peers.check.certificate import read_certificate, what_is_wrong
-from federation.peers.check.facts import Facts, Finding, Handshake, Place, Verdict, fault, fine, warning
+from federation.peers.check.certificate import explain_certificate_error, read_certificate
+from federation.peers.check.facts import (
+    AddressProbe,
+    Facts,
+    Finding,
+    TlsHandshake,
+    Verdict,
+    fault,
+    fine,
+    warning,
+)
 
-# Server-server API, "Resolving server names": the rules by their numbers, in few words.
+# Server-server API, "Resolving server names": short descriptions of the steps by their numbers.
 _RULES: Final = {
     "1": "the name is an IP address",
     "2": "the name has a port",
@@ -40,10 +44,10 @@ _RULES: Final = {
     "5": "the SRV record _matrix._tcp",
     "6": "port 8448 of the name itself",
 }
-_SHOWN: Final = 5
+_MAX_SHOWN: Final = 5
 
 
-def on_name(facts: Facts) -> Finding:
+def check_name(facts: Facts) -> Finding:
     parsed = parse_server_name(facts.server)
     if parsed is None:
         return fault(
@@ -51,281 +55,291 @@ def on_name(facts: Facts) -> Finding:
             f"{facts.server} is not a server name.",
             "Write a host name or an IP address, with :port if it has one; no scheme and no path.",
         )
-    if facts.standing.is_self and is_loopback_name(facts.server):
+    if facts.status.is_self and is_loopback_name(facts.server):
         return warning(
             "name",
-            f"This node is called {facts.server}, which leads every machine to itself.",
-            "Other machines cannot reach it; `palaver init --server-name` begins a node that they can.",
+            f"The server name of this node is {facts.server}, which points every machine to itself.",
+            "Other machines cannot reach it; `palaver init --server-name` creates a node that they can.",
         )
     return fine(
-        "name", f"{facts.server} is a server name" + (", this node's own." if facts.standing.is_self else ".")
+        "name", f"{facts.server} is a server name" + (", this node's own." if facts.status.is_self else ".")
     )
 
 
-def on_standing(facts: Facts) -> Iterator[Finding]:
-    """What our own configuration says of it."""
-    standing = facts.standing
-    if standing.is_self:
+def check_status(facts: Facts) -> Iterator[Finding]:
+    """Report how the configuration of this node treats the server."""
+    status = facts.status
+    if status.is_self:
         return
-    if not standing.is_admitted:
+    if not status.is_admitted:
         yield fault(
             "configuration",
-            "This node neither asks it nor answers it: the configuration does not admit it.",
-            f'Add a [[peers]] block with server_name = "{facts.server}", or set federation.mode to "open";'
-            " and see that federation.refuse does not name it, and that it is no peer of agents that is not"
-            " trusted.",
+            "This node does not federate with it: the configuration does not allow it.",
+            f'Add a [[peers]] block with server_name = "{facts.server}", or set federation.mode to "open".'
+            " Make sure that federation.refuse does not match it, and that it is not an untrusted peer of"
+            " agents.",
         )
-    elif standing.is_configured:
-        yield fine("configuration", "It is among the peers of this node.")
+    elif status.is_configured:
+        yield fine("configuration", "It is a configured peer of this node.")
     else:
-        yield fine("configuration", "This node speaks with every server.")
-    if standing.is_plain:
+        yield fine("configuration", "This node federates with every server.")
+    if status.is_plain:
         yield warning(
             "configuration",
-            "It is spoken with in plain HTTP: whoever stands between can read and delay everything.",
-            "Use it inside a network that you trust, and nowhere else.",
+            "It is contacted over plain HTTP: anyone on the network path can read and delay everything.",
+            "Use this only inside a network that you trust.",
         )
 
 
-def on_questions(facts: Facts, *, works: bool) -> Iterator[Finding]:
-    """What was asked on the way. A question that nobody answered is nobody's fault where the way works all
-    the same: most servers have no `.well-known`."""
-    for question, answer in facts.asked:
-        if isinstance(question, WellKnownQuery) and isinstance(answer, WellKnownAnswer):
-            yield _on_well_known(question, answer, works)
-        elif isinstance(question, SrvQuery) and isinstance(answer, SrvAnswer):
-            yield _on_srv(question, answer, works)
+def check_queries(facts: Facts, *, works: bool) -> Iterator[Finding]:
+    """Report the queries of the server discovery. A failed query is no problem if the server can be reached
+    nevertheless: most servers have no `.well-known`."""
+    for query, answer in facts.queries:
+        if isinstance(query, WellKnownQuery) and isinstance(answer, WellKnownAnswer):
+            yield _check_well_known(query, answer, works)
+        elif isinstance(query, SrvQuery) and isinstance(answer, SrvAnswer):
+            yield _check_srv(query, answer, works)
 
 
-def _on_well_known(question: WellKnownQuery, answer: WellKnownAnswer, works: bool) -> Finding:
-    url = f"https://{question.host}/.well-known/matrix/server"
+def _check_well_known(query: WellKnownQuery, answer: WellKnownAnswer, works: bool) -> Finding:
+    url = f"https://{query.host}/.well-known/matrix/server"
     if answer.delegated is not None:
         return fine("delegation", f"{url} names {answer.delegated}.")
-    text = f"{url} names no other server: {question.host} {answer.problem or 'has none'}."
+    text = f"{url} names no other server: {query.host} {answer.problem or 'has none'}."
     if works or (not answer.failed and answer.problem.startswith("answered 4")):
         return fine("delegation", text)
     return warning(
         "delegation",
         text,
-        'If there should be one, mend it: it is JSON such as {"m.server": "matrix.example.org:443"}, over'
-        " HTTPS with a valid certificate. Otherwise look at what follows.",
+        'If there should be one, fix it: it must be JSON such as {"m.server": "matrix.example.org:443"}, over'
+        " HTTPS with a valid certificate. Otherwise see the next findings.",
     )
 
 
-def _on_srv(question: SrvQuery, answer: SrvAnswer, works: bool) -> Finding:
+def _check_srv(query: SrvQuery, answer: SrvAnswer, works: bool) -> Finding:
     if answer.failed:
-        text = f"The name servers did not say whether {question.name} has SRV records."
-        advice = "Look at the name servers of that domain, and at those that this node asks."
+        text = f"The name servers did not answer whether {query.name} has SRV records."
+        advice = "Check the name servers of that domain, and those that this node uses."
         return fine("SRV records", text) if works else warning("SRV records", text, advice)
     if not answer.records:
-        return fine("SRV records", f"{question.name} has none.")
+        return fine("SRV records", f"{query.name} has none.")
     if is_refusal(answer.records):
-        return fine("SRV records", f"{question.name} says that there is no such service.")
-    shown = ", ".join(_record(record) for record in answer.records[:_SHOWN])
-    text = f"{question.name} names {shown}."
-    if question.name.startswith(SERVICES[1] + "."):
+        return fine("SRV records", f"{query.name} declares that there is no such service.")
+    shown = ", ".join(_record(record) for record in answer.records[:_MAX_SHOWN])
+    text = f"{query.name} names {shown}."
+    if query.name.startswith(SERVICES[1] + "."):
         return warning(
             "SRV records",
             f"{text} That service is deprecated.",
-            f"Publish the same records under {SERVICES[0]} too, before servers cease to ask for the old"
+            f"Publish the same records under {SERVICES[0]} as well, before servers stop querying the old"
             " ones.",
         )
     return fine("SRV records", text)
 
 
 def _record(record: SrvRecord) -> str:
-    place = f"{record.target.removesuffix('.')}:{record.port}"
-    return f"{place} (priority {record.priority}, weight {record.weight})"
+    target = f"{record.target.removesuffix('.')}:{record.port}"
+    return f"{target} (priority {record.priority}, weight {record.weight})"
 
 
-def on_route(facts: Facts) -> Finding:
+def check_route(facts: Facts) -> Finding:
     route = facts.route
     if isinstance(route, NoRoute):
         rule = f" (rule {route.step})" if route.step in _RULES else ""
         return fault(
-            "way",
-            f"No way leads to it: it {route.reason}{rule}.",
-            "Ask whoever runs it; nothing can be done here.",
+            "route",
+            f"Server discovery failed: it {route.reason}{rule}.",
+            "Only the operator of the server can fix this.",
         )
-    assert isinstance(route, Route), "whoever asks for it has found it"
-    places = ", ".join(f"{one.host} port {one.port}" for one in route.candidates)
-    why = f"rule {route.step}, {_RULES[route.step]}" if route.step in _RULES else "as the configuration says"
-    shown = "" if facts.standing.is_plain else f", with a certificate for {route.certificate_name}"
-    return fine("way", f"It is reached at {places} ({why}){shown}.")
+    assert isinstance(route, Route), "the server discovery was successful"
+    probes = ", ".join(f"{one.host} port {one.port}" for one in route.candidates)
+    why = f"rule {route.step}, {_RULES[route.step]}" if route.step in _RULES else "from the configuration"
+    shown = "" if facts.status.is_plain else f", with a certificate for {route.certificate_name}"
+    return fine("route", f"It is reached at {probes} ({why}){shown}.")
 
 
-def on_addresses(facts: Facts) -> Iterator[Finding]:
+def check_addresses(facts: Facts) -> Iterator[Finding]:
     for candidate in facts.names_without_address:
         yield fault(
             "address",
             f"{candidate.host} has no address: no A record, no AAAA record.",
-            "Add them where the name is administered; or is it misspelt? New records take a while to be"
-            " seen.",
+            "Add them to the DNS zone, or correct the name. New records take a while to become visible.",
         )
-    if facts.places_left_out:
+    if facts.addresses_left_out:
         yield warning(
             "address",
-            f"It has {facts.places_left_out} more addresses, which were not examined.",
-            "So many are hardly meant.",
+            f"It has {facts.addresses_left_out} more addresses, which were not tested.",
+            "So many are probably a mistake.",
         )
 
 
 def is_loopback_name(server: str) -> bool:
-    """Whether it leads every machine to itself."""
+    """Whether the name resolves to the loopback interface on every machine."""
     parsed = parse_server_name(server)
     host = "" if parsed is None else parsed.host.lower()
     return host == "localhost" or host.startswith("127.") or host == "[::1]"
 
 
 RENEWAL_MS: Final = 14 * 24 * 3600 * 1000
-"""Before a certificate ends. Those that are renewed by themselves are renewed a month before."""
+"""Before a certificate expires. Automatic renewal is usually a month before."""
 
 
-def on_place(facts: Facts, place: Place, *, works: bool) -> Iterator[Finding]:
-    """`works`: another address does, so that what is wrong with this one costs time and no more."""
-    if place.is_blocked and not (facts.standing.is_self and is_loopback_name(facts.server)):
-        yield _on_blocked(facts, place)
-    if place.unreachable is not None:
-        yield _graver(
+def check_address(facts: Facts, probe: AddressProbe, *, works: bool) -> Iterator[Finding]:
+    """Report the tests of an address. `works`: another address works, so that a problem with this one only
+    costs time."""
+    if probe.is_blocked and not (facts.status.is_self and is_loopback_name(facts.server)):
+        yield _check_blocked(facts, probe)
+    if probe.unreachable is not None:
+        yield _fault_unless_works(
             works,
-            place.name,
-            f"Nobody could be reached at {place.name}: {place.unreachable}.",
-            _OPEN_THE_PORT if facts.standing.is_self else _ASK_WHO_RUNS_IT,
+            probe.name,
+            f"{probe.name} could not be reached: {probe.unreachable}.",
+            _OPEN_THE_PORT if facts.status.is_self else _ASK_OPERATOR,
         )
-    elif place.handshake is not None:
-        yield _on_handshake(facts, place, place.handshake, works)
-    elif facts.standing.is_plain and not place.is_blocked:
-        yield fine(place.name, f"Somebody listens at {place.name}.")
+    elif probe.handshake is not None:
+        yield _check_handshake(facts, probe, probe.handshake, works)
+    elif facts.status.is_plain and not probe.is_blocked:
+        yield fine(probe.name, f"{probe.name} accepts connections.")
 
 
 _OPEN_THE_PORT: Final = (
-    "Does this node listen there (`palaver status`), does a firewall let connections in, does a router pass"
-    " them on?"
+    "Check that this node listens there (`palaver status`), that a firewall allows connections, and that a"
+    " router"
+    " forwards them."
 )
-_ASK_WHO_RUNS_IT: Final = (
-    "Ask whoever runs it whether it is up and its port open; and see that no firewall keeps this machine from"
+_ASK_OPERATOR: Final = (
+    "Ask its operator whether it is running and its port open, and check that no firewall prevents this"
+    " machine from"
     " connecting."
 )
 
 
-def _on_blocked(facts: Facts, place: Place) -> Finding:
-    if facts.standing.is_self:
+def _check_blocked(facts: Facts, probe: AddressProbe) -> Finding:
+    if facts.status.is_self:
         return warning(
-            place.name,
-            f"{place.address} is no address of the internet: other servers are not led there by a name.",
-            "Within one network name this node in a [[peers]] block of theirs; otherwise let the name lead to"
-            " a public address.",
+            probe.name,
+            f"{probe.address} is not a public address, and other servers may not connect to it.",
+            "Within one network, add a [[peers]] block for this node to the configuration of the others."
+            " Otherwise"
+            " let the name point to a public address.",
         )
     return fault(
-        place.name,
-        f"This node does not connect to {place.address}, whoever leads there.",
-        "Is it the right address? Then name the server in a [[peers]] block, or take that network out of"
+        probe.name,
+        f"This node does not connect to {probe.address}: its network is blocked.",
+        "If the address is correct, add a [[peers]] block for the server, or remove the network from"
         " federation.blocked_networks.",
     )
 
 
-def _on_handshake(facts: Facts, place: Place, shake: Handshake, works: bool) -> Finding:
-    assert isinstance(facts.route, Route), "an address was found on a route"
+def _check_handshake(facts: Facts, probe: AddressProbe, handshake: TlsHandshake, works: bool) -> Finding:
+    assert isinstance(facts.route, Route), "only the addresses of a route are tested"
     name = facts.route.certificate_name
-    if shake.version is None:
-        if shake.code is not None:
-            text, advice = what_is_wrong(shake.code, shake.problem or "", name, shake.certificate)
-            return _graver(works, place.name, f"{place.name} {text}.", advice)
-        return _graver(
+    if handshake.version is None:
+        if handshake.code is not None:
+            text, advice = explain_certificate_error(
+                handshake.code, handshake.problem or "", name, handshake.certificate
+            )
+            return _fault_unless_works(works, probe.name, f"{probe.name} {text}.", advice)
+        return _fault_unless_works(
             works,
-            place.name,
-            f"{place.name} speaks no TLS that this node speaks: {shake.problem}.",
-            "Federation is HTTPS, TLS 1.2 or newer. Is it the right port, and is TLS switched on there, or in"
-            " the proxy before it?",
+            probe.name,
+            f"The TLS handshake with {probe.name} failed: {handshake.problem}.",
+            "Federation needs HTTPS with TLS 1.2 or newer. Check the port, and that TLS is enabled on the"
+            " server or"
+            " its reverse proxy.",
         )
-    certificate = shake.certificate
+    certificate = handshake.certificate
     if certificate is None:
-        return fine(place.name, f"{place.name} speaks {shake.version}, with a valid certificate for {name}.")
+        return fine(
+            probe.name, f"{probe.name} uses {handshake.version}, with a valid certificate for {name}."
+        )
     ends = f"{datetime.fromtimestamp(min(certificate.ends, _LAST_MS) / 1000, UTC):%d %B %Y}"
-    text = f"{place.name} speaks {shake.version}; its certificate for {name} lasts until {ends}."
+    text = f"{probe.name} uses {handshake.version}; its certificate for {name} is valid until {ends}."
     if certificate.ends - facts.now_ms < RENEWAL_MS:
+        return warning(probe.name, text, "Renew it soon; other servers will refuse it from then on.")
+    if handshake.trusted_by_system is False:
         return warning(
-            place.name, text, "It must be renewed soon; other servers will refuse it from then on."
+            probe.name,
+            f"{text} Only servers that trust its authority, {certificate.issuer}, accept it.",
+            'Configured peers can name the authority (authority = "…/ca.pem" in a [[peers]] block; that of a'
+            " development certificate is tls/ca.pem in the data directory). For all others you need a"
+            " certificate"
+            " of a public authority.",
         )
-    if shake.by_everybody is False:
-        return warning(
-            place.name,
-            f"{text} Only who was told of its authority, {certificate.issuer}, believes it.",
-            'Peers that know each other name it (authority = "…/ca.pem" in a [[peers]] block; that of a'
-            " development certificate is tls/ca.pem in the data directory). All others need one of a public"
-            " authority.",
-        )
-    return fine(place.name, text)
+    return fine(probe.name, text)
 
 
 _LAST_MS: Final = 253_402_300_799_000
-"""The last second of the year 9999, which is the last that certificates have."""
+"""The last second of the year 9999, the maximum time in a certificate."""
 
 
-def _graver(works: bool, subject: str, text: str, advice: str) -> Finding:
+def _fault_unless_works(works: bool, subject: str, text: str, advice: str) -> Finding:
     if not works:
         return fault(subject, text, advice)
-    return Finding(subject, Verdict.WARNING, f"{text} Another address works, after a while.", advice)
+    return Finding(subject, Verdict.WARNING, f"{text} Another address works, after a delay.", advice)
 
 
 TIMEOUT: Final = 10.0
-"""Seconds for a connection, and as many for the handshake on it."""
+"""Seconds for a connection, and for the handshake on it."""
 
 
-async def unreachable(place: Place) -> str | None:
-    """Why there is no connection; None if there is one."""
+async def unreachable(probe: AddressProbe) -> str | None:
+    """Try to connect, and return why that failed; None if it succeeded."""
     try:
         async with asyncio.timeout(TIMEOUT):
-            _, writer = await asyncio.open_connection(place.address, place.candidate.port)
+            _, writer = await asyncio.open_connection(probe.address, probe.candidate.port)
     except TimeoutError:
-        return "nobody answers there"
+        return "no response"
     except OSError as error:
         return connection_failure(error)
-    await _hang_up(writer)
+    await _close(writer)
     return None
 
 
-async def shake_hands(place: Place, name: str, context: ssl.SSLContext) -> tuple[Handshake, bytes | None]:
-    """With the certificate that was shown, if the handshake succeeded."""
+async def tls_handshake(
+    probe: AddressProbe, name: str, context: ssl.SSLContext
+) -> tuple[TlsHandshake, bytes | None]:
+    """Try a TLS handshake. Returns the server's certificate too if it succeeded."""
     try:
         async with asyncio.timeout(TIMEOUT):
             _, writer = await asyncio.open_connection(
-                place.address, place.candidate.port, ssl=context, server_hostname=name
+                probe.address, probe.candidate.port, ssl=context, server_hostname=name
             )
     except ssl.SSLCertVerificationError as error:
-        return Handshake(code=error.verify_code, problem=error.verify_message), None
+        return TlsHandshake(code=error.verify_code, problem=error.verify_message), None
     except ssl.SSLError as error:
-        problem = (error.reason or "it broke off the handshake").lower().replace("_", " ")
-        return Handshake(problem=problem), None
+        problem = (error.reason or "the handshake was aborted").lower().replace("_", " ")
+        return TlsHandshake(problem=problem), None
     except TimeoutError:
-        return Handshake(problem="it did not answer the handshake"), None
+        return TlsHandshake(problem="no response"), None
     except OSError:
-        return Handshake(problem="it broke off the handshake"), None
+        return TlsHandshake(problem="the connection was closed"), None
     try:
         tls = writer.get_extra_info("ssl_object")
         der = tls.getpeercert(binary_form=True)
-        return Handshake(tls.version(), certificate=read_certificate(der) if der else None), der
+        return TlsHandshake(tls.version(), certificate=read_certificate(der) if der else None), der
     finally:
-        await _hang_up(writer)
+        await _close(writer)
 
 
-async def _hang_up(writer: asyncio.StreamWriter) -> None:
-    """At once: some servers do not answer a polite farewell."""
+async def _close(writer: asyncio.StreamWriter) -> None:
+    """Close without a TLS shutdown, which some servers do not answer."""
     writer.transport.abort()
     with contextlib.suppress(OSError):
         await writer.wait_closed()
 
 
-def trusting() -> ssl.SSLContext:
-    """To look at a certificate that is not believed. Nothing is said on such a connection."""
+def unverified_context() -> ssl.SSLContext:
+    """A context that accepts any certificate, to read one that is not trusted. Nothing is sent on such a
+    connection."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
 
 
-def pinning(der: bytes) -> ssl.SSLContext:
-    """Believes this one certificate, as long as it is valid and for the right name."""
+def pinned_context(der: bytes) -> ssl.SSLContext:
+    """A context that trusts this one certificate, if it is valid and for the right name."""
     context = ssl.create_default_context(cadata=der)
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
     return context

@@ -1,6 +1,6 @@
-"""What was seen of a server. None where nothing was tried, because what comes before it failed.
+"""The facts that a peer check gathers about a server, and its findings.
 
-What an examination of another server ends in.
+A fact is None if it was not tested, because a test before it has failed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,8 +15,8 @@ from federation.peers.check.certificate import Certificate
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What this node's own configuration says of the server."""
+class ServerStatus:
+    """How the configuration of this node treats the server."""
 
     is_self: bool = False
     is_admitted: bool = True
@@ -26,41 +26,41 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Handshake:
-    """TLS with one address. `version` is set when it succeeded; `code` is OpenSSL's number of what is wrong
-    with the certificate, `problem` its words, or those for anything else."""
+class TlsHandshake:
+    """A TLS handshake with one address. `version` is set if it succeeded. `code` is OpenSSL's verification
+    error for the certificate, and `problem` its text, or that of any other error."""
 
     version: str | None = None
     code: int | None = None
     problem: str | None = None
     certificate: Certificate | None = None
-    by_everybody: bool | None = None
-    """Of this node itself: whether a server believes the certificate that has no more than the system's
-    authorities."""
+    trusted_by_system: bool | None = None
+    """For a check of this node itself: whether a server that trusts only the system's authorities accepts the
+    certificate."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """An unsigned request to one address. `date` is the header, times are milliseconds."""
+class ProbeResponse:
+    """The response to an unsigned request to one address. `date` is the header; times are milliseconds."""
 
     problem: PeerError | None = None
     content: Mapping[str, Any] = field(default_factory=dict, repr=False)
     date: str | None = None
     sent_at: int = 0
-    came_at: int = 0
+    received_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One address of one candidate. `unreachable`: why there was no connection."""
+class AddressProbe:
+    """The tests of one address of one candidate. `unreachable`: why no connection was made."""
 
     candidate: Candidate
     address: str
     is_blocked: bool = False
     unreachable: str | None = None
-    handshake: Handshake | None = None
-    keys: Asked | None = None
-    version: Asked | None = None
+    handshake: TlsHandshake | None = None
+    keys: ProbeResponse | None = None
+    version: ProbeResponse | None = None
 
     @property
     def name(self) -> str:
@@ -71,33 +71,34 @@ class Place:
         )
 
     def answers_as(self, server: str) -> bool:
-        """Whether a Matrix server answers there that calls itself so."""
+        """Whether a Matrix server with that server name answers at this address."""
         keys = self.keys
         return keys is not None and keys.problem is None and keys.content.get("server_name") == server
 
 
 @dataclass(frozen=True, slots=True)
-class Signed:
-    """A signed request to the server, for an event that there is not."""
+class SignedProbe:
+    """The result of a signed request to the server, for an event that does not exist."""
 
     problem: PeerError | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`names_without_address`: candidates that lead nowhere. `known_keys`: what this node has kept of the
-    server's keys. `own_keys`: those of this node by id, where it examines itself."""
+    """The facts about a server. `names_without_address`: candidates that could not be resolved. `known_keys`:
+    the server's keys that this node has stored. `own_keys`: the keys of this node by id, if it checks
+    itself."""
 
     server: str
     own_name: str
     now_ms: int
-    standing: Standing = Standing()
-    asked: tuple[tuple[DiscoveryQuery, DiscoveryAnswer], ...] = ()
+    status: ServerStatus = ServerStatus()
+    queries: tuple[tuple[DiscoveryQuery, DiscoveryAnswer], ...] = ()
     route: Route | NoRoute | None = None
     names_without_address: tuple[Candidate, ...] = ()
-    places: tuple[Place, ...] = ()
-    places_left_out: int = 0
-    signed: Signed | None = None
+    probes: tuple[AddressProbe, ...] = ()
+    addresses_left_out: int = 0
+    signed: SignedProbe | None = None
     known_keys: Mapping[str, ServerKey] = field(default_factory=dict)
     own_keys: Mapping[str, bytes] = field(default_factory=dict)
 
@@ -105,13 +106,13 @@ class Facts:
 class Verdict(StrEnum):
     FINE = "fine"
     WARNING = "warning"
-    """It works, or may; whoever runs the server should know."""
+    """It works, or may work, but the operator should know."""
     FAULT = "fault"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`text` says what was found, `advice` what to do about it where something is to be done."""
+    """`text` describes what was found, `advice` what to do about it, if anything."""
 
     subject: str
     verdict: Verdict

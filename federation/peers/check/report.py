@@ -1,6 +1,4 @@
-"""From what was seen of a server to what is right and wrong with it, in the order in which one thing needs
-another.
-"""
+"""Evaluates the facts about a server as a list of findings, each after those that it depends on."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -10,14 +8,23 @@ from federation.client.errors import PeerNotAllowed, PeerRefused, PeerTimedOut, 
 from federation.client.well_known import http_date
 from federation.keys.key_documents import KeyDocument, ServerKey, merge_keys, parse_key_document
 from federation.peers.check.connectivity import (
-    on_addresses,
-    on_name,
-    on_place,
-    on_questions,
-    on_route,
-    on_standing,
+    check_address,
+    check_addresses,
+    check_name,
+    check_queries,
+    check_route,
+    check_status,
 )
-from federation.peers.check.facts import Asked, Facts, Finding, Place, Signed, fault, fine, warning
+from federation.peers.check.facts import (
+    AddressProbe,
+    Facts,
+    Finding,
+    ProbeResponse,
+    SignedProbe,
+    fault,
+    fine,
+    warning,
+)
 
 
 def report(facts: Facts) -> list[Finding]:
@@ -25,237 +32,244 @@ def report(facts: Facts) -> list[Finding]:
 
 
 def _findings(facts: Facts) -> Iterator[Finding]:
-    yield on_name(facts)
-    yield from on_standing(facts)
-    works = any(place.answers_as(facts.server) for place in facts.places)
-    yield from on_questions(facts, works=works)
+    yield check_name(facts)
+    yield from check_status(facts)
+    works = any(probe.answers_as(facts.server) for probe in facts.probes)
+    yield from check_queries(facts, works=works)
     if facts.route is None:
         return
-    yield on_route(facts)
-    yield from on_addresses(facts)
-    answers: set[str] = set()
-    for place in facts.places:
-        yield from on_place(facts, place, works=works)
-        # Two addresses of one server say the same.
-        said = [finding for finding in _on_answers(facts, place) if str(finding) not in answers]
-        answers |= set(map(str, said))
-        yield from said
+    yield check_route(facts)
+    yield from check_addresses(facts)
+    seen: set[str] = set()
+    for probe in facts.probes:
+        yield from check_address(facts, probe, works=works)
+        # Two addresses of one server have the same findings.
+        new = [finding for finding in _check_responses(facts, probe) if str(finding) not in seen]
+        seen |= set(map(str, new))
+        yield from new
     if facts.signed is not None:
-        yield on_signature(facts, facts.signed)
+        yield check_signature(facts, facts.signed)
 
 
-def _on_answers(facts: Facts, place: Place) -> Iterator[Finding]:
-    if place.keys is not None:
-        yield from on_keys(facts, place, place.keys)
-    if place.version is not None:
-        yield on_version(place.version)
-    if place.keys is not None:
-        yield from on_clock(place.keys)
+def _check_responses(facts: Facts, probe: AddressProbe) -> Iterator[Finding]:
+    if probe.keys is not None:
+        yield from check_keys(facts, probe, probe.keys)
+    if probe.version is not None:
+        yield check_version(probe.version)
+    if probe.keys is not None:
+        yield from check_clock(probe.keys)
 
 
-SHORTEST_MS: Final = 3600 * 1000
-"""Documents are published for at least an hour: who fetches one must be able to use it."""
-_LONGEST: Final = 100
+MIN_VALIDITY_MS: Final = 3600 * 1000
+"""Key documents are published for at least an hour, so that servers that fetch one can use it."""
+_MAX_LENGTH: Final = 100
 
 
-def on_keys(facts: Facts, place: Place, asked: Asked) -> Iterator[Finding]:
-    if asked.problem is not None:
-        yield _on_no_answer(place, asked)
+def check_keys(facts: Facts, probe: AddressProbe, response: ProbeResponse) -> Iterator[Finding]:
+    if response.problem is not None:
+        yield _missing_keys(probe, response)
         return
-    said = asked.content.get("server_name")
-    if isinstance(said, str) and said != facts.server:
+    name = response.content.get("server_name")
+    if isinstance(name, str) and name != facts.server:
         yield fault(
             "keys",
-            f"{place.name} answers with the keys of {said[:_LONGEST]}.",
-            f"It is another server, or calls itself so: its server_name must be {facts.server}, letter by"
-            " letter; or the name, the .well-known or the proxy leads to the wrong place.",
+            f"{probe.name} returns the keys of {name[:_MAX_LENGTH]}.",
+            f"It is another server, or has another server_name: that must be exactly {facts.server}. Or the"
+            " DNS"
+            " name, the .well-known or the proxy points to the wrong server.",
         )
         return
-    document = parse_key_document(asked.content, facts.server, facts.now_ms)
+    document = parse_key_document(response.content, facts.server, facts.now_ms)
     if not isinstance(document, KeyDocument):
         yield fault(
             "keys",
-            f"What {place.name} publishes {document.problem}.",
-            "Nothing that it signs is believed. Its software is at fault, or something on the way that"
-            " changes JSON.",
+            f"The key document of {probe.name} is invalid: it {document.problem}.",
+            "Its signatures cannot be verified. Its software is at fault, or a proxy that changes JSON.",
         )
         return
-    yield from _on_document(facts, asked.content, document.keys)
+    yield from _check_document(facts, response.content, document.keys)
 
 
-def _on_no_answer(place: Place, asked: Asked) -> Finding:
-    problem = asked.problem
-    assert problem is not None, "there was no answer"
+def _missing_keys(probe: AddressProbe, response: ProbeResponse) -> Finding:
+    problem = response.problem
+    assert problem is not None, "there was no valid response"
     if isinstance(problem, PeerTlsFailure):
-        advice = "Look at its certificate, of which the line above says more."
+        advice = "See the finding about its certificate above."
     elif isinstance(problem, PeerRefused) and problem.status == 404:
         advice = (
-            "Somebody answers there who is no Matrix server, or a proxy that does not pass on /_matrix/key"
-            " and /_matrix/federation."
+            "That is not a Matrix server, or a proxy that does not forward /_matrix/key and"
+            " /_matrix/federation."
         )
     elif isinstance(problem, PeerRefused) and problem.status >= 500:
-        advice = "A proxy that does not reach the server, or the server is in trouble: its log says more."
+        advice = "A proxy cannot reach the server, or the server has failed: see its log."
     elif isinstance(problem, PeerTimedOut):
-        advice = "It takes connections and does not answer them: is it overloaded, does it hang?"
+        advice = "It accepts connections but does not respond: it may be overloaded or hang."
     else:
         advice = "It must answer with the JSON of a Matrix server."
-    return fault("keys", f"{place.name} did not give its keys: it {problem.problem.rstrip('.')}.", advice)
+    return fault("keys", f"{probe.name} did not return its keys: it {problem.problem.rstrip('.')}.", advice)
 
 
-def _on_document(facts: Facts, content: Mapping[str, Any], keys: tuple[ServerKey, ...]) -> Iterator[Finding]:
+def _check_document(
+    facts: Facts, content: Mapping[str, Any], keys: tuple[ServerKey, ...]
+) -> Iterator[Finding]:
     current = [key for key in keys if key.expired_ts is None]
     until = min((key.valid_until_ts for key in current), default=0)
     ids = ", ".join(key.key_id for key in current)
     if until <= facts.now_ms:
         yield fault(
             "keys",
-            f"It publishes {ids}, valid until {_moment(until)}, which is over.",
-            "Its clock is wrong, or something on the way keeps old answers. (Or the clock of this machine is"
-            " wrong.)",
+            f"It publishes {ids}, valid until {_datetime(until)}, which has passed.",
+            "Its clock is wrong, or a proxy caches old responses, or the clock of this machine is wrong.",
         )
-    elif until - facts.now_ms < SHORTEST_MS:
+    elif until - facts.now_ms < MIN_VALIDITY_MS:
         yield warning(
             "keys",
-            f"It publishes {ids}, valid for no more than {(until - facts.now_ms) // 60_000} minutes.",
-            "Its clock is behind, or it publishes its keys for too short a time: an hour is the least.",
+            f"It publishes {ids}, valid for only {(until - facts.now_ms) // 60_000} minutes.",
+            "Its clock is behind, or it publishes its keys for too short a time: the minimum is an hour.",
         )
     else:
-        yield fine("keys", f"It publishes {ids}, signed by itself, valid until {_moment(until)}.")
+        yield fine("keys", f"It publishes {ids}, validly signed, valid until {_datetime(until)}.")
     others = sorted(set(content.get("verify_keys", {})) - {key.key_id for key in current})
     if others:
         yield warning(
             "keys",
-            f"It publishes keys that are not believed as well: {', '.join(others)[:_LONGEST]}.",
-            "They are of an unknown kind, malformed, or did not sign the answer.",
+            f"It also publishes keys that are not valid: {', '.join(others)[:_MAX_LENGTH]}.",
+            "They have an unknown algorithm, are malformed, or have not signed the document.",
         )
-    if facts.standing.is_self:
-        yield from _on_own(facts, current)
+    if facts.status.is_self:
+        yield from _check_own_keys(facts, current)
     else:
-        yield from _on_known(facts, current)
+        yield from _check_known_keys(facts, current)
 
 
-def _on_own(facts: Facts, current: list[ServerKey]) -> Iterator[Finding]:
-    """Whether it is this node that answers under its name."""
+def _check_own_keys(facts: Facts, current: list[ServerKey]) -> Iterator[Finding]:
+    """Check that it is this node that answers under its own name."""
     if any(facts.own_keys.get(key.key_id) != key.public for key in current):
         yield fault(
             "keys",
-            "They are not the keys of this node: another one answers under its name.",
-            "The name leads to another machine, or an older installation still runs there. Two nodes must"
-            " never have one name.",
+            "They are not the keys of this node: another node answers under its name.",
+            "The name points to another machine, or an older installation still runs there. Two nodes must"
+            " never have the same name.",
         )
 
 
-def _on_known(facts: Facts, current: list[ServerKey]) -> Iterator[Finding]:
-    """A key id names one key for ever; another key under it is believed once the known one has run out."""
+def _check_known_keys(facts: Facts, current: list[ServerKey]) -> Iterator[Finding]:
+    """Compare with the known keys. A different key under a known key id is accepted only after the known key
+    has expired."""
     for key in current:
         known = facts.known_keys.get(key.key_id)
         if known is not None and merge_keys(known, key, facts.now_ms).public != key.public:
-            until = "what it signs is refused"
+            until = "its signatures are refused"
             if known.expired_ts is None:
-                until += f" until {_moment(known.valid_until_ts)}"
+                until += f" until {_datetime(known.valid_until_ts)}"
             yield fault(
                 "keys",
-                f"{key.key_id} is another key than the one that this node knows by that name: {until}.",
-                "The server was set up anew under its old name, or somebody pretends to be it. Whoever runs"
-                " it should bring the old key back, or give the new one another id.",
+                f"{key.key_id} is not the key that this node knows under that id: {until}.",
+                "The server was reinstalled under its old name, or another server impersonates it. Its"
+                " operator"
+                " should restore the old key, or give the new one another id.",
             )
 
 
-def _moment(at_ms: int) -> str:
+def _datetime(at_ms: int) -> str:
     return f"{datetime.fromtimestamp(min(at_ms, 253_402_300_799_000) / 1000, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-SLIGHT_MS: Final = 60_000
-GRAVE_MS: Final = 3600 * 1000
-"""So long a key may be published for; a clock that is further off makes good keys look old."""
+WARNING_MS: Final = 60_000
+FAULT_MS: Final = 3600 * 1000
+"""The minimum validity of published keys. With a larger clock difference, valid keys appear to be expired."""
 
 
-def on_version(asked: Asked) -> Finding:
-    server = asked.content.get("server")
-    if asked.problem is None and isinstance(server, dict) and isinstance(server.get("name"), str):
+def check_version(response: ProbeResponse) -> Finding:
+    server = response.content.get("server")
+    if response.problem is None and isinstance(server, dict) and isinstance(server.get("name"), str):
         version = server.get("version")
         shown = f"{server['name']} {version}" if isinstance(version, str) else server["name"]
-        return fine("software", f"It is {shown[:_LONGEST]}.")
-    why = f": it {asked.problem.problem.rstrip('.')}" if asked.problem is not None else ""
+        return fine("software", f"It is {shown[:_MAX_LENGTH]}.")
+    why = f": it {response.problem.problem.rstrip('.')}" if response.problem is not None else ""
     return warning(
         "software",
-        f"It does not say what it is{why}.",
-        "A proxy may pass on /_matrix/key and not /_matrix/federation, without which nothing else works.",
+        f"It does not return its software version{why}.",
+        "A proxy may forward /_matrix/key but not /_matrix/federation, which everything else needs.",
     )
 
 
-def on_clock(asked: Asked) -> Iterator[Finding]:
-    """By the header `Date`, which is cut to seconds."""
-    date = None if asked.date is None else http_date(asked.date)
-    if date is None or asked.problem is not None:
+def check_clock(response: ProbeResponse) -> Iterator[Finding]:
+    """Compare the clocks by the Date header, which has a resolution of seconds."""
+    date = None if response.date is None else http_date(response.date)
+    if date is None or response.problem is not None:
         return
     date_ms = int((date - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
-    middle = (asked.sent_at + asked.came_at) // 2
+    middle = (response.sent_at + response.received_at) // 2
     difference = date_ms + 500 - middle
-    # It was written at some time while we waited.
-    certain = max(0, abs(difference) - (asked.came_at - asked.sent_at) // 2 - 500)
-    if certain < SLIGHT_MS:
+    # The header was written at some time between the request and the response.
+    certain = max(0, abs(difference) - (response.received_at - response.sent_at) // 2 - 500)
+    if certain < WARNING_MS:
         yield fine("clock", "Its clock agrees with this machine's.")
         return
-    way = "ahead" if difference > 0 else "behind"
-    text = f"Its clock is {way} by {certain // 1000} seconds, or this machine's is not right."
-    advice = "Let both follow a time server (NTP)."
-    if certain < GRAVE_MS:
+    direction = "ahead" if difference > 0 else "behind"
+    text = f"Its clock is {direction} by {certain // 1000} seconds, or this machine's is wrong."
+    advice = "Synchronise both with a time server (NTP)."
+    if certain < FAULT_MS:
         yield warning("clock", text, advice)
     else:
-        yield fault(
-            "clock", text, f"{advice} With clocks so far apart valid keys are taken for expired ones."
-        )
+        yield fault("clock", text, f"{advice} With such a difference, valid keys are considered expired.")
 
 
-def on_signature(facts: Facts, signed: Signed) -> Finding:
-    """It was asked for an event that does not exist: who says so has believed our signature."""
+def check_signature(facts: Facts, signed: SignedProbe) -> Finding:
+    """Evaluate a signed request for an event that does not exist: "not found" means that the signature is
+    valid."""
     problem = signed.problem
-    if problem is None or _says_that_there_is_none(problem):
-        return fine("signature", f"It believes what {facts.own_name} signs.")
+    if problem is None or _is_not_found(problem):
+        return fine("signature", f"It accepts the signature of {facts.own_name}.")
     if isinstance(problem, PeerRefused):
-        said = (problem.text or problem.errcode or "it does not say why").rstrip(".")
+        reason = (problem.text or problem.errcode or "without a reason").rstrip(".")
         if problem.status == 401:
             return fault(
                 "signature",
-                f"It does not believe what {facts.own_name} signs: {said}.",
-                "It must be able to fetch this node's keys: `palaver peers check --self` says whether this"
-                " node can be reached. If this node was set up anew under its old name, the other one may"
-                " still hold its old key.",
+                f"It does not accept the signature of {facts.own_name}: {reason}.",
+                "It must be able to fetch this node's keys: `palaver peers check --self` shows whether this"
+                " node can be reached. If this node was reinstalled under its old name, the other server may"
+                " still have its old key.",
             )
         if problem.status == 403:
             return fault(
                 "signature",
-                f"It refuses to speak with {facts.own_name}: {said}.",
-                "Whoever runs it must admit this node: a [[peers]] block in Palaver,"
+                f"It refuses to federate with {facts.own_name}: {reason}.",
+                "Its operator must allow this node: with a [[peers]] block in Palaver,"
                 " federation_domain_whitelist in Synapse.",
             )
         if problem.status == 429:
             return warning(
-                "signature", "It asks to be given time, so it was not tried.", "Try again in a minute."
+                "signature", "It has limited the rate, so this was not tested.", "Try again in a minute."
             )
         if problem.errcode == "M_UNRECOGNIZED" or problem.status in (404, 405):
             return warning(
                 "signature",
-                f"Whether it believes what {facts.own_name} signs could not be tried: it does not know the"
+                f"Whether it accepts the signature of {facts.own_name} could not be tested: it does not"
+                " know the"
                 " request.",
-                "A proxy may not pass on all of /_matrix/federation.",
+                "A proxy may not forward all of /_matrix/federation.",
             )
     if isinstance(problem, PeerNotAllowed):
         return warning(
-            "signature", "It was not asked: our own configuration does not admit it.", "See above."
+            "signature",
+            "This was not tested: the configuration of this node does not allow it.",
+            "See above.",
         )
     if isinstance(problem, PeerTimedOut):
         advice = (
-            "It may be waiting for this node's keys: `palaver peers check --self` says whether it gets them."
+            "It may be waiting for this node's keys: `palaver peers check --self` shows whether it can fetch"
+            " them."
         )
     else:
-        advice = "Its log says why."
-    return fault("signature", f"A signed request did not end well: it {problem.problem.rstrip('.')}.", advice)
+        advice = "See its log for the reason."
+    return fault("signature", f"A signed request failed: it {problem.problem.rstrip('.')}.", advice)
 
 
-def _says_that_there_is_none(problem: Exception) -> bool:
-    """Synapse has no errcode there; whoever does not know the request has one for that."""
+def _is_not_found(problem: Exception) -> bool:
+    """Whether the error means that there is no such event. Synapse returns no errcode for that; a server that
+    does not know the request returns another one."""
     return (
         isinstance(problem, PeerRefused)
         and problem.status == 404

@@ -1,5 +1,8 @@
-"""Examines a server as a federation tester does: every step on its own, every address by itself, nothing from
-memory. What follows from what was seen is decided in `federation.peers.check.report`."""
+"""Gathers the facts about a server, like a federation tester: every step and every address separately,
+without caches.
+
+`federation.peers.check.report` evaluates them.
+"""
 
 import asyncio
 import ssl
@@ -22,61 +25,75 @@ from federation.keys.server_keys import KeyNeed
 from federation.matrix.canonical_json import NotJson, decode
 from federation.matrix.errors import PeerError
 from federation.matrix.identifiers import is_server_name
-from federation.peers.check.certificate import UNVOUCHED
-from federation.peers.check.connectivity import TIMEOUT, pinning, shake_hands, trusting, unreachable
-from federation.peers.check.facts import Asked, Facts, Handshake, Place, Signed, Standing
+from federation.peers.check.certificate import UNTRUSTED
+from federation.peers.check.connectivity import (
+    TIMEOUT,
+    pinned_context,
+    tls_handshake,
+    unreachable,
+    unverified_context,
+)
+from federation.peers.check.facts import (
+    AddressProbe,
+    Facts,
+    ProbeResponse,
+    ServerStatus,
+    SignedProbe,
+    TlsHandshake,
+)
 from storage.database import Database
 from storage.federation.server_keys import fetch_keys
 
-ANSWER: Final = 15.0
-"""Seconds for an answer."""
-SIGNED: Final = 30.0
-"""Seconds: the server may have to fetch our keys first."""
-MOST_PLACES: Final = 16
-AT_ONCE: Final = 8
-LARGEST: Final = 256 * 1024
-"""Bytes of an answer."""
+RESPONSE_TIMEOUT: Final = 15.0
+"""Seconds for a response."""
+SIGNED_TIMEOUT: Final = 30.0
+"""Seconds for the response to a signed request. The server may have to fetch this node's keys first."""
+MAX_ADDRESSES: Final = 16
+CONCURRENT_PROBES: Final = 8
+MAX_RESPONSE_BYTES: Final = 256 * 1024
+"""Bytes of a response."""
 
 _KEYS: Final = "/_matrix/key/v2/server"
 _VERSION: Final = "/_matrix/federation/v1/version"
-# There is no such event. Whoever reads a log knows from its name what was wanted.
+# There is no such event. Its id explains the request in the logs of the other server.
 _EVENT: Final = request_target(
     "/_matrix/federation/v1/event/{eventId}", eventId="$palaver-asks-whether-its-signature-is-believed"
 )
 
 
-async def examine(homeserver: Homeserver, server: str) -> Facts:
-    """Everything that can be seen of a server, also of this one itself. Raises nothing for what it does."""
+async def gather_facts(homeserver: Homeserver, server: str) -> Facts:
+    """Gather the facts about a server, which may be this one. Failures of the server are facts, not
+    exceptions."""
     settings = homeserver.settings
-    standing = _standing(settings, server)
-    facts = Facts(server, settings.server_name, homeserver.now_ms(), standing)
+    status = _server_status(settings, server)
+    facts = Facts(server, settings.server_name, homeserver.now_ms(), status)
     if not is_server_name(server):
         return facts
-    explained = await homeserver.resolver.trace(server)
-    facts = replace(facts, asked=explained.queries, route=explained.route)
-    if not isinstance(explained.route, Route):
+    trace = await homeserver.resolver.trace(server)
+    facts = replace(facts, queries=trace.queries, route=trace.route)
+    if not isinstance(trace.route, Route):
         return facts
-    nowhere, found = await _addresses(homeserver.connections, server, explained.route)
-    examiner = _PlaceExaminer(homeserver, server, standing, explained.route)
-    places = await asyncio.gather(*(examiner.examine(place) for place in found[:MOST_PLACES]))
+    unresolved, found = await _addresses(homeserver.connections, server, trace.route)
+    prober = _AddressProber(homeserver, server, status, trace.route)
+    probes = await asyncio.gather(*(prober.probe(probe) for probe in found[:MAX_ADDRESSES]))
     facts = replace(
         facts,
-        names_without_address=nowhere,
-        places=tuple(places),
-        places_left_out=max(0, len(found) - MOST_PLACES),
+        names_without_address=unresolved,
+        probes=tuple(probes),
+        addresses_left_out=max(0, len(found) - MAX_ADDRESSES),
     )
-    if standing.is_self:
+    if status.is_self:
         return replace(facts, own_keys=await _own_keys(homeserver))
     facts = replace(facts, known_keys=await _known_keys(homeserver.database, server))
-    if standing.is_admitted and any(place.answers_as(server) for place in places):
-        facts = replace(facts, signed=await _ask_signed(homeserver.client, server))
+    if status.is_admitted and any(probe.answers_as(server) for probe in probes):
+        facts = replace(facts, signed=await _signed_request(homeserver.client, server))
     return facts
 
 
-def _standing(settings: HomeserverSettings, server: str) -> Standing:
+def _server_status(settings: HomeserverSettings, server: str) -> ServerStatus:
     peers = ConfiguredPeers(settings.peers, settings.added_peers)
     peer = peers.of(server)
-    return Standing(
+    return ServerStatus(
         is_self=server == settings.server_name,
         is_admitted=settings.policy.admits(server),
         is_configured=peers.know(server),
@@ -87,18 +104,18 @@ def _standing(settings: HomeserverSettings, server: str) -> Standing:
 
 async def _addresses(
     connections: PeerConnections, server: str, route: Route
-) -> tuple[tuple[Candidate, ...], list[Place]]:
-    """The candidates that lead nowhere, and the places of the others."""
-    nowhere, places = [], []
+) -> tuple[tuple[Candidate, ...], list[AddressProbe]]:
+    """The candidates that cannot be resolved, and the addresses of the others."""
+    unresolved, probes = [], []
     for candidate in route.candidates:
         try:
             async with asyncio.timeout(TIMEOUT):
                 found = await connections.addresses(server, candidate.host)
         except (OSError, TimeoutError):
-            nowhere.append(candidate)
+            unresolved.append(candidate)
         else:
-            places += [Place(candidate, address, is_blocked) for address, is_blocked in found.items()]
-    return tuple(nowhere), places
+            probes += [AddressProbe(candidate, address, is_blocked) for address, is_blocked in found.items()]
+    return tuple(unresolved), probes
 
 
 async def _known_keys(database: Database, server: str) -> dict[str, ServerKey]:
@@ -119,102 +136,107 @@ async def _known_keys(database: Database, server: str) -> dict[str, ServerKey]:
 
 
 async def _own_keys(homeserver: Homeserver) -> dict[str, bytes]:
-    """Of itself the key ring has all, whichever is asked for."""
+    """This node's keys. The key ring returns all of them, whichever key id is requested."""
     own = homeserver.settings.server_name
     keys = await homeserver.key_ring.keys_for([KeyNeed(own, "ed25519:own")])
     return {key_id: key.public for key_id, key in keys[own].items()}
 
 
-async def _ask_signed(client: FederationClient, server: str) -> Signed:
+async def _signed_request(client: FederationClient, server: str) -> SignedProbe:
     try:
-        await client.request("GET", server, _EVENT, timeout=SIGNED)
+        await client.request("GET", server, _EVENT, timeout=SIGNED_TIMEOUT)
     except PeerError as error:
-        return Signed(error)
-    return Signed()
+        return SignedProbe(error)
+    return SignedProbe()
 
 
-class _PlaceExaminer:
-    """Examines the places of one server, each on connections of its own."""
+class _AddressProber:
+    """Tests the addresses of one server, each on connections of its own."""
 
-    def __init__(self, homeserver: Homeserver, server: str, standing: Standing, route: Route) -> None:
+    def __init__(self, homeserver: Homeserver, server: str, status: ServerStatus, route: Route) -> None:
         self._homeserver = homeserver
         self._server = server
-        self._standing = standing
+        self._server_status = status
         self._route = route
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(CONCURRENT_PROBES)
         self._headers = {
             "Host": route.host_header,
             "User-Agent": f"Palaver/{homeserver.settings.software_version}",
             "Accept-Encoding": "identity",
         }
 
-    async def examine(self, place: Place) -> Place:
-        # Others are never to lead us into these. Ourselves we may visit wherever we are.
-        if place.is_blocked and not self._standing.is_self:
-            return place
-        async with self._turns:
-            problem = await unreachable(place)
+    async def probe(self, probe: AddressProbe) -> AddressProbe:
+        # Other servers must not direct this node into blocked networks. Its own addresses may be in one.
+        if probe.is_blocked and not self._server_status.is_self:
+            return probe
+        async with self._slots:
+            problem = await unreachable(probe)
             if problem is not None:
-                return replace(place, unreachable=problem)
+                return replace(probe, unreachable=problem)
             context = self._homeserver.connections.ssl_context(self._server)
-            if not self._standing.is_plain:
-                shake, context = await self._shake_hands(place, context)
-                place = replace(place, handshake=shake)
-                if shake.version is None:
-                    return place
-            keys = await self._ask(place, _KEYS, context)
-            version = None if keys.problem is not None else await self._ask(place, _VERSION, context)
-            return replace(place, keys=keys, version=version)
+            if not self._server_status.is_plain:
+                handshake, context = await self._tls_handshake(probe, context)
+                probe = replace(probe, handshake=handshake)
+                if handshake.version is None:
+                    return probe
+            keys = await self._request(probe, _KEYS, context)
+            version = None if keys.problem is not None else await self._request(probe, _VERSION, context)
+            return replace(probe, keys=keys, version=version)
 
-    async def _shake_hands(self, place: Place, context: ssl.SSLContext) -> tuple[Handshake, ssl.SSLContext]:
-        """And what hands can be shaken with again."""
+    async def _tls_handshake(
+        self, probe: AddressProbe, context: ssl.SSLContext
+    ) -> tuple[TlsHandshake, ssl.SSLContext]:
+        """Test the TLS handshake. Also returns the context with which it can be repeated."""
         name = self._route.certificate_name
-        shake, _ = await shake_hands(place, name, context)
-        if shake.code is not None:
-            seen, der = await shake_hands(place, name, trusting())
-            shake = replace(shake, certificate=seen.certificate)
-            if self._standing.is_self and shake.code in UNVOUCHED and der is not None:
-                # Peers may have been told of our authority. All else must hold for them as for others.
-                context = pinning(der)
-                shake, _ = await shake_hands(place, name, context)
-                shake = replace(shake, by_everybody=False, certificate=seen.certificate)
-        elif self._standing.is_self and shake.version is not None:
-            strict, _ = await shake_hands(place, name, ssl.create_default_context())
-            shake = replace(shake, by_everybody=strict.version is not None)
-        return shake, context
+        handshake, _ = await tls_handshake(probe, name, context)
+        if handshake.code is not None:
+            seen, der = await tls_handshake(probe, name, unverified_context())
+            handshake = replace(handshake, certificate=seen.certificate)
+            if self._server_status.is_self and handshake.code in UNTRUSTED and der is not None:
+                # Peers may trust this node's private authority. Everything else about the certificate must be
+                # valid.
+                context = pinned_context(der)
+                handshake, _ = await tls_handshake(probe, name, context)
+                handshake = replace(handshake, trusted_by_system=False, certificate=seen.certificate)
+        elif self._server_status.is_self and handshake.version is not None:
+            strict, _ = await tls_handshake(probe, name, ssl.create_default_context())
+            handshake = replace(handshake, trusted_by_system=strict.version is not None)
+        return handshake, context
 
-    async def _ask(self, place: Place, path: str, context: ssl.SSLContext) -> Asked:
-        """Over a connection to this very address."""
-        scheme = "http" if self._standing.is_plain else "https"
-        plain = self._standing.is_plain
+    async def _request(self, probe: AddressProbe, path: str, context: ssl.SSLContext) -> ProbeResponse:
+        """Send an unsigned request over a connection to exactly this address."""
+        scheme = "http" if self._server_status.is_plain else "https"
+        plain = self._server_status.is_plain
         sent_at = self._homeserver.now_ms()
         try:
             async with (
-                asyncio.timeout(ANSWER),
+                asyncio.timeout(RESPONSE_TIMEOUT),
                 aiohttp.ClientSession(
                     connector=aiohttp.TCPConnector(force_close=True),
                     cookie_jar=aiohttp.DummyCookieJar(),
                     auto_decompress=False,
                 ) as session,
                 session.get(
-                    URL(f"{scheme}://{place.name}{path}", encoded=True),
+                    URL(f"{scheme}://{probe.name}{path}", encoded=True),
                     headers=self._headers,
                     allow_redirects=False,
                     ssl=context,
                     server_hostname=None if plain else self._route.certificate_name,
                 ) as response,
             ):
-                came_at = self._homeserver.now_ms()
+                received_at = self._homeserver.now_ms()
                 content = await self._read(response)
                 date = response.headers.get("Date")
-                return Asked(None, content, date, sent_at, came_at)
+                return ProbeResponse(None, content, date, sent_at, received_at)
         except PeerError as error:
-            return Asked(error)
+            return ProbeResponse(error)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            return Asked(peer_error(self._server, error))
+            return ProbeResponse(peer_error(self._server, error))
 
     async def _read(self, response: aiohttp.ClientResponse) -> Mapping[str, object]:
-        body = b"".join([chunk async for chunk in StreamedResponse(self._server, response).chunks(LARGEST)])
+        body = b"".join(
+            [chunk async for chunk in StreamedResponse(self._server, response).chunks(MAX_RESPONSE_BYTES)]
+        )
         try:
             content = decode(body)
         except NotJson:

@@ -58,7 +58,7 @@ def test_retry_needs_a_server_or_all(palaver: Palaver, words: list[str]) -> None
 async def test_a_peer_is_checked(operated: OperatedNode) -> None:
     """Each step has a mark. With a fault the exit code is 1."""
     result = await operated.palaver("peers", "check", "there.test")
-    assert (result.code, "It believes what here.test signs." in result.out) == (0, True)
+    assert (result.code, "It accepts the signature of here.test." in result.out) == (0, True)
     assert "there.test may work" in result.out
     operated.there.is_down = True
     result = await operated.palaver("peers", "check", "there.test")

@@ -21,9 +21,9 @@ from federation.matrix.canonical_json import encode
 from federation.matrix.errors import MatrixError, PeerError
 from federation.matrix.networks import LOOPBACK, AdmissionRules
 from federation.peers.audit_trail import AuditTrail
-from federation.peers.gate import PeerGate
 from federation.peers.limits import PeerLimits, Rate
 from federation.peers.request_authenticator import RequestAuthenticator
+from federation.peers.request_limiter import RequestLimiter
 from storage.database import Database
 from storage.federation.audit import AuditRow, AuditSearch
 from tests.federation.http.running import KEYS, PATIENT, Answer, Recorder, Running
@@ -63,7 +63,7 @@ class Watched:
 
     async def all_rows(self) -> list[AuditRow]:
         """And those that were still to be written."""
-        await self.trail._write_noted()
+        await self.trail._flush()
         return await self.rows()
 
 
@@ -78,9 +78,9 @@ async def watched(
         ring = KeyRing(OWN_NAME, lambda: OWN_KEYS, neighbourhood.reach().client, database, now_ms=lambda: NOW)
         stack.push_async_callback(ring.close)
         clock = Clock()
-        gate = PeerGate(limits, clock=clock)
-        authenticator = RequestAuthenticator(OWN_NAME, ring, is_allowed=lambda _: True, gate=gate)
-        trail = AuditTrail(database, now_ms=lambda: NOW, pause=3600)
+        limiter = RequestLimiter(limits, clock=clock)
+        authenticator = RequestAuthenticator(OWN_NAME, ring, is_allowed=lambda _: True, limiter=limiter)
+        trail = AuditTrail(database, now_ms=lambda: NOW, flush_interval=3600)
         stack.push_async_callback(trail.close)
 
         async def handle(request: web.Request) -> web.Response:
@@ -109,7 +109,7 @@ async def watched(
             web.get("/_matrix/client/versions", for_clients),
         ]
         app = make_app(Node(lambda: KEYS, Readiness, "1", AdmissionRules(LOOPBACK)), PATIENT, routes)
-        app.middlewares.append(audit_middleware(trail, gate))
+        app.middlewares.append(audit_middleware(trail, limiter))
         seen = Recorder()
         listener = Listener(app, ListenerSettings((Bind("127.0.0.1"),), 0, LOOPBACK, PATIENT), None, seen)
         [address] = await listener.start()
@@ -144,7 +144,7 @@ async def test_what_was_refused_is_written_too(database: Database, tmp_path: Pat
         ] == [
             (node.peer, "state", "!forbidden", "refused", "403 M_FORBIDDEN: Not in that room."),
             (node.peer, "state", "!needs-others", "failed", "c.example: is away"),
-            (node.peer, "state", "!broken", "failed", "an error of this server"),
+            (node.peer, "state", "!broken", "failed", "internal error of this server"),
             (node.peer, "send_leave", "!forbidden", "refused", "403 M_FORBIDDEN: Not in that room."),
         ]
         assert [error.__class__ for _, error in node.running.seen.problems] == [PeerError, ZeroDivisionError]

@@ -1,4 +1,4 @@
-"""What is written down of a request."""
+"""What the audit records of a request."""
 
 import json
 from typing import Any
@@ -17,28 +17,28 @@ from federation.client.requests import request_target
 from federation.events.received import Accepted, Dropped, Rejected, SoftFailed
 from federation.matrix.errors import MatrixError, PeerError
 from federation.matrix.identifiers import MAX_BYTES
-from federation.peers.acts import Act, act_of
+from federation.peers.actions import Action, action_of
 from federation.peers.audit import (
-    LONGEST_DETAIL,
-    Ending,
-    Named,
-    cut,
-    cut_detail,
-    ending_of_problem,
-    ending_of_refusal,
-    named,
-    named_by_transaction,
-    places_in,
-    query_in,
+    MAX_DETAIL_LENGTH,
+    AuditOutcome,
+    Identifiers,
+    identifiers_of,
+    outcome_of_error,
+    outcome_of_refusal,
+    path_parameters,
+    query_parameters,
     transaction_detail,
+    transaction_identifiers,
+    truncate,
+    truncate_detail,
 )
 
 V1, V2 = "/_matrix/federation/v1", "/_matrix/federation/v2"
 ALICE, BOB, ROOM = "@alice:a.example", "@bob:b.example", "!room:a.example"
 
 
-def act(method: str, template: str) -> Act:
-    found = act_of(method, template)
+def action(method: str, template: str) -> Action:
+    found = action_of(method, template)
     assert found is not None
     return found
 
@@ -47,50 +47,52 @@ def act(method: str, template: str) -> Act:
     ("method", "template", "places", "query", "content", "expected"),
     [
         ("GET", f"{V1}/make_join/{{}}/{{}}", {"room_id": ROOM, "user_id": BOB}, {"ver": "12"}, None,
-         Named(BOB, ROOM)),
-        ("GET", f"{V1}/make_join/{{}}/{{}}", {"roomId": ROOM, "userId": BOB}, {}, None, Named(BOB, ROOM)),
+         Identifiers(BOB, ROOM)),
+        ("GET", f"{V1}/make_join/{{}}/{{}}", {"roomId": ROOM, "userId": BOB}, {}, None,
+         Identifiers(BOB, ROOM)),
         ("PUT", f"{V2}/send_join/{{}}/{{}}", {"room_id": ROOM, "event_id": "$e"}, {}, {"sender": BOB},
-         Named(BOB, ROOM, "$e")),
+         Identifiers(BOB, ROOM, "$e")),
         ("PUT", f"{V2}/invite/{{}}/{{}}", {"room_id": ROOM, "event_id": "$e"}, {},
-         {"event": {"sender": BOB, "state_key": ALICE}}, Named(ALICE, ROOM, "$e")),
-        ("GET", f"{V1}/state_ids/{{}}", {"room_id": ROOM}, {"event_id": "$e"}, None, Named(None, ROOM, "$e")),
-        ("GET", f"{V1}/query/profile", {}, {"user_id": ALICE, "field": "x"}, None, Named(ALICE)),
+         {"event": {"sender": BOB, "state_key": ALICE}}, Identifiers(ALICE, ROOM, "$e")),
+        ("GET", f"{V1}/state_ids/{{}}", {"room_id": ROOM}, {"event_id": "$e"}, None,
+         Identifiers(None, ROOM, "$e")),
+        ("GET", f"{V1}/query/profile", {}, {"user_id": ALICE, "field": "x"}, None, Identifiers(ALICE)),
         ("GET", f"{V1}/query/directory", {}, {"room_alias": "#a:a.example"}, None,
-         Named(None, None, "#a:a.example")),
-        ("GET", f"{V1}/media/download/{{}}", {"media_id": "abc"}, {}, None, Named(None, None, "abc")),
-        ("PUT", f"{V1}/send/{{}}", {"txn_id": "7"}, {}, {"pdus": []}, Named(None, None, "7")),
-        ("POST", f"{V1}/user/keys/query", {}, {}, {"device_keys": {ALICE: []}}, Named(ALICE)),
-        ("POST", f"{V1}/user/keys/query", {}, {}, {"device_keys": {ALICE: [], BOB: []}}, Named()),
-        ("POST", f"{V1}/user/keys/claim", {}, {}, {"one_time_keys": {ALICE: {}}}, Named(ALICE)),
+         Identifiers(None, None, "#a:a.example")),
+        ("GET", f"{V1}/media/download/{{}}", {"media_id": "abc"}, {}, None, Identifiers(None, None, "abc")),
+        ("PUT", f"{V1}/send/{{}}", {"txn_id": "7"}, {}, {"pdus": []}, Identifiers(None, None, "7")),
+        ("POST", f"{V1}/user/keys/query", {}, {}, {"device_keys": {ALICE: []}}, Identifiers(ALICE)),
+        ("POST", f"{V1}/user/keys/query", {}, {}, {"device_keys": {ALICE: [], BOB: []}}, Identifiers()),
+        ("POST", f"{V1}/user/keys/claim", {}, {}, {"one_time_keys": {ALICE: {}}}, Identifiers(ALICE)),
         ("POST", "/_matrix/key/v2/query", {}, {}, {"server_keys": {"a.example": {}}},
-         Named(None, None, "a.example")),
+         Identifiers(None, None, "a.example")),
         ("GET", "/_matrix/key/v2/query/{}", {"server_name": "a.example"}, {}, None,
-         Named(None, None, "a.example")),
+         Identifiers(None, None, "a.example")),
     ],
 )  # fmt: skip
-def test_whom_and_what_a_request_is_about(
+def test_the_identifiers_of_a_request(
     method: str,
     template: str,
     places: dict[str, str],
     query: dict[str, str],
     content: dict[str, Any] | None,
-    expected: Named,
+    expected: Identifiers,
 ) -> None:
-    """From its path, the identifiers in its query, and what its sender signed."""
-    assert named(act(method, template), places, query, content) == expected
+    """From the path, the query parameters and the signed content."""
+    assert identifiers_of(action(method, template), places, query, content) == expected
 
 
 @pytest.mark.parametrize(
     "content", [{}, {"sender": 5}, {"sender": {}}, {"event": []}, {"event": {"state_key": None}}]
 )
-def test_content_that_is_not_what_it_should_be_names_nobody(content: dict[str, Any]) -> None:
-    """It is another server's, and nobody has looked at it."""
+def test_malformed_content_has_no_identifiers(content: dict[str, Any]) -> None:
+    """The content comes from another server and has not been validated."""
     for template in (f"{V2}/send_join/{{}}/{{}}", f"{V2}/invite/{{}}/{{}}"):
-        assert named(act("PUT", template), {}, {}, content) == Named()
+        assert identifiers_of(action("PUT", template), {}, {}, content) == Identifiers()
 
 
-def test_no_secret_gets_in() -> None:
-    """A token, a signature, what somebody said: nothing of a request but identifiers."""
+def test_no_secret_is_recorded() -> None:
+    """No token, no signature, no message: only identifiers."""
     query = {"access_token": "secret", "user_id": ALICE, "sig": "secret", "minimum_valid_until_ts": "secret"}
     content = {
         "sender": BOB,
@@ -106,7 +108,7 @@ def test_no_secret_gets_in() -> None:
         ("PUT", f"{V2}/invite/{{}}/{{}}"),
         ("POST", f"{V1}/user/keys/claim"),
     ):
-        written = named(act(method, template), {}, query, content)
+        written = identifiers_of(action(method, template), {}, query, content)
         assert "secret" not in json.dumps([written.user_id, written.room_id, written.subject])
 
 
@@ -121,84 +123,84 @@ def test_no_secret_gets_in() -> None:
         (None, None),
     ],
 )
-def test_a_column_holds_what_it_can(text: object, expected: str | None) -> None:
-    """No longer than an identifier, without NUL, and text."""
-    assert cut(text) == expected
+def test_values_are_truncated(text: object, expected: str | None) -> None:
+    """No longer than an identifier, without NUL and surrogates."""
+    assert truncate(text) == expected
 
 
 def test_a_detail_is_one_line() -> None:
-    """And not a long one."""
-    assert cut_detail("a\nb\0c\ud800") == "a b c "
-    assert cut_detail("x" * 10_000) == "x" * LONGEST_DETAIL
-    assert cut_detail(None) is None
+    """And its length is limited."""
+    assert truncate_detail("a\nb\0c\ud800") == "a b c "
+    assert truncate_detail("x" * 10_000) == "x" * MAX_DETAIL_LENGTH
+    assert truncate_detail(None) is None
 
 
-def test_what_our_own_requests_name() -> None:
-    """Read back from what is sent, whatever stands in it."""
+def test_the_parameters_of_an_outgoing_request() -> None:
+    """They are decoded from the target that is sent."""
     target = request_target(
         f"{V1}/make_join/{{roomId}}/{{userId}}",
         query=[("ver", "12"), ("event_id", "$a/+b")],
         roomId="!r/ö?:a.example",
         userId=BOB,
     )
-    assert places_in(target.template, target.uri) == {"roomId": "!r/ö?:a.example", "userId": BOB}
-    assert query_in(target.uri)["event_id"] == "$a/+b"
+    assert path_parameters(target.template, target.uri) == {"roomId": "!r/ö?:a.example", "userId": BOB}
+    assert query_parameters(target.uri)["event_id"] == "$a/+b"
     plain = request_target(f"{V1}/version")
-    assert (places_in(plain.template, plain.uri), query_in(plain.uri)) == ({}, {})
+    assert (path_parameters(plain.template, plain.uri), query_parameters(plain.uri)) == ({}, {})
 
 
 @pytest.mark.parametrize(
-    ("status", "authenticated", "ending"),
+    ("status", "authenticated", "outcome"),
     [
-        (400, True, Ending.REFUSED),
-        (403, True, Ending.REFUSED),
-        (403, False, Ending.UNAUTHENTICATED),
-        (401, False, Ending.UNAUTHENTICATED),
-        (429, True, Ending.RATE_LIMITED),
-        (429, False, Ending.RATE_LIMITED),
-        (500, True, Ending.FAILED),
-        (502, False, Ending.FAILED),
+        (400, True, AuditOutcome.REFUSED),
+        (403, True, AuditOutcome.REFUSED),
+        (403, False, AuditOutcome.UNAUTHENTICATED),
+        (401, False, AuditOutcome.UNAUTHENTICATED),
+        (429, True, AuditOutcome.RATE_LIMITED),
+        (429, False, AuditOutcome.RATE_LIMITED),
+        (500, True, AuditOutcome.FAILED),
+        (502, False, AuditOutcome.FAILED),
     ],
 )
-def test_how_a_refused_request_ended(status: int, authenticated: bool, ending: Ending) -> None:
-    """With the words that the other server was given."""
+def test_the_outcome_of_a_refused_request(status: int, authenticated: bool, outcome: AuditOutcome) -> None:
+    """With the error that was returned."""
     refusal = MatrixError("M_X", "No.", status)
-    assert ending_of_refusal(refusal, authenticated=authenticated) == (ending, f"{status} M_X: No.")
+    assert outcome_of_refusal(refusal, authenticated=authenticated) == (outcome, f"{status} M_X: No.")
 
 
 @pytest.mark.parametrize(
-    ("problem", "ending", "detail"),
+    ("problem", "outcome", "detail"),
     [
-        (None, Ending.DONE, None),
-        (PeerRefused("b", 403, "M_FORBIDDEN", "No."), Ending.REFUSED, "answered 403 M_FORBIDDEN: No."),
-        (PeerRefused("b", 429, None, ""), Ending.RATE_LIMITED, "answered 429 without a Matrix error"),
-        (PeerRefused("b", 500, None, ""), Ending.FAILED, "answered 500 without a Matrix error"),
-        (PeerNotAllowed("b", "is not allowed"), Ending.NOT_ALLOWED, "is not allowed"),
-        (PeerUnreachable("b", "is away"), Ending.UNREACHABLE, "is away"),
-        (PeerTlsFailure("b", "is not who it says"), Ending.UNREACHABLE, "is not who it says"),
-        (PeerTimedOut("b", "is slow"), Ending.TIMED_OUT, "is slow"),
-        (PeerMalformed("b", "talks nonsense"), Ending.MALFORMED, "talks nonsense"),
-        (PeerError("b", "is odd"), Ending.MALFORMED, "is odd"),
-        (TimeoutError(), Ending.ABANDONED, None),
+        (None, AuditOutcome.DONE, None),
+        (PeerRefused("b", 403, "M_FORBIDDEN", "No."), AuditOutcome.REFUSED, "answered 403 M_FORBIDDEN: No."),
+        (PeerRefused("b", 429, None, ""), AuditOutcome.RATE_LIMITED, "answered 429 without a Matrix error"),
+        (PeerRefused("b", 500, None, ""), AuditOutcome.FAILED, "answered 500 without a Matrix error"),
+        (PeerNotAllowed("b", "is not allowed"), AuditOutcome.NOT_ALLOWED, "is not allowed"),
+        (PeerUnreachable("b", "is away"), AuditOutcome.UNREACHABLE, "is away"),
+        (PeerTlsFailure("b", "is not who it says"), AuditOutcome.UNREACHABLE, "is not who it says"),
+        (PeerTimedOut("b", "is slow"), AuditOutcome.TIMED_OUT, "is slow"),
+        (PeerMalformed("b", "talks nonsense"), AuditOutcome.MALFORMED, "talks nonsense"),
+        (PeerError("b", "is odd"), AuditOutcome.MALFORMED, "is odd"),
+        (TimeoutError(), AuditOutcome.ABANDONED, None),
     ],
 )
-def test_how_a_request_of_ours_ended(
-    problem: BaseException | None, ending: Ending, detail: str | None
+def test_the_outcome_of_an_outgoing_request(
+    problem: BaseException | None, outcome: AuditOutcome, detail: str | None
 ) -> None:
-    """With the problem that its server had."""
-    assert ending_of_problem(problem) == (ending, detail)
+    """With the problem of the other server."""
+    assert outcome_of_error(problem) == (outcome, detail)
 
 
-def test_a_transaction_is_of_the_one_room_that_it_is_about() -> None:
-    """One row a transaction: events of several rooms are of none."""
+def test_a_transaction_has_a_room_only_if_all_its_events_are_of_it() -> None:
+    """One entry per transaction."""
     there = {"room_id": ROOM}
-    assert named_by_transaction("1", [there, there]) == Named(None, ROOM, "1")
+    assert transaction_identifiers("1", [there, there]) == Identifiers(None, ROOM, "1")
     for pdus in ([], [there, {"room_id": "!b:b.example"}], [there, {}], [{"room_id": 5}], ["x"]):
-        assert named_by_transaction("1", pdus) == Named(None, None, "1")
+        assert transaction_identifiers("1", pdus) == Identifiers(None, None, "1")
 
 
-def test_what_became_of_a_transaction_is_counted() -> None:
-    """By verdict, and how many EDUs there were."""
+def test_the_results_of_a_transaction_are_counted() -> None:
+    """By verdict, with the number of EDUs."""
     refused = Rejected("5", "no"), Dropped("no")
     mixed = [Accepted(), Accepted(), SoftFailed("6", "no"), *refused]
     assert transaction_detail(mixed, 0) == "2 accepted, 1 soft-failed, 1 rejected, 1 dropped"

@@ -1,40 +1,40 @@
-"""What waits to be written into the audit."""
+"""The buffer of audit entries."""
 
 from dataclasses import replace
 
-from federation.peers.audit import AuditBuffer, Direction, Ending, Entry, Named
+from federation.peers.audit import AuditBuffer, AuditEntry, AuditOutcome, Direction, Identifiers
 from federation.peers.limits import Rate
 
 NOW = 1000.0
-READ = Entry(1, "a.example", Direction.IN, "state", Ending.DONE)
-STRANGER = Entry(2, None, Direction.IN, "event", Ending.UNAUTHENTICATED, detail="192.0.2.1: 401")
-LIMITED = Entry(3, "a.example", Direction.IN, "state", Ending.RATE_LIMITED, detail="429")
+READ = AuditEntry(1, "a.example", Direction.IN, "state", AuditOutcome.DONE)
+STRANGER = AuditEntry(2, None, Direction.IN, "event", AuditOutcome.UNAUTHENTICATED, detail="192.0.2.1: 401")
+LIMITED = AuditEntry(3, "a.example", Direction.IN, "state", AuditOutcome.RATE_LIMITED, detail="429")
 
 
-def at(entry: Entry, at_ms: int) -> Entry:
+def at(entry: AuditEntry, at_ms: int) -> AuditEntry:
     return replace(entry, at_ms=at_ms)
 
 
-def test_what_is_noted_comes_out_in_its_order() -> None:
-    """Each read as a row of its own, however alike they are; and once."""
+def test_entries_are_taken_once_and_in_order() -> None:
+    """Successful requests are separate entries, even if they are equal."""
     buffer = AuditBuffer()
     noted = [at(READ, number) for number in range(5)]
     for entry in noted:
-        buffer.note(entry, NOW)
-    assert buffer.take().to_be_written() == noted
-    assert buffer.take().to_be_written() == []
+        buffer.add(entry, NOW)
+    assert buffer.take().entries_to_write() == noted
+    assert buffer.take().entries_to_write() == []
 
 
-def test_the_same_refusal_over_and_over_is_one_row() -> None:
-    """With the time of the first one and a number; another refusal is another row."""
+def test_a_repeated_refusal_is_one_entry() -> None:
+    """With the time of the first one and a count; a different refusal is another entry."""
     buffer = AuditBuffer()
     for number in range(40):
-        buffer.note(at(STRANGER, number), NOW)
-        buffer.note(at(LIMITED, number), NOW)
-    buffer.note(replace(STRANGER, detail="192.0.2.2: 401"), NOW)
-    buffer.note(replace(STRANGER, detail=None), NOW)
-    buffer.note(replace(STRANGER, detail=None), NOW)
-    assert buffer.take().to_be_written() == [
+        buffer.add(at(STRANGER, number), NOW)
+        buffer.add(at(LIMITED, number), NOW)
+    buffer.add(replace(STRANGER, detail="192.0.2.2: 401"), NOW)
+    buffer.add(replace(STRANGER, detail=None), NOW)
+    buffer.add(replace(STRANGER, detail=None), NOW)
+    assert buffer.take().entries_to_write() == [
         replace(STRANGER, at_ms=0, detail="192.0.2.1: 401 (40 times)"),
         replace(LIMITED, at_ms=0, detail="429 (40 times)"),
         replace(STRANGER, detail="192.0.2.2: 401"),
@@ -42,69 +42,71 @@ def test_the_same_refusal_over_and_over_is_one_row() -> None:
     ]
 
 
-def test_what_a_refused_server_wanted_is_not_thrown_together() -> None:
-    """A refusal after it was clear who asks says what was asked for."""
+def test_refusals_of_authenticated_requests_are_separate_entries() -> None:
+    """They have the identifiers of the request."""
     buffer = AuditBuffer()
-    refused = replace(READ, ending=Ending.REFUSED, detail="403")
-    others = [replace(refused, named=Named(room_id=f"!{number}:a.example")) for number in range(3)]
+    refused = replace(READ, outcome=AuditOutcome.REFUSED, detail="403")
+    others = [
+        replace(refused, identifiers=Identifiers(room_id=f"!{number}:a.example")) for number in range(3)
+    ]
     for entry in others:
-        buffer.note(entry, NOW)
-    assert buffer.take().to_be_written() == others
+        buffer.add(entry, NOW)
+    assert buffer.take().entries_to_write() == others
 
 
-def test_no_more_is_kept_than_fits_and_the_rest_is_counted() -> None:
-    """Never in silence: the loss is a row, with the time of the last that was lost."""
+def test_entries_beyond_the_limit_are_counted() -> None:
+    """Their number is an entry, with the time of the last dropped one."""
     buffer = AuditBuffer(most=2)
     for number in range(5):
-        buffer.note(at(READ, number), NOW)
-    *kept, loss = buffer.take().to_be_written()
+        buffer.add(at(READ, number), NOW)
+    *kept, loss = buffer.take().entries_to_write()
     assert kept == [at(READ, 0), at(READ, 1)]
-    assert (loss.at_ms, loss.act, loss.ending, loss.detail) == (
+    assert (loss.at_ms, loss.action, loss.outcome, loss.detail) == (
         4,
         "audit",
-        Ending.LOST,
-        "3 acts were too many to be kept",
+        AuditOutcome.LOST,
+        "3 entries were dropped because the buffer was full",
     )
     assert buffer.lost == 3
-    assert buffer.take().to_be_written() == []
+    assert buffer.take().entries_to_write() == []
 
 
-def test_strangers_cannot_fill_the_disk() -> None:
-    """Each with another address, they get so many rows a second together, and are counted."""
+def test_entries_of_unauthenticated_peers_are_rate_limited() -> None:
+    """All of them together, even with different addresses; dropped ones are counted."""
     buffer = AuditBuffer(of_strangers=Rate(1, 3))
     for number in range(10):
-        buffer.note(replace(STRANGER, detail=str(number)), NOW)
-    buffer.note(READ, NOW)
-    written = buffer.take().to_be_written()
+        buffer.add(replace(STRANGER, detail=str(number)), NOW)
+    buffer.add(READ, NOW)
+    written = buffer.take().entries_to_write()
     assert [entry.detail for entry in written[:3]] == ["0", "1", "2"]
     assert written[3] == READ
-    assert written[4].detail == "7 acts were too many to be kept"
-    buffer.note(STRANGER, NOW + 1)
-    assert buffer.take().to_be_written() == [STRANGER]
+    assert written[4].detail == "7 entries were dropped because the buffer was full"
+    buffer.add(STRANGER, NOW + 1)
+    assert buffer.take().entries_to_write() == [STRANGER]
 
 
-def test_what_could_not_be_written_comes_first_the_next_time() -> None:
-    """With its numbers; of what was noted since as much as fits."""
+def test_returned_entries_come_first() -> None:
+    """With their counts; later entries follow as far as they fit."""
     buffer = AuditBuffer(most=3)
     for entry in (STRANGER, STRANGER, READ):
-        buffer.note(entry, NOW)
+        buffer.add(entry, NOW)
     batch = buffer.take()
     for number in (7, 8, 9):
-        buffer.note(at(READ, number), NOW)
-    buffer.note(at(READ, 10), NOW)
+        buffer.add(at(READ, number), NOW)
+    buffer.add(at(READ, 10), NOW)
     buffer.give_back(batch)
-    *kept, loss = buffer.take().to_be_written()
+    *kept, loss = buffer.take().entries_to_write()
     assert kept == [replace(STRANGER, detail="192.0.2.1: 401 (2 times)"), READ, at(READ, 7)]
-    assert loss.detail == "3 acts were too many to be kept"
+    assert loss.detail == "3 entries were dropped because the buffer was full"
 
 
-def test_a_loss_is_not_lost_when_it_cannot_be_written() -> None:
-    """However often that is tried."""
+def test_the_count_of_dropped_entries_survives_failed_writes() -> None:
+    """However often writing fails."""
     buffer = AuditBuffer(most=1)
     for number in range(3):
-        buffer.note(at(READ, number), NOW)
+        buffer.add(at(READ, number), NOW)
     for _ in range(5):
         buffer.give_back(buffer.take())
-    written = buffer.take().to_be_written()
-    assert [entry.detail for entry in written] == [None, "2 acts were too many to be kept"]
+    written = buffer.take().entries_to_write()
+    assert [entry.detail for entry in written] == [None, "2 entries were dropped because the buffer was full"]
     assert len(buffer) == 0

@@ -1,4 +1,4 @@
-"""The audit as it is written: what changes something at once, the rest a moment later."""
+"""The audit trail: what is written at once, and what is written deferred."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -11,8 +11,8 @@ import pytest
 
 from federation.client.errors import PeerRefused, PeerTimedOut
 from federation.client.requests import request_target
-from federation.peers.acts import Act, act_of
-from federation.peers.audit import AuditBuffer, Ending, Named
+from federation.peers.actions import Action, action_of
+from federation.peers.audit import AuditBuffer, AuditOutcome, Identifiers
 from federation.peers.audit_trail import AuditTrail
 from federation.transactions.inbox import Inbox
 from storage.database import Database
@@ -29,20 +29,20 @@ V1, V2 = "/_matrix/federation/v1", "/_matrix/federation/v2"
 ROOM = "!room:a.example"
 
 
-def act(method: str, template: str) -> Act:
-    found = act_of(method, template)
+def action(method: str, template: str) -> Action:
+    found = action_of(method, template)
     assert found is not None
     return found
 
 
-SEND_JOIN = act("PUT", f"{V2}/send_join/{{}}/{{}}")
-STATE = act("GET", f"{V1}/state/{{}}")
-VERSION = act("GET", f"{V1}/version")
-TRANSACTION = act("PUT", f"{V1}/send/{{}}")
+SEND_JOIN = action("PUT", f"{V2}/send_join/{{}}/{{}}")
+STATE = action("GET", f"{V1}/state/{{}}")
+VERSION = action("GET", f"{V1}/version")
+TRANSACTION = action("PUT", f"{V1}/send/{{}}")
 
 
 class Trail(AuditTrail):
-    """What it reported."""
+    """An audit trail that keeps its reports."""
 
     def __init__(self, database: Database, **how: Any) -> None:
         self.reported: list[tuple[str, BaseException | None]] = []
@@ -58,7 +58,7 @@ class Trail(AuditTrail):
         return (await self.search(AuditSearch(), 100))[::-1]
 
     async def until(self, condition: Callable[[list[AuditRow]], object]) -> list[AuditRow]:
-        """Nothing tells when a row is there, so we look again and again."""
+        """Poll, since nothing notifies of new rows."""
         async with asyncio.timeout(30):
             while not condition(rows := await self.rows()):
                 await asyncio.sleep(0.01)
@@ -67,8 +67,8 @@ class Trail(AuditTrail):
 
 @asynccontextmanager
 async def trail_on(database: Database, **how: Any) -> AsyncIterator[Trail]:
-    """It writes nothing behind until it is closed, unless it is given another pause."""
-    trail = Trail(database, **{"pause": HOUR, **how})
+    """Writes nothing deferred until it is closed, unless it gets another interval."""
+    trail = Trail(database, **{"flush_interval": HOUR, **how})
     trail.start()
     try:
         yield trail
@@ -76,28 +76,30 @@ async def trail_on(database: Database, **how: Any) -> AsyncIterator[Trail]:
         await trail.close()
 
 
-async def test_what_changes_something_is_written_before_it_is_answered(database: Database) -> None:
-    """With whom and what it is about."""
+async def test_a_change_is_written_before_the_response(database: Database) -> None:
+    """With its identifiers."""
     async with trail_on(database) as trail:
-        await trail.obeyed(PEER, SEND_JOIN, Named(BOB, ROOM, "$e"))
+        await trail.record_success(PEER, SEND_JOIN, Identifiers(BOB, ROOM, "$e"))
         [row] = await trail.rows()
         when = datetime.fromtimestamp(NOW / 1000, UTC)
         assert row == AuditRow(when, PEER, "in", "send_join", BOB, ROOM, "$e", "done", None)
 
 
-async def test_it_is_not_answered_if_it_cannot_be_written(database: Database) -> None:
-    """The other server asks again, and then it is both done and written."""
+async def test_a_change_fails_if_it_cannot_be_written(database: Database) -> None:
+    """The other server retries, and then it is both done and written."""
     async with pool_on(database.address) as pool:
         trail = Trail(pool)
     with pytest.raises(Exception, match="closed"):
-        await trail.obeyed(PEER, SEND_JOIN, Named())
+        await trail.record_success(PEER, SEND_JOIN, Identifiers())
 
 
-async def test_reads_and_refusals_are_written_behind(database: Database) -> None:
-    """Together, and at the latest when it is closed."""
+async def test_reads_and_refusals_are_written_deferred(database: Database) -> None:
+    """Together, and at the latest on `close`."""
     async with trail_on(database) as trail:
-        await trail.obeyed(PEER, STATE, Named(None, ROOM))
-        trail.refused(PEER, SEND_JOIN, Named(BOB, ROOM), Ending.REFUSED, "403 M_FORBIDDEN: No.\n")
+        await trail.record_success(PEER, STATE, Identifiers(None, ROOM))
+        trail.record_refusal(
+            PEER, SEND_JOIN, Identifiers(BOB, ROOM), AuditOutcome.REFUSED, "403 M_FORBIDDEN: No.\n"
+        )
         assert await trail.rows() == []
     rows = await trail.rows()
     assert [(row.act, row.outcome, row.detail) for row in rows] == [
@@ -106,29 +108,29 @@ async def test_reads_and_refusals_are_written_behind(database: Database) -> None
     ]
 
 
-async def test_what_was_noted_is_soon_written_by_itself(database: Database) -> None:
-    """Again and again."""
-    async with trail_on(database, pause=0.001) as trail:
+async def test_deferred_entries_are_written_periodically(database: Database) -> None:
+    """After each interval."""
+    async with trail_on(database, flush_interval=0.001) as trail:
         for number in range(3):
-            await trail.obeyed(PEER, STATE, Named(subject=str(number)))
+            await trail.record_success(PEER, STATE, Identifiers(subject=str(number)))
             await trail.until(lambda rows, number=number: len(rows) == number + 1)  # type: ignore[misc]
 
 
-async def test_what_tells_nothing_is_not_written(database: Database) -> None:
-    """The version is everybody's; a transaction has been written with its own commit."""
+async def test_public_requests_and_transactions_are_not_written(database: Database) -> None:
+    """The version is public; a transaction is written in its own commit."""
     async with trail_on(database) as trail:
-        await trail.obeyed(None, VERSION, Named())
-        await trail.obeyed(PEER, TRANSACTION, Named())
-        trail.refused(None, VERSION, Named(), Ending.RATE_LIMITED, "192.0.2.1: 429")
+        await trail.record_success(None, VERSION, Identifiers())
+        await trail.record_success(PEER, TRANSACTION, Identifiers())
+        trail.record_refusal(None, VERSION, Identifiers(), AuditOutcome.RATE_LIMITED, "192.0.2.1: 429")
     assert [row.outcome for row in await trail.rows()] == ["rate_limited"]
 
 
-async def test_a_transaction_is_written_with_what_it_brings(database: Database) -> None:
-    """One row in the same commit; none for a repeated one, none when it could not be taken in."""
+async def test_a_transaction_is_written_in_the_commit_of_its_events(database: Database) -> None:
+    """One row in the same commit; none for a repeated one, none if it could not be committed."""
     room = public_room("12", BOB)
     async with trail_on(database) as trail, graph_on(database, room) as here:
         await join(here, room)
-        inbox = Inbox(database, here.graph, NoEdus(), audit=trail.transaction)
+        inbox = Inbox(database, here.graph, NoEdus(), audit=trail.transaction_row)
         body = {"pdus": raw(room.say(BOB), room.say(BOB)), "edus": [{}]}
         for _ in range(2):
             await inbox.receive(PEER, "7", body)
@@ -146,8 +148,8 @@ async def test_a_transaction_is_written_with_what_it_brings(database: Database) 
         assert await here.graph.events([said.event_id]) == {}
 
 
-async def test_what_we_ask_of_others_is_written_too(database: Database) -> None:
-    """Whom, what, and how it ended; a change before whoever asked has the answer."""
+async def test_outgoing_requests_are_written(database: Database) -> None:
+    """With identifiers and outcome; a change before the caller gets the response."""
     async with trail_on(database) as trail:
         read = request_target(f"{V1}/state/{{roomId}}", roomId=ROOM, query=[("event_id", "$e")])
         await trail.request_ended(PEER, "GET", read, None, PeerTimedOut(PEER, "took too long"))
@@ -171,8 +173,8 @@ async def test_what_we_ask_of_others_is_written_too(database: Database) -> None:
     }
 
 
-async def test_a_change_of_ours_is_told_also_when_it_cannot_be_written(database: Database) -> None:
-    """The other server has done it: it is kept in memory, and its loss at the end is said."""
+async def test_an_outgoing_change_succeeds_even_if_it_cannot_be_written(database: Database) -> None:
+    """The other server has accepted it: the entry is buffered, and its loss is reported on `close`."""
     async with pool_on(database.address) as pool:
         trail = Trail(pool)
     change = request_target(f"{V2}/send_join/{{roomId}}/{{eventId}}", roomId=ROOM, eventId="$e")
@@ -180,19 +182,19 @@ async def test_a_change_of_ours_is_told_also_when_it_cannot_be_written(database:
     await trail.close()
     sentences = [sentence for sentence, _ in trail.reported]
     assert sentences == [
-        "The audit could not be written; it is kept in memory for now.",
-        "1 rows of the audit are lost: the database took none.",
+        "Failed to write the audit. Its entries are buffered and will be written later.",
+        "Lost 1 audit entries: the database was unavailable.",
     ]
 
 
-async def test_an_outage_loses_nothing_that_fits(database: Database) -> None:
-    """It is reported once, and all is written when the table can be written again."""
-    async with trail_on(database, pause=0.001) as trail:
+async def test_entries_are_buffered_during_an_outage(database: Database) -> None:
+    """The outage is reported once, and all entries are written after it."""
+    async with trail_on(database, flush_interval=0.001) as trail:
         async with database.transaction() as connection:
             await connection.execute("ALTER TABLE audit RENAME TO elsewhere")
-        await trail.obeyed(PEER, STATE, Named(subject="1"))
+        await trail.record_success(PEER, STATE, Identifiers(subject="1"))
         await trail.has_reported.wait()
-        await trail.obeyed(PEER, STATE, Named(subject="2"))
+        await trail.record_success(PEER, STATE, Identifiers(subject="2"))
         async with database.transaction() as connection:
             await connection.execute("ALTER TABLE elsewhere RENAME TO audit")
         rows = await trail.until(lambda rows: len(rows) == 2)
@@ -201,21 +203,21 @@ async def test_an_outage_loses_nothing_that_fits(database: Database) -> None:
         assert isinstance(trail.reported[0][1], asyncpg.UndefinedTableError)
 
 
-async def test_what_was_too_much_is_counted(database: Database) -> None:
-    """In a row of its own."""
+async def test_dropped_entries_are_counted(database: Database) -> None:
+    """In an entry of their own."""
     async with trail_on(database, buffer=AuditBuffer(most=2)) as trail:
         for _ in range(5):
-            await trail.obeyed(PEER, STATE, Named())
+            await trail.record_success(PEER, STATE, Identifiers())
         assert trail.lost == 3
     assert [(row.act, row.outcome, row.detail) for row in await trail.rows()][-1] == (
         "audit",
         "lost",
-        "3 acts were too many to be kept",
+        "3 entries were dropped because the buffer was full",
     )
 
 
-async def test_hostile_names_are_no_error_of_ours(database: Database) -> None:
-    """NUL, surrogates and endless ids find a place in the row."""
+async def test_hostile_identifiers_are_stored(database: Database) -> None:
+    """NUL, surrogates and long ids are replaced or cut."""
     async with trail_on(database) as trail:
         hostile = request_target(f"{V1}/state/{{roomId}}", roomId="!\0" + "x" * 1000)
         await trail.request_ended("\0" + "a" * 1000, "GET", hostile, None, PeerTimedOut("a", "\0\ud800"))
@@ -225,23 +227,23 @@ async def test_hostile_names_are_no_error_of_ours(database: Database) -> None:
     assert row.detail == "  "
 
 
-async def test_what_is_old_is_forgotten(database: Database) -> None:
-    """By its age in days; the newest stay."""
+async def test_old_entries_are_pruned(database: Database) -> None:
+    """By their age in days."""
     async with trail_on(database) as trail:
         trail._now_ms = lambda: NOW - 2 * 86_400_000
-        await trail.obeyed(PEER, SEND_JOIN, Named(subject="old"))
+        await trail.record_success(PEER, SEND_JOIN, Identifiers(subject="old"))
         trail._now_ms = lambda: NOW
-        await trail.obeyed(PEER, SEND_JOIN, Named(subject="new"))
+        await trail.record_success(PEER, SEND_JOIN, Identifiers(subject="new"))
         assert await trail.prune(3) == 0
         assert await trail.prune(1) == 1
         assert [row.subject for row in await trail.rows()] == ["new"]
 
 
-async def test_it_is_searched_by_server_user_room_and_time(database: Database) -> None:
+async def test_the_audit_is_searched_by_user_room_and_time(database: Database) -> None:
     """For `palaver audit`."""
     async with trail_on(database) as trail:
-        await trail.obeyed(PEER, SEND_JOIN, Named(BOB, ROOM, "1"))
-        await trail.obeyed("c.example", SEND_JOIN, Named(None, ROOM, "2"))
+        await trail.record_success(PEER, SEND_JOIN, Identifiers(BOB, ROOM, "1"))
+        await trail.record_success("c.example", SEND_JOIN, Identifiers(None, ROOM, "2"))
         assert [row.subject for row in await trail.search(AuditSearch(room_id=ROOM), 1)] == ["2"]
         assert [row.subject for row in await trail.search(AuditSearch(user_id=BOB), 9)] == ["1"]
         later = datetime.fromtimestamp(NOW / 1000, UTC) + timedelta(seconds=1)

@@ -1,18 +1,18 @@
-"""Buckets that refill, of servers and addresses."""
+"""Token buckets of servers and addresses."""
 
 from ipaddress import ip_address, ip_network
 
 import pytest
 
-from federation.peers.acts import Kind
-from federation.peers.limits import Buckets, Excess, PeerLimiter, PeerLimits, Rate
+from federation.peers.actions import RequestKind
+from federation.peers.limits import Buckets, PeerLimiter, PeerLimits, Rate, RateExceeded
 
 NOW = 1_234_567.890_123
 HERE = ip_address("192.0.2.1")
 
 
 def takes(buckets: Buckets[str], rate: Rate, now: float, key: str = "a") -> int:
-    """How many are let through at once."""
+    """The number of requests that are allowed at once."""
     count = 0
     while buckets.take(key, rate, now) is None:
         count += 1
@@ -21,30 +21,30 @@ def takes(buckets: Buckets[str], rate: Rate, now: float, key: str = "a") -> int:
 
 @pytest.mark.parametrize("rate", [Rate(1, 1), Rate(0.3, 7), Rate(3, 10), Rate(7, 1000), Rate(1000, 3)])
 @pytest.mark.parametrize("now", [0.0, 0.1, NOW])
-def test_a_burst_is_let_through_and_not_one_more(rate: Rate, now: float) -> None:
-    """Whatever the time is."""
+def test_a_burst_is_allowed_and_not_one_more(rate: Rate, now: float) -> None:
+    """At any time."""
     assert takes(Buckets(10), rate, now) == rate.burst
 
 
-def test_one_more_is_let_through_when_it_was_said_it_would_be() -> None:
-    """And not a moment before."""
+def test_another_request_is_allowed_after_retry_after_ms() -> None:
+    """And not before."""
     buckets, rate = Buckets[str](10), Rate(2, 3)
     assert takes(buckets, rate, NOW) == 3
-    assert buckets.take("a", rate, NOW) == Excess(500)
-    assert buckets.take("a", rate, NOW + 0.4) == Excess(100)
+    assert buckets.take("a", rate, NOW) == RateExceeded(500)
+    assert buckets.take("a", rate, NOW + 0.4) == RateExceeded(100)
     assert buckets.take("a", rate, NOW + 0.5) is None
-    assert buckets.take("a", rate, NOW + 0.5) == Excess(500)
+    assert buckets.take("a", rate, NOW + 0.5) == RateExceeded(500)
 
 
 def test_a_bucket_does_not_overflow() -> None:
-    """Who was silent for a year may not make up for it."""
+    """After a year of inactivity only a burst is allowed."""
     buckets, rate = Buckets[str](10), Rate(2, 3)
     takes(buckets, rate, NOW)
     assert takes(buckets, rate, NOW + 31_536_000) == 3
 
 
-def test_what_does_not_count_is_given_back() -> None:
-    """And is no gift: a full bucket does not become fuller."""
+def test_returned_tokens() -> None:
+    """A full bucket does not overflow."""
     buckets, rate = Buckets[str](10), Rate(1, 2)
     for _ in range(100):
         assert buckets.take("a", rate, NOW) is None
@@ -54,8 +54,8 @@ def test_what_does_not_count_is_given_back() -> None:
     assert takes(buckets, rate, NOW, "b") == 2
 
 
-def test_buckets_that_are_full_again_are_forgotten() -> None:
-    """Two with each that is used, so that nobody waits for a sweep."""
+def test_full_buckets_are_removed() -> None:
+    """Two with each use of another, without a sweep."""
     buckets, rate = Buckets[str](1000), Rate(1, 5)
     for number in range(500):
         buckets.take(str(number), rate, NOW)
@@ -66,8 +66,8 @@ def test_buckets_that_are_full_again_are_forgotten() -> None:
     assert len(buckets) == 1
 
 
-def test_no_more_are_remembered_than_may_be() -> None:
-    """The one longest unheard of goes, full or not."""
+def test_the_number_of_buckets_is_bounded() -> None:
+    """The least recently used one is removed, full or not."""
     buckets, rate = Buckets[str](3), Rate(0.001, 1)
     for key in "abc":
         assert buckets.take(key, rate, NOW) is None
@@ -78,32 +78,31 @@ def test_no_more_are_remembered_than_may_be() -> None:
 
 
 def test_an_honest_busy_server_is_never_refused() -> None:
-    """A hundred transactions a second, the state asked for with each of them, for ten minutes."""
+    """A hundred transactions per second with a state request each, for ten minutes."""
     limiter = PeerLimiter()
     for tick in range(60_000):
         now = NOW + tick / 100
-        assert limiter.ask("busy.example", Kind.TRANSACTION, now) is None
-        assert limiter.ask("busy.example", Kind.READ, now) is None
-        assert limiter.ask("busy.example", Kind.READ, now) is None
-        assert limiter.ask("busy.example", Kind.QUERY, now) is None
+        assert limiter.take("busy.example", RequestKind.TRANSACTION, now) is None
+        assert limiter.take("busy.example", RequestKind.READ, now) is None
+        assert limiter.take("busy.example", RequestKind.READ, now) is None
+        assert limiter.take("busy.example", RequestKind.QUERY, now) is None
 
 
-def test_kinds_and_servers_are_limited_apart() -> None:
-    """Whoever floods us with one thing can still do the others, and others can do all. Capitals are no other
-    server."""
+def test_kinds_and_servers_are_limited_separately() -> None:
+    """Server names are compared without regard to case."""
     limiter = PeerLimiter(PeerLimits(reads=Rate(1, 2), media=Rate(1, 1)))
     for name in ("a.example", "A.Example"):
-        assert limiter.ask(name, Kind.READ, NOW) is None
-    assert limiter.ask("a.EXAMPLE", Kind.READ, NOW) == Excess(1000)
-    assert limiter.ask("a.example", Kind.TRANSACTION, NOW) is None
-    assert limiter.ask("b.example", Kind.READ, NOW) is None
-    assert limiter.ask("a.example", Kind.MEDIA, NOW) is None
-    assert limiter.ask("a.example", Kind.MEDIA, NOW) is not None
+        assert limiter.take(name, RequestKind.READ, NOW) is None
+    assert limiter.take("a.EXAMPLE", RequestKind.READ, NOW) == RateExceeded(1000)
+    assert limiter.take("a.example", RequestKind.TRANSACTION, NOW) is None
+    assert limiter.take("b.example", RequestKind.READ, NOW) is None
+    assert limiter.take("a.example", RequestKind.MEDIA, NOW) is None
+    assert limiter.take("a.example", RequestKind.MEDIA, NOW) is not None
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_every_kind_has_a_limit(kind: Kind) -> None:
-    """Each a bucket of its own size."""
+@pytest.mark.parametrize("kind", list(RequestKind))
+def test_every_kind_has_a_limit(kind: RequestKind) -> None:
+    """Each has its own bucket size."""
     limits = PeerLimits(
         transactions=Rate(1, 1),
         memberships=Rate(1, 2),
@@ -112,37 +111,37 @@ def test_every_kind_has_a_limit(kind: Kind) -> None:
         media=Rate(1, 5),
         unsigned=Rate(1, 6),
     )
-    assert limits.of(kind).burst == list(Kind).index(kind) + 1
+    assert limits.of(kind).burst == list(RequestKind).index(kind) + 1
 
 
-def test_who_signs_badly_is_soon_not_listened_to() -> None:
-    """What was signed well does not count, however much of it there is."""
+def test_failed_authentication_is_limited() -> None:
+    """Successful authentication does not count, however frequent."""
     limiter = PeerLimiter(PeerLimits(failures=Rate(1, 2)))
     for _ in range(1000):
-        assert limiter.begin_trial(HERE, NOW) is None
-        limiter.passed(HERE)
-    assert [limiter.begin_trial(HERE, NOW) is None for _ in range(3)] == [True, True, False]
-    assert limiter.begin_trial(ip_address("192.0.2.2"), NOW) is None
+        assert limiter.begin_authentication(HERE, NOW) is None
+        limiter.authentication_succeeded(HERE)
+    assert [limiter.begin_authentication(HERE, NOW) is None for _ in range(3)] == [True, True, False]
+    assert limiter.begin_authentication(ip_address("192.0.2.2"), NOW) is None
     # As soon as one may be tried again, and it is good, the next may too.
     for _ in range(10):
-        assert limiter.begin_trial(HERE, NOW + 1) is None
-        limiter.passed(HERE)
+        assert limiter.begin_authentication(HERE, NOW + 1) is None
+        limiter.authentication_succeeded(HERE)
 
 
-def test_what_nobody_signs_is_limited_by_address() -> None:
-    """One network of IPv6 is one address: a host owns all of it."""
+def test_an_ipv6_network_is_limited_as_one_address() -> None:
+    """A host owns a whole /64."""
     limiter = PeerLimiter(PeerLimits(unsigned=Rate(1, 1)))
     first, second = ip_address("2001:db8::1"), ip_address("2001:db8::ffff:1")
-    assert limiter.ask_unsigned(first, NOW) is None
-    assert limiter.ask_unsigned(second, NOW) is not None
-    assert limiter.ask_unsigned(ip_address("2001:db8:0:1::1"), NOW) is None
+    assert limiter.take_unsigned(first, NOW) is None
+    assert limiter.take_unsigned(second, NOW) is not None
+    assert limiter.take_unsigned(ip_address("2001:db8:0:1::1"), NOW) is None
 
 
-def test_an_address_that_many_share_is_not_limited_as_one() -> None:
-    """Behind a reverse proxy everybody has the same one: a stranger would shut out all others."""
+def test_a_shared_address_is_not_limited() -> None:
+    """Behind a reverse proxy one server would block all others."""
     shared = (ip_network("192.0.2.0/24"),)
     limiter = PeerLimiter(PeerLimits(failures=Rate(1, 1), unsigned=Rate(1, 1), shared_addresses=shared))
     for _ in range(100):
-        assert limiter.begin_trial(HERE, NOW) is None
-        assert limiter.ask_unsigned(HERE, NOW) is None
+        assert limiter.begin_authentication(HERE, NOW) is None
+        assert limiter.take_unsigned(HERE, NOW) is None
     assert PeerLimits().shared_addresses == (ip_network("127.0.0.0/8"), ip_network("::1/128"))

@@ -1,12 +1,12 @@
-"""With which servers this node speaks."""
+"""Which servers this server federates with."""
 
 from dataclasses import replace
 
 from federation.peers.policy import policy
 
 
-def test_closed_but_for_those_known() -> None:
-    """The default: a server that nobody wrote down is a stranger. Names have no case, and may have a port."""
+def test_a_closed_policy_admits_only_configured_servers() -> None:
+    """The default. Names are compared without regard to case, and with their port."""
     closed = policy(["Kitchen.local", "cellar.local:7676"], is_open=False)
     assert closed.admits("kitchen.LOCAL")
     assert closed.admits("cellar.local:7676")
@@ -14,8 +14,8 @@ def test_closed_but_for_those_known() -> None:
     assert not closed.admits("attic.local")
 
 
-def test_open_to_all_but_some() -> None:
-    """What is refused is refused in both modes, also when it is known."""
+def test_an_open_policy_admits_all_but_refused_servers() -> None:
+    """Refused servers are refused in both modes, even if they are configured."""
     is_open = policy([], is_open=True, refused=["*.evil.example", "bad.example"])
     assert is_open.admits("attic.local")
     assert not is_open.admits("a.EVIL.example")
@@ -23,8 +23,8 @@ def test_open_to_all_but_some() -> None:
     assert not policy(["bad.example"], is_open=False, refused=["bad.*"]).admits("bad.example")
 
 
-def test_some_come_and_go() -> None:
-    """What is added is known from that moment on; who is not trusted is refused whatever else holds."""
+def test_servers_are_added_and_distrusted_at_runtime() -> None:
+    """An added server is admitted immediately; a distrusted one is always refused."""
     added, distrusted = {"attic.local"}, {"cellar.local"}
     closed = replace(policy(["cellar.local"], is_open=False), added=added, distrusted=distrusted)
     is_open = replace(policy([], is_open=True, refused=["attic.*"]), added=added, distrusted=distrusted)

@@ -1,4 +1,4 @@
-"""Requests authenticated where they arrive: a real server, real keys, a real database."""
+"""Authentication of requests: a real server, real keys, a real database."""
 
 import asyncio
 import io
@@ -17,9 +17,9 @@ from federation.keys.key_ring import KeyRing
 from federation.keys.server_keys import LocalKey
 from federation.matrix.canonical_json import encode
 from federation.matrix.errors import MatrixError
-from federation.peers.gate import PeerGate
 from federation.peers.limits import PeerLimits, Rate
-from federation.peers.request_authenticator import ASKED, AuthenticatedRequest, RequestAuthenticator
+from federation.peers.request_authenticator import AUTHENTICATED, AuthenticatedRequest, RequestAuthenticator
+from federation.peers.request_limiter import RequestLimiter
 from storage.database import Database
 from tests.support.key_server import KeyServer, key_server
 from tests.support.neighbourhood import OWN_KEYS, OWN_NAME, Neighbourhood
@@ -29,16 +29,16 @@ FIRST, SECOND = key("1"), key("2")
 
 
 @dataclass
-class Gate:
-    """Our server, which lets in who can show who he is; `peer` is the one that may ask."""
+class AuthenticatingServer:
+    """A server that authenticates requests; only `peer` may send any."""
 
     url: str
     peer: KeyServer
     now_ms: list[int]
     clock: Any
-    limits: PeerGate
-    heard: list[str] = field(default_factory=list)
-    came: list[AuthenticatedRequest] = field(default_factory=list)
+    limits: RequestLimiter
+    on_authenticated: list[str] = field(default_factory=list)
+    received: list[AuthenticatedRequest] = field(default_factory=list)
 
     async def send(
         self,
@@ -65,7 +65,7 @@ class Gate:
 
 
 @pytest.fixture
-async def gate(neighbourhood: Neighbourhood, database: Database) -> AsyncIterator[Gate]:
+async def node(neighbourhood: Neighbourhood, database: Database) -> AsyncIterator[AuthenticatingServer]:
     peer = await key_server(neighbourhood, "a.test", FIRST)
     reach = neighbourhood.reach()
     now_ms = [NOW]
@@ -77,17 +77,23 @@ async def gate(neighbourhood: Neighbourhood, database: Database) -> AsyncIterato
         now_ms=lambda: now_ms[0],
         clock=neighbourhood.clock,
     )
-    # No address is exempt here, and a stranger may fail a hundred times.
+    # No address is exempt, and an address may fail a hundred times.
     limits = PeerLimits(queries=Rate(1, 150), failures=Rate(1, 100), shared_addresses=())
-    made = Gate("", peer, now_ms, neighbourhood.clock, PeerGate(limits, clock=neighbourhood.clock))
+    made = AuthenticatingServer(
+        "", peer, now_ms, neighbourhood.clock, RequestLimiter(limits, clock=neighbourhood.clock)
+    )
     authenticator = RequestAuthenticator(
-        OWN_NAME, ring, is_allowed=lambda name: name == peer.name, heard=made.heard.append, gate=made.limits
+        OWN_NAME,
+        ring,
+        is_allowed=lambda name: name == peer.name,
+        on_authenticated=made.on_authenticated.append,
+        limiter=made.limits,
     )
 
     async def handle(request: web.Request) -> web.Response:
         try:
-            made.came.append(await authenticator.authenticate(request))
-            assert request[ASKED] is made.came[-1]
+            made.received.append(await authenticator.authenticate(request))
+            assert request[AUTHENTICATED] is made.received[-1]
         except MatrixError as error:
             return web.json_response(error.body(), status=error.status)
         return web.json_response({})
@@ -98,16 +104,16 @@ async def gate(neighbourhood: Neighbourhood, database: Database) -> AsyncIterato
     await ring.close()
 
 
-async def test_a_signed_request_comes_in(gate: Gate) -> None:
-    """With its origin and its parsed content; and its server counts as alive."""
-    assert await gate.send(body=encode({"pdus": [1]})) == (200, "")
-    assert await gate.send("GET", "/_matrix/federation/v1/event/%24abc?x=%2F+&y", None) == (200, "")
-    assert gate.came == [
-        AuthenticatedRequest(gate.peer.name, {"pdus": [1]}),
-        AuthenticatedRequest(gate.peer.name, None),
+async def test_a_signed_request_is_authenticated(node: AuthenticatingServer) -> None:
+    """With its origin and its parsed content; its server counts as online."""
+    assert await node.send(body=encode({"pdus": [1]})) == (200, "")
+    assert await node.send("GET", "/_matrix/federation/v1/event/%24abc?x=%2F+&y", None) == (200, "")
+    assert node.received == [
+        AuthenticatedRequest(node.peer.name, {"pdus": [1]}),
+        AuthenticatedRequest(node.peer.name, None),
     ]
-    assert gate.heard == [gate.peer.name] * 2
-    assert gate.peer.asked == 1
+    assert node.on_authenticated == [node.peer.name] * 2
+    assert node.peer.asked == 1
 
 
 @pytest.mark.parametrize(
@@ -119,80 +125,80 @@ async def test_a_signed_request_comes_in(gate: Gate) -> None:
         "/_matrix//federation/v1/%7Bx%7D?a=%zz&&b",
     ],
 )
-async def test_the_target_counts_as_it_came(gate: Gate, uri: str) -> None:
-    """matrix-org/matrix-spec-proposals#3253: how a path is escaped is the sender's affair."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(gate.url.rpartition(":")[2]))
-    header = authorization("GET", uri, gate.peer.name, OWN_NAME, None, FIRST)
+async def test_the_signature_covers_the_target_verbatim(node: AuthenticatingServer, uri: str) -> None:
+    """matrix-org/matrix-spec-proposals#3253: how a path is escaped is up to the sender."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(node.url.rpartition(":")[2]))
+    header = authorization("GET", uri, node.peer.name, OWN_NAME, None, FIRST)
     writer.write(f"GET {uri} HTTP/1.1\r\nHost: us\r\nAuthorization: {header}\r\n\r\n".encode())
     assert (await reader.readline()).split()[1] == b"200"
     writer.close()
     await writer.wait_closed()
 
 
-async def test_what_was_not_signed_does_not_come_in(gate: Gate) -> None:
-    """Another path, another key, another server; and nobody counts as alive for it."""
-    assert await gate.send(signed_uri="/_matrix/federation/v1/send/2") == (401, "M_UNAUTHORIZED")
-    assert await gate.send(signer=key("1", "other")) == (401, "M_UNAUTHORIZED")
-    assert await gate.send(origin="b.test") == (403, "M_FORBIDDEN")
-    assert gate.came == []
-    assert gate.heard == []
+async def test_a_request_with_an_invalid_signature_is_refused(node: AuthenticatingServer) -> None:
+    """Another path, another key, another server; none of them counts as online."""
+    assert await node.send(signed_uri="/_matrix/federation/v1/send/2") == (401, "M_UNAUTHORIZED")
+    assert await node.send(signer=key("1", "other")) == (401, "M_UNAUTHORIZED")
+    assert await node.send(origin="b.test") == (403, "M_FORBIDDEN")
+    assert node.received == []
+    assert node.on_authenticated == []
 
 
-async def test_an_old_key_signs_no_requests(gate: Gate) -> None:
+async def test_an_old_key_signs_no_requests(node: AuthenticatingServer) -> None:
     """ "old_verify_keys which are only valid for signing events" """
-    gate.peer.answer = key_document(gate.peer.name, SECOND, old=old_key(FIRST, NOW - 1))
-    assert await gate.send(signer=FIRST) == (401, "M_UNAUTHORIZED")
-    assert await gate.send(signer=SECOND) == (200, "")
+    node.peer.answer = key_document(node.peer.name, SECOND, old=old_key(FIRST, NOW - 1))
+    assert await node.send(signer=FIRST) == (401, "M_UNAUTHORIZED")
+    assert await node.send(signer=SECOND) == (200, "")
 
 
-async def test_a_key_that_ran_out_is_fetched_again(gate: Gate) -> None:
-    """A request is signed with a key of now."""
-    assert await gate.send() == (200, "")
-    gate.now_ms[0] = NOW + DAY + 1
-    assert await gate.send() == (401, "M_UNAUTHORIZED")
-    gate.peer.answer = key_document(gate.peer.name, FIRST, until=NOW + 2 * DAY)
-    gate.clock.now += 60
-    assert await gate.send() == (200, "")
+async def test_an_expired_key_is_fetched_again(node: AuthenticatingServer) -> None:
+    """A request must be signed with a currently valid key."""
+    assert await node.send() == (200, "")
+    node.now_ms[0] = NOW + DAY + 1
+    assert await node.send() == (401, "M_UNAUTHORIZED")
+    node.peer.answer = key_document(node.peer.name, FIRST, until=NOW + 2 * DAY)
+    node.clock.now += 60
+    assert await node.send() == (200, "")
 
 
-async def test_a_rotation_does_not_interrupt(gate: Gate) -> None:
+async def test_a_key_rotation_causes_no_failure(node: AuthenticatingServer) -> None:
     """The first request with the new key fetches it."""
-    assert await gate.send() == (200, "")
-    gate.peer.answer = key_document(gate.peer.name, SECOND, old=old_key(FIRST, NOW))
-    assert await gate.send(signer=SECOND) == (200, "")
+    assert await node.send() == (200, "")
+    node.peer.answer = key_document(node.peer.name, SECOND, old=old_key(FIRST, NOW))
+    assert await node.send(signer=SECOND) == (200, "")
 
 
-async def test_a_large_body_is_checked_all_the_same(gate: Gate) -> None:
-    """In a thread, so that others go on."""
+async def test_a_large_body_is_authenticated(node: AuthenticatingServer) -> None:
+    """In a thread, so that the event loop is not blocked."""
     body = encode({"pdus": ["x" * 60_000] * 50})
-    assert await gate.send(body=body) == (200, "")
-    assert gate.came[0].content == json.loads(body)
+    assert await node.send(body=body) == (200, "")
+    assert node.received[0].content == json.loads(body)
 
 
-async def test_a_server_whose_keys_are_not_to_be_had_stays_outside(gate: Gate) -> None:
-    """And asks us to ask it not more than once in a while."""
-    gate.peer.status = 500
+async def test_a_server_whose_keys_are_unavailable_is_refused(node: AuthenticatingServer) -> None:
+    """Its keys are not fetched again for each request."""
+    node.peer.status = 500
     for _ in range(10):
-        assert await gate.send() == (401, "M_UNAUTHORIZED")
-    assert gate.peer.asked == 1
+        assert await node.send() == (401, "M_UNAUTHORIZED")
+    assert node.peer.asked == 1
 
 
-async def test_a_stranger_cannot_make_us_check_without_end(gate: Gate) -> None:
-    """After so many failures from his address he is not listened to, whoever he says he is; later he is."""
+async def test_failed_authentication_is_limited_by_address(node: AuthenticatingServer) -> None:
+    """After so many failures all requests from the address are refused for a while, whatever their origin."""
     for _ in range(100):
-        assert await gate.send(signer=key("1", "other")) == (401, "M_UNAUTHORIZED")
-    assert await gate.send(signer=key("1", "other")) == (429, "M_LIMIT_EXCEEDED")
-    assert await gate.send() == (429, "M_LIMIT_EXCEEDED")
-    gate.clock.now += 1
+        assert await node.send(signer=key("1", "other")) == (401, "M_UNAUTHORIZED")
+    assert await node.send(signer=key("1", "other")) == (429, "M_LIMIT_EXCEEDED")
+    assert await node.send() == (429, "M_LIMIT_EXCEEDED")
+    node.clock.now += 1
     for _ in range(3):
-        assert await gate.send() == (200, "")
+        assert await node.send() == (200, "")
 
 
-async def test_a_server_that_asks_too_much_is_told_so(gate: Gate) -> None:
-    """Only once it has shown who it is, so that nobody can use up what another may ask; and it is alive."""
+async def test_an_authenticated_server_is_rate_limited(node: AuthenticatingServer) -> None:
+    """Only after authentication, so that no server can use up the limit of another; it counts as online."""
     for _ in range(150):
-        assert await gate.send() == (200, "")
-    assert await gate.send() == (429, "M_LIMIT_EXCEEDED")
-    assert await gate.send(signer=key("1", "other")) == (401, "M_UNAUTHORIZED")
-    assert len(gate.came) == 150
-    assert len(gate.heard) == 151
+        assert await node.send() == (200, "")
+    assert await node.send() == (429, "M_LIMIT_EXCEEDED")
+    assert await node.send(signer=key("1", "other")) == (401, "M_UNAUTHORIZED")
+    assert len(node.received) == 150
+    assert len(node.on_authenticated) == 151

@@ -87,7 +87,7 @@ async def test_what_is_rolled_back_is_not_remembered(
             raise OSError("no space left")
 
         with monkeypatch.context() as patched:
-            patched.setattr(here.hook, "to_queue", fail)
+            patched.setattr(here.hook, "queue_entries", fail)
             with pytest.raises(OSError, match="no space"):
                 await here.graph.send_event(room.room_id, "m.room.member", NAMED, US, US)
             with pytest.raises(OSError, match="no space"):
@@ -113,7 +113,7 @@ async def test_a_lost_connection_is_an_error_and_then_all_is_well(
             return []
 
         with monkeypatch.context() as patched:
-            patched.setattr(here.hook, "to_queue", cut)
+            patched.setattr(here.hook, "queue_entries", cut)
             with pytest.raises(ConnectionLost):
                 await here.graph.send_event(room.room_id, "m.room.member", NAMED, US, US)
         said = await here.graph.send_event(room.room_id, "m.room.member", NAMED, US, US)
@@ -183,7 +183,7 @@ async def test_a_connection_that_is_lost_while_a_message_is_written(
             return []
 
         with monkeypatch.context() as patched:
-            patched.setattr(here.hook, "to_queue", cut)
+            patched.setattr(here.hook, "queue_entries", cut)
             with pytest.raises(ConnectionLost):
                 await here.graph.send_event(room.room_id, "m.room.message", {}, US, transaction_id="1")
         said = await here.graph.send_event(room.room_id, "m.room.message", {}, US, transaction_id="1")
@@ -208,7 +208,7 @@ async def test_what_fails_after_the_commit_does_not_make_the_event_look_failed(
         def fail(*_: object) -> None:
             raise RuntimeError("a mistake of ours")
 
-        monkeypatch.setattr(here.hook, "queued", fail)
+        monkeypatch.setattr(here.hook, "notify_queued", fail)
         reading = asyncio.create_task(here.graph.stream.reader(begin).next())
         if what == "a message":
             pdu = await here.graph.send_event(room.room_id, "m.room.message", {"body": "x"}, US)

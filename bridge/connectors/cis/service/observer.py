@@ -61,7 +61,7 @@ class CisObserver:
             log.info(text, peer=record.peer, type=type_, verdict=verdict.value, reason=record.detail)
         now_ms = self._now_ms()
         if record.type != Heartbeat.TYPE or self._is_first(record, now_ms):
-            self._trail.note(audit_entry(record, now_ms))
+            self._trail.record(audit_entry(record, now_ms))
         self._feed.show(lambda now_ms: to_live_event(record, now_ms))
 
     def report_problem(self, sentence: str, error: BaseException | None) -> None:

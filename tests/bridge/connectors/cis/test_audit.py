@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bridge.connectors.cis.audit import UNREADABLE, audit_entry
 from bridge.connectors.cis.event_record import EventRecord, Verdict
 from federation.matrix.identifiers import MAX_BYTES, is_server_name
-from federation.peers.audit import EVERYBODY, LONGEST_DETAIL, Direction, Ending
+from federation.peers.audit import ALL_PEERS, MAX_DETAIL_LENGTH, AuditOutcome, Direction
 from tests.support.agents import NOW
 
 REQUEST = "io.cis.agent.task.request"
@@ -18,72 +18,72 @@ REQUEST = "io.cis.agent.task.request"
 @pytest.mark.parametrize(
     ("act", "peer", "direction", "ending", "detail"),
     [
-        (EventRecord("living", REQUEST, Verdict.TAKEN), "living", Direction.IN, Ending.DONE, None),
+        (EventRecord("living", REQUEST, Verdict.TAKEN), "living", Direction.IN, AuditOutcome.DONE, None),
         (
             EventRecord("living", REQUEST, Verdict.KEPT),
             "living",
             Direction.IN,
-            Ending.DONE,
+            AuditOutcome.DONE,
             "unknown type: stored, not acted on",
         ),
         (
             EventRecord("living", REQUEST, Verdict.REPEATED),
             "living",
             Direction.IN,
-            Ending.DONE,
+            AuditOutcome.DONE,
             "received before",
         ),
         (
             EventRecord("living", REQUEST, Verdict.FORBIDDEN, detail="Not there."),
             "living",
             Direction.IN,
-            Ending.REFUSED,
+            AuditOutcome.REFUSED,
             "Not there.",
         ),
         (
             EventRecord(None, "", Verdict.FORBIDDEN, detail="Who?"),
             None,
             Direction.IN,
-            Ending.UNAUTHENTICATED,
+            AuditOutcome.UNAUTHENTICATED,
             "Who?",
         ),
         (
             EventRecord("living", REQUEST, Verdict.TOO_FAST, detail="RateLimited(37)"),
             "living",
             Direction.IN,
-            Ending.RATE_LIMITED,
+            AuditOutcome.RATE_LIMITED,
             "rate limit exceeded",
         ),
-        (EventRecord("living", REQUEST, Verdict.SENT), "living", Direction.OUT, Ending.DONE, None),
-        (EventRecord(None, REQUEST, Verdict.SENT), EVERYBODY, Direction.OUT, Ending.DONE, None),
+        (EventRecord("living", REQUEST, Verdict.SENT), "living", Direction.OUT, AuditOutcome.DONE, None),
+        (EventRecord(None, REQUEST, Verdict.SENT), ALL_PEERS, Direction.OUT, AuditOutcome.DONE, None),
         (
             EventRecord("living", REQUEST, Verdict.FAILED, detail="It is away."),
             "living",
             Direction.OUT,
-            Ending.FAILED,
+            AuditOutcome.FAILED,
             "It is away.",
         ),
     ],
 )
 def test_who_did_what_and_how_it_ended(
-    act: EventRecord, peer: str | None, direction: Direction, ending: Ending, detail: str | None
+    act: EventRecord, peer: str | None, direction: Direction, ending: AuditOutcome, detail: str | None
 ) -> None:
     """In the words that the audit has already."""
     entry = audit_entry(act, NOW)
     assert (entry.at_ms, entry.peer, entry.direction) == (NOW, peer, direction)
-    assert (entry.ending, entry.detail) == (ending, detail)
-    assert entry.act == (act.type or UNREADABLE)
+    assert (entry.outcome, entry.detail) == (ending, detail)
+    assert entry.action == (act.type or UNREADABLE)
 
 
 def test_every_verdict_has_its_ending() -> None:
     """A new one has to be thought of here."""
     for verdict in Verdict:
-        assert audit_entry(EventRecord("living", REQUEST, verdict), NOW).ending in Ending
+        assert audit_entry(EventRecord("living", REQUEST, verdict), NOW).outcome in AuditOutcome
 
 
 def test_everybody_is_nobodys_name() -> None:
     """No peer can be taken for all."""
-    assert not is_server_name(EVERYBODY)
+    assert not is_server_name(ALL_PEERS)
 
 
 _ANY: Any = st.none() | st.text(st.characters(), max_size=2_000)
@@ -101,12 +101,18 @@ def test_whatever_a_peer_writes_fits_into_the_row(
 ) -> None:
     """Of any length, with NUL and halves of characters."""
     entry = audit_entry(EventRecord(peer, type_, verdict, user, room, about, detail), NOW)
-    for text in (entry.peer, entry.act, entry.named.user_id, entry.named.room_id, entry.named.subject):
+    for text in (
+        entry.peer,
+        entry.action,
+        entry.identifiers.user_id,
+        entry.named.room_id,
+        entry.named.subject,
+    ):
         if text is not None:
             assert len(text) <= MAX_BYTES
             assert "\0" not in text
             text.encode()
     if entry.detail is not None:
-        assert len(entry.detail) <= LONGEST_DETAIL
+        assert len(entry.detail) <= MAX_DETAIL_LENGTH
         assert "\0" not in entry.detail
         entry.detail.encode()

@@ -11,7 +11,7 @@ async def test_an_ignored_cancel_is_audited(database: Database) -> None:
     """With the owner of the token and the call's id."""
     trail = AuditTrail(database, now_ms=Clock())
     trail.start()
-    trail.note(ignored_cancel("the build agent", "r-1", NOW))
+    trail.record(ignored_cancel("the build agent", "r-1", NOW))
     await trail.close()
     [row] = await trail.search(AuditSearch(), 10)
     assert (row.peer, row.direction, row.act, row.outcome) == (

@@ -11,8 +11,8 @@ async def test_another_node_is_checked(operator: Operator) -> None:
     answer = await operator.ask("peers-check", server="there.test")
     assert answer["verdict"] == "warning"
     texts = " ".join(finding["text"] for finding in answer["findings"])
-    assert "It believes what here.test signs." in texts
-    assert "in plain HTTP" in texts
+    assert "It accepts the signature of here.test." in texts
+    assert "over plain HTTP" in texts
 
 
 async def test_a_node_that_is_down_is_a_fault(operator: Operator) -> None:

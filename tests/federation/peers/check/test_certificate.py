@@ -1,15 +1,20 @@
-"""Certificates, and what is wrong with them."""
+"""Certificates and their errors."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from federation.peers.check.certificate import MOST_NAMES, Certificate, read_certificate, what_is_wrong
+from federation.peers.check.certificate import (
+    MAX_NAMES_SHOWN,
+    Certificate,
+    explain_certificate_error,
+    read_certificate,
+)
 from tests.support.tls import Authority
 
 
 def test_a_certificate_is_read() -> None:
-    """Its names, who vouches for it, and from when until when."""
+    """Its names, its issuer, and its validity."""
     begins = datetime(2026, 1, 1, tzinfo=UTC)
     issued = Authority("Somebody").issue(
         "a.test", "127.0.0.1", begins=begins, ends=begins + timedelta(days=90)
@@ -34,27 +39,27 @@ CERTIFICATE = Certificate(("other.test",), "Somebody", 0, 1, False)
     [
         (62, CERTIFICATE, "not for a.test, but for other.test", "subjectAltName"),
         (64, None, "not for a.test", "subjectAltName"),
-        (10, CERTIFICATE, "has expired", "renewed"),
-        (23, CERTIFICATE, "was revoked", "renewed"),
+        (10, CERTIFICATE, "has expired", "Renew"),
+        (23, CERTIFICATE, "was revoked", "Renew"),
         (9, CERTIFICATE, "is not valid yet", "clocks"),
-        (18, CERTIFICATE, "signed by itself", "[[peers]]"),
-        (19, CERTIFICATE, "authority of its own by Somebody", "[[peers]]"),
-        (20, Certificate((), "Itself", 0, 1, True), "signed by itself", "[[peers]]"),
-        (20, CERTIFICATE, "by Somebody, which nobody vouches for", "full chain"),
-        (21, None, "nobody vouches for", "full chain"),
+        (18, CERTIFICATE, "self-signed", "[[peers]]"),
+        (19, CERTIFICATE, "private authority by Somebody", "[[peers]]"),
+        (20, Certificate((), "Itself", 0, 1, True), "self-signed", "[[peers]]"),
+        (20, CERTIFICATE, "by Somebody, which is not signed by an authority", "full chain"),
+        (21, None, "not signed by an authority", "full chain"),
         (99, CERTIFICATE, "is not valid: odd", "another certificate"),
     ],
 )
-def test_each_fault_has_its_words(code: int, certificate: Certificate | None, text: str, advice: str) -> None:
+def test_each_error_is_explained(code: int, certificate: Certificate | None, text: str, advice: str) -> None:
     """By OpenSSL's number: what is wrong, and what to do about it."""
-    said, done = what_is_wrong(code, "odd.", "a.test", certificate)
+    said, done = explain_certificate_error(code, "odd.", "a.test", certificate)
     assert text in said
     assert advice in done
     assert done.endswith(".")
 
 
-def test_a_certificate_of_many_names_is_not_written_out() -> None:
-    """Some have hundreds; some have none."""
-    names = tuple(f"{number}.test" for number in range(MOST_NAMES + 3))
+def test_the_names_shown_are_limited() -> None:
+    """Some certificates have hundreds of names, some have none."""
+    names = tuple(f"{number}.test" for number in range(MAX_NAMES_SHOWN + 3))
     assert Certificate(names, "", 0, 0, False).names_shown().endswith("and 3 more")
-    assert Certificate((), "", 0, 0, False).names_shown() == "nobody"
+    assert Certificate((), "", 0, 0, False).names_shown() == "no name"

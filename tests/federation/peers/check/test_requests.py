@@ -1,4 +1,4 @@
-"""What a server says of itself, its clock, and whether it believes us."""
+"""Findings about a server's software, its clock, and whether it accepts our signature."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -8,9 +8,9 @@ import pytest
 
 from federation.client.errors import PeerNotAllowed, PeerRefused, PeerTimedOut, PeerUnreachable
 from federation.matrix.errors import PeerError
-from federation.peers.check.facts import Asked, Signed, Verdict
+from federation.peers.check.facts import ProbeResponse, SignedProbe, Verdict
 from federation.peers.check.report import report
-from tests.federation.peers.check.seen import HEALTHY, PEER, with_keys, with_place, wrong
+from tests.federation.peers.check.healthy_server import HEALTHY, PEER, with_keys, with_place, wrong
 from tests.support.server_keys import NOW
 
 
@@ -30,58 +30,58 @@ def dated(seconds: int) -> str:
         (-90_000, Verdict.FAULT),
     ],
 )
-def test_a_clock_that_is_off_is_told(seconds: int, verdict: Verdict | None) -> None:
-    """By what the header says; a minute is nothing, an hour makes good keys look old."""
+def test_a_clock_difference(seconds: int, verdict: Verdict | None) -> None:
+    """By the Date header; a minute is ignored, with an hour valid keys appear to be expired."""
     findings = wrong(with_keys(date=dated(seconds)))
     assert [finding.verdict for finding in findings] == ([] if verdict is None else [verdict])
     if verdict is not None:
         assert ("ahead" if seconds > 0 else "behind") in findings[0].text
 
 
-def test_a_slow_answer_says_little_of_a_clock() -> None:
-    """The date was written at some time while we waited."""
-    assert wrong(with_keys(date=dated(70), came_at=NOW + 60_000)) == []
+def test_a_slow_response_makes_the_clock_uncertain() -> None:
+    """The header was written at some time before the response arrived."""
+    assert wrong(with_keys(date=dated(70), received_at=NOW + 60_000)) == []
 
 
 @pytest.mark.parametrize("date", [None, "yesterday"])
-def test_a_clock_that_nobody_sees_is_not_told(date: str | None) -> None:
-    """Not every server dates its answers."""
+def test_a_response_without_date(date: str | None) -> None:
+    """Not every server sends a Date header."""
     assert "clock" not in {finding.subject for finding in report(with_keys(date=date))}
 
 
 @pytest.mark.parametrize(
     "asked",
     [
-        Asked(PeerRefused(PEER, 404, None, "")),
-        Asked(None, {}),
-        Asked(None, {"server": "Synapse"}),
-        Asked(None, {"server": {"name": 7}}),
+        ProbeResponse(PeerRefused(PEER, 404, None, "")),
+        ProbeResponse(None, {}),
+        ProbeResponse(None, {"server": "Synapse"}),
+        ProbeResponse(None, {"server": {"name": 7}}),
     ],
 )
-def test_a_server_that_does_not_say_what_it_is_is_told(asked: Asked) -> None:
-    """A proxy passes on one path and not the other."""
+def test_a_missing_software_version(asked: ProbeResponse) -> None:
+    """A proxy may forward one path but not the other."""
     [finding] = wrong(with_place(version=asked))
     assert (finding.verdict, finding.subject) == (Verdict.WARNING, "software")
 
 
-def test_what_it_is_is_told() -> None:
-    """Without a version too, and never at length."""
+def test_the_software_version() -> None:
+    """Also without a version, and with a limited length."""
     for server, text in (
         ({"name": "Synapse", "version": "1.163.0"}, "It is Synapse 1.163.0."),
         ({"name": "Synapse", "version": 1}, "It is Synapse."),
         ({"name": "x" * 1_000}, f"It is {'x' * 100}."),
     ):
-        texts = [one.text for one in report(with_place(version=Asked(None, {"server": server})))]
+        texts = [one.text for one in report(with_place(version=ProbeResponse(None, {"server": server})))]
         assert text in texts
 
 
 @pytest.mark.parametrize(
     "problem", [None, PeerRefused(PEER, 404, "M_NOT_FOUND", ""), PeerRefused(PEER, 404, None, "")]
 )
-def test_who_looked_for_the_event_has_believed_us(problem: PeerError | None) -> None:
-    """Found or not. Synapse has no errcode there."""
-    texts = [finding.text for finding in report(replace(HEALTHY, signed=Signed(problem)))]
-    assert "It believes what us.test signs." in texts
+def test_a_server_that_has_looked_for_the_event_accepts_our_signature(problem: PeerError | None) -> None:
+    """Whether it was found or not. Synapse returns no errcode."""
+    texts = [finding.text for finding in report(replace(HEALTHY, signed=SignedProbe(problem)))]
+    assert "It accepts the signature of us.test." in texts
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,11 @@ def test_who_looked_for_the_event_has_believed_us(problem: PeerError | None) -> 
         (PeerNotAllowed(PEER, "is not one"), Verdict.WARNING, "above"),
     ],
 )
-def test_who_does_not_believe_us_is_told(problem: PeerError, verdict: Verdict, advice: str) -> None:
-    """Each answer with what it means."""
-    found: Any = wrong(replace(HEALTHY, signed=Signed(problem)))
+def test_a_server_that_does_not_accept_our_signature(
+    problem: PeerError, verdict: Verdict, advice: str
+) -> None:
+    """Each error with its meaning."""
+    found: Any = wrong(replace(HEALTHY, signed=SignedProbe(problem)))
     [finding] = found
     assert (finding.verdict, finding.subject) == (verdict, "signature")
     assert advice in finding.advice

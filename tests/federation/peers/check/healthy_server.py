@@ -1,4 +1,4 @@
-"""A server in good health, from which each test takes something away."""
+"""The facts of a healthy server, which each test changes."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -7,7 +7,16 @@ from typing import Any
 from federation.client.errors import PeerRefused
 from federation.client.server_discovery import Candidate, Route, WellKnownAnswer, WellKnownQuery
 from federation.peers.check.certificate import Certificate
-from federation.peers.check.facts import Asked, Facts, Finding, Handshake, Place, Signed, Standing, Verdict
+from federation.peers.check.facts import (
+    AddressProbe,
+    Facts,
+    Finding,
+    ProbeResponse,
+    ServerStatus,
+    SignedProbe,
+    TlsHandshake,
+    Verdict,
+)
 from federation.peers.check.report import report
 from tests.support.server_keys import DAY, NOW, key, key_document, public
 
@@ -16,12 +25,12 @@ CANDIDATE = Candidate("host.test", 7676)
 ROUTE = Route((CANDIDATE,), "host.test:7676", "host.test", "3.2", 1000.0)
 CERTIFICATE = Certificate(("host.test",), "Some Authority", NOW - DAY, NOW + 90 * DAY, False)
 HTTP_DATE = "Tue, 14 Nov 2023 22:13:20 GMT"  # NOW
-KEYS = Asked(None, key_document(PEER, key("1")), HTTP_DATE, NOW, NOW + 100)
-VERSION = Asked(None, {"server": {"name": "Test", "version": "1.2"}}, HTTP_DATE, NOW, NOW + 100)
-PLACE = Place(
+KEYS = ProbeResponse(None, key_document(PEER, key("1")), HTTP_DATE, NOW, NOW + 100)
+VERSION = ProbeResponse(None, {"server": {"name": "Test", "version": "1.2"}}, HTTP_DATE, NOW, NOW + 100)
+PLACE = AddressProbe(
     CANDIDATE,
     "192.0.2.1",
-    handshake=Handshake("TLSv1.3", certificate=CERTIFICATE),
+    handshake=TlsHandshake("TLSv1.3", certificate=CERTIFICATE),
     keys=KEYS,
     version=VERSION,
 )
@@ -29,23 +38,23 @@ HEALTHY = Facts(
     PEER,
     "us.test",
     NOW,
-    Standing(is_configured=True),
+    ServerStatus(is_configured=True),
     ((WellKnownQuery(PEER), WellKnownAnswer("host.test:7676", 1000.0)),),
     ROUTE,
-    places=(PLACE,),
-    signed=Signed(PeerRefused(PEER, 404, "M_NOT_FOUND", "No.")),
+    probes=(PLACE,),
+    signed=SignedProbe(PeerRefused(PEER, 404, "M_NOT_FOUND", "No.")),
 )
 ITSELF = replace(
     HEALTHY,
     own_name=PEER,
-    standing=Standing(is_self=True),
+    status=ServerStatus(is_self=True),
     signed=None,
     own_keys={"ed25519:1": public(key("1"))},
 )
 
 
 def with_place(facts: Facts = HEALTHY, **changes: Any) -> Facts:
-    return replace(facts, places=(replace(PLACE, **changes),))
+    return replace(facts, probes=(replace(PLACE, **changes),))
 
 
 def with_keys(facts: Facts = HEALTHY, content: Any = None, **changes: Any) -> Facts:
@@ -54,13 +63,13 @@ def with_keys(facts: Facts = HEALTHY, content: Any = None, **changes: Any) -> Fa
 
 
 def wrong(facts: Facts) -> list[Finding]:
-    """What is not fine. Whatever is wrong has an advice, and all of it are sentences."""
+    """The findings that are not fine. Each of them must have advice, and all texts must be sentences."""
     findings = report(facts)
-    assert all(is_told(finding) for finding in findings), findings
+    assert all(is_complete(finding) for finding in findings), findings
     return [finding for finding in findings if finding.verdict is not Verdict.FINE]
 
 
-def is_told(finding: Finding) -> bool:
+def is_complete(finding: Finding) -> bool:
     sentences: Iterable[str] = filter(None, (finding.text, finding.advice))
     has_advice = bool(finding.advice) or finding.verdict is Verdict.FINE
     return has_advice and all(text[-1] in ".?)" for text in sentences)

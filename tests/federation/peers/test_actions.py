@@ -1,4 +1,4 @@
-"""The table of what servers do to each other."""
+"""The table of actions."""
 
 import importlib
 import pkgutil
@@ -7,13 +7,13 @@ import pytest
 from aiohttp import web
 
 from federation.http import endpoints
-from federation.peers.acts import ACTS, OTHER, Act, Kind, Recorded, act_of
+from federation.peers.actions import ACTIONS, OTHER, Action, AuditTiming, RequestKind, action_of
 
 FEDERATION = "/_matrix/federation"
 
 
 def served() -> list[tuple[str, str]]:
-    """Method and template of every route of ours that is for other servers."""
+    """Method and template of every served federation endpoint."""
     modules = [
         importlib.import_module(f"{endpoints.__name__}.{found.name}")
         for found in pkgutil.iter_modules(endpoints.__path__)
@@ -29,9 +29,9 @@ def served() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("method", "template"), served())
-def test_every_endpoint_for_other_servers_has_a_name(method: str, template: str) -> None:
-    """An endpoint that nobody named would be recorded as `other`, and limited like a query."""
-    assert act_of(method, template) not in {None, OTHER}
+def test_every_federation_endpoint_has_an_action(method: str, template: str) -> None:
+    """Otherwise it would be recorded as `other`, and limited like a query."""
+    assert action_of(method, template) not in {None, OTHER}
 
 
 @pytest.mark.parametrize(
@@ -46,38 +46,38 @@ def test_every_endpoint_for_other_servers_has_a_name(method: str, template: str)
         ("POST", f"{FEDERATION}/v1/something/else", "other"),
     ],
 )
-def test_a_place_is_a_place_whatever_it_is_called(method: str, template: str, name: str) -> None:
-    """We write templates in our way and the specification in its; HEAD is a GET."""
-    act = act_of(method, template)
-    assert act is not None
-    assert act.name == name
+def test_names_of_path_parameters_do_not_matter(method: str, template: str, name: str) -> None:
+    """Our templates and the specification's name them differently; HEAD is a GET."""
+    action = action_of(method, template)
+    assert action is not None
+    assert action.name == name
 
 
-def test_what_is_not_between_servers_is_no_act() -> None:
+def test_other_requests_have_no_action() -> None:
     """Clients, health and metrics."""
     for template in ("/health/live", "/_matrix/client/v3/sync", "/_cis/v1/event/receive", "/"):
-        assert act_of("GET", template) is None
+        assert action_of("GET", template) is None
 
 
-def test_what_changes_something_is_recorded_before_it_is_answered() -> None:
-    """Everything that others send into rooms; a transaction in its own commit."""
-    by_name = {act.name: act.recorded for act in ACTS.values()}
-    at_once = {name for name, recorded in by_name.items() if recorded is Recorded.AT_ONCE}
+def test_changes_are_recorded_before_the_response() -> None:
+    """Everything that other servers send into rooms; a transaction in its own commit."""
+    by_name = {action.name: action.recorded for action in ACTIONS.values()}
+    at_once = {name for name, recorded in by_name.items() if recorded is AuditTiming.IMMEDIATE}
     assert at_once == {"send_join", "send_leave", "send_knock", "invite", "third_party_invite"}
-    assert by_name["transaction"] is Recorded.BY_ITSELF
+    assert by_name["transaction"] is AuditTiming.WITH_COMMIT
 
 
-def test_one_name_is_one_act() -> None:
-    """Whatever the version of the endpoint is: whoever searches for a name finds them all."""
-    acts: dict[str, set[Act]] = {}
-    for act in ACTS.values():
-        acts.setdefault(act.name, set()).add(act)
+def test_a_name_stands_for_one_action() -> None:
+    """For every version of an endpoint, so that a search for a name finds all of them."""
+    acts: dict[str, set[Action]] = {}
+    for action in ACTIONS.values():
+        acts.setdefault(action.name, set()).add(action)
     assert all(len(same) == 1 for same in acts.values())
 
 
-def test_what_needs_no_signature_is_limited_by_address() -> None:
-    """These are all that a stranger may ask for."""
-    assert {act.name for act in ACTS.values() if act.kind is Kind.OPEN} == {
+def test_the_actions_without_authentication() -> None:
+    """These are all requests that need no signature."""
+    assert {action.name for action in ACTIONS.values() if action.kind is RequestKind.OPEN} == {
         "server_keys",
         "notary_query",
         "version",
