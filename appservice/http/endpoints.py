@@ -24,7 +24,7 @@ from appservice.http.services import SERVICES, UNSTABLE, V1, AppServices, begin
 from appservice.intake.transaction import read
 from appservice.registration.namespaces import AT, AgentRoom, Namespaces
 from appservice.registration.registration import PROTOCOL
-from federation.http.responses import json_answer
+from federation.http.responses import json_response
 from federation.matrix.canonical_json import NotJson, decode
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import has_valid_length
@@ -96,13 +96,13 @@ def _is_text(value: str) -> bool:
 
 async def live(request: web.Request) -> web.Response:
     """The process answers."""
-    return json_answer({"status": "alive"})
+    return json_response({"status": "alive"})
 
 
 async def ready(request: web.Request) -> web.Response:
     """Every check is fine. Which one is not is told on the node's own port, to whoever may know."""
     is_ready = request.app[SERVICES].is_ready()
-    return json_answer({"status": "ready" if is_ready else "not ready"}, 200 if is_ready else 503)
+    return json_response({"status": "ready" if is_ready else "not ready"}, 200 if is_ready else 503)
 
 
 async def ping(request: web.Request) -> web.Response:
@@ -118,7 +118,7 @@ async def ping(request: web.Request) -> web.Response:
     services.pinged(
         transaction_id if isinstance(transaction_id, str) and has_valid_length(transaction_id) else None
     )
-    return json_answer({})
+    return json_response({})
 
 
 async def users(request: web.Request) -> web.Response:
@@ -128,7 +128,7 @@ async def users(request: web.Request) -> web.Response:
     agent = services.namespaces.agent(request.match_info["user_id"])
     if agent is None or not await services.known().provide_agent(*agent):
         raise MatrixError("M_NOT_FOUND", "There is no such agent.", 404)
-    return json_answer({})
+    return json_response({})
 
 
 async def rooms(request: web.Request) -> web.Response:
@@ -140,7 +140,7 @@ async def rooms(request: web.Request) -> web.Response:
         services.room_asked(room.namespace)
     if room is None or not await services.known().provide_room(room):
         raise MatrixError("M_NOT_FOUND", "There is no such room of agents.", 404)
-    return json_answer({})
+    return json_response({})
 
 
 def _begin(request: web.Request) -> AppServices:
@@ -151,7 +151,7 @@ def _begin(request: web.Request) -> AppServices:
 
 
 async def protocols(request: web.Request) -> web.Response:
-    return json_answer(protocol(_begin(request).namespaces))
+    return json_response(protocol(_begin(request).namespaces))
 
 
 async def third_party_users(request: web.Request) -> web.Response:
@@ -168,7 +168,7 @@ async def _users(services: AppServices, agent: tuple[str, str] | None) -> web.Re
     found = third_party_user(agent, services.namespaces) if agent is not None else None
     if agent is None or found is None or not await services.known().knows_agent(*agent):
         raise MatrixError("M_NOT_FOUND", "There is no such agent.", 404)
-    return json_answer([found])
+    return json_response([found])
 
 
 async def locations(request: web.Request) -> web.Response:
@@ -184,7 +184,7 @@ async def _locations(services: AppServices, room: AgentRoom | None) -> web.Respo
     found = location(room, services.namespaces) if room is not None else None
     if room is None or found is None or not await services.known().knows_room(room):
         raise MatrixError("M_NOT_FOUND", "There is no such room of agents.", 404)
-    return json_answer([found])
+    return json_response([found])
 
 
 _READ_AT_ONCE: Final = 512 * 1024
@@ -200,7 +200,7 @@ async def transactions(request: web.Request) -> web.Response:
     if request.transport is not None:
         services.came_by(request.transport.get_extra_info("peername"))
     await services.take_in(request.match_info["txn_id"], transaction)
-    return json_answer({})
+    return json_response({})
 
 
 ROUTES = (

@@ -18,7 +18,7 @@ from bridge.people.permissions import Level
 from bridge.provisioning.authorization import Authentication
 from bridge.provisioning.direct_chats import DirectChats
 from bridge.provisioning.login_steps import Begun
-from federation.http.responses import error_answer, json_answer
+from federation.http.responses import error_response, json_response
 from federation.matrix.canonical_json import NotJson, decode
 from federation.matrix.errors import MatrixError
 from storage.connect import ConnectionLost
@@ -98,12 +98,12 @@ def answering(handler: Handler) -> Callable[[web.Request], Awaitable[web.Respons
         try:
             given = await handler(request, request.app[DOOR].services)
         except MatrixError as refused:
-            return error_answer(refused, HEADERS)
+            return error_response(refused, HEADERS)
         except ConnectionLost:
             away = MatrixError("M_UNKNOWN", "What this takes is away for the moment: ask again later.", 503)
-            return error_answer(away, HEADERS)
+            return error_response(away, HEADERS)
         body, status = given if isinstance(given, tuple) else (given, 200)
-        return json_answer(body, status, HEADERS)
+        return json_response(body, status, HEADERS)
 
     return answer
 

@@ -21,7 +21,7 @@ from federation.http.endpoints import (
     well_known,
 )
 from federation.http.endpoints.keys import NOTARY
-from federation.http.middleware import PeerLeft
+from federation.http.middleware import PeerDisconnected
 from federation.http.server.capacity import Limits
 from federation.http.services import (
     DEVICES,
@@ -31,7 +31,7 @@ from federation.http.services import (
     QUERIES,
     ROOMS,
     DeviceServices,
-    MediaForPeers,
+    MediaServices,
     MembershipServices,
     Node,
     QueryServices,
@@ -45,7 +45,7 @@ from federation.peers.audit_trail import AuditTrail
 from federation.peers.request_authenticator import AUTHENTICATED
 from federation.peers.request_limiter import RequestLimiter
 
-ALWAYS: Final[tuple[ModuleType, ...]] = (keys, server, health)
+COMMON_ENDPOINTS: Final[tuple[ModuleType, ...]] = (keys, server, health)
 """Served by each node with a port, also while it starts."""
 
 
@@ -53,7 +53,7 @@ def make_app(
     node: Node,
     limits: Limits,
     more_routes: Iterable[web.AbstractRouteDef] = (),
-    endpoints: Iterable[ModuleType] = ALWAYS,
+    endpoints: Iterable[ModuleType] = COMMON_ENDPOINTS,
 ) -> web.Application:
     """Make the application. Each endpoint module has `ROUTES`; the middleware responds to unmatched
     requests.
@@ -84,7 +84,7 @@ def serve(app: web.Application, homeserver: Homeserver) -> None:
     authenticator = homeserver.authenticator
     app[ROOMS] = RoomServices(authenticator, homeserver.room_requests, homeserver.inbox, homeserver.now_ms)
     app[MEMBERSHIP] = MembershipServices(authenticator, homeserver.membership_requests)
-    app[MEDIA] = MediaForPeers(homeserver.media, authenticator)
+    app[MEDIA] = MediaServices(homeserver.media, authenticator)
     app[QUERIES] = QueryServices(
         authenticator,
         homeserver.profiles,
@@ -99,7 +99,7 @@ def serve(app: web.Application, homeserver: Homeserver) -> None:
         app.add_routes(module.ROUTES)
 
 
-_OTHERWISE: Final = frozenset({AuditTiming.NEVER, AuditTiming.WITH_COMMIT})
+_RECORDED_ELSEWHERE: Final = frozenset({AuditTiming.NEVER, AuditTiming.WITH_COMMIT})
 """Requests of these kinds are not recorded by the middleware when they succeed."""
 
 
@@ -120,7 +120,7 @@ def audit_middleware(trail: AuditTrail, limiter: RequestLimiter) -> Middleware:
         except Exception as error:
             trail.record_refusal(_peer(request), act, _named(request, act), *_refusal(request, act, error))
             raise
-        if act.recorded not in _OTHERWISE:
+        if act.recorded not in _RECORDED_ELSEWHERE:
             await trail.record_success(_peer(request), act, _named(request, act))
         return response
 
@@ -133,19 +133,19 @@ def _refusal(request: web.Request, act: Action, error: Exception) -> tuple[Audit
         ending, detail = audit.outcome_of_refusal(error, authenticated=authenticated)
     elif isinstance(error, PeerError):
         ending, detail = AuditOutcome.FAILED, str(error)
-    elif isinstance(error, PeerLeft):
+    elif isinstance(error, PeerDisconnected):
         ending, detail = AuditOutcome.ABANDONED, "it disconnected during the response"
     else:
         # Details are in the log.
         ending, detail = AuditOutcome.FAILED, "internal error of this server"
-    return ending, detail if AUTHENTICATED in request else f"{_stranger(request)}: {detail}"
+    return ending, detail if AUTHENTICATED in request else f"{_unauthenticated_peer(request)}: {detail}"
 
 
 def _peer(request: web.Request) -> str | None:
     return request[AUTHENTICATED].origin if AUTHENTICATED in request else None
 
 
-def _stranger(request: web.Request) -> str:
+def _unauthenticated_peer(request: web.Request) -> str:
     """Describe an unauthenticated peer."""
     return request.remote or "an unknown address"
 

@@ -10,7 +10,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from federation.http import responses as refusals
-from federation.http.responses import error_answer
+from federation.http.responses import error_response
 from federation.http.server.capacity import Budget, Limits
 from federation.http.server.connection import Connection, connection_of
 from federation.http.server.observer import UNMATCHED, Observer
@@ -24,26 +24,26 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 ERRCODES = {401: "M_UNAUTHORIZED", 403: "M_FORBIDDEN", 429: "M_LIMIT_EXCEEDED"}
 
 
-class PeerLeft(ConnectionError):
+class PeerDisconnected(ConnectionError):
     """The peer closed the connection during its request, so no response can be sent."""
 
 
-class AnswerOverdue(Exception):
+class ResponseTimeout(Exception):
     """A handler did not begin its response in time and was cancelled."""
 
 
-def stand_round(
+def wrap_server(
     server: web.Server, limits: Limits, observer: Observer, required: Callable[[], Collection[str]]
 ) -> None:
     """Wrap aiohttp's request handling, including routing.
 
     `required` returns the peers that must present a client certificate, in lower case.
     """
-    server.request_factory = _beginning(server.request_factory)
-    server.request_handler = _answering(server.request_handler, limits, observer, required)
+    server.request_factory = _wrap_request_factory(server.request_factory)
+    server.request_handler = _wrap_request_handler(server.request_handler, limits, observer, required)
 
 
-def _beginning(inner: Callable[..., web.BaseRequest]) -> Callable[..., web.BaseRequest]:
+def _wrap_request_factory(inner: Callable[..., web.BaseRequest]) -> Callable[..., web.BaseRequest]:
     def make_request(
         message: Any, payload: Any, protocol: Connection, writer: Any, task: Any
     ) -> web.BaseRequest:
@@ -59,7 +59,7 @@ def _beginning(inner: Callable[..., web.BaseRequest]) -> Callable[..., web.BaseR
     return make_request
 
 
-def _answering(
+def _wrap_request_handler(
     inner: Handler, limits: Limits, observer: Observer, required: Callable[[], Collection[str]]
 ) -> Handler:
     budget = Budget(limits.max_bodies)
@@ -70,14 +70,14 @@ def _answering(
         connection = connection_of(request)
         reserved = 0
         try:
-            if connection.received > max_head and _weight_of_head(request) > max_head:
+            if connection.received > max_head and _head_size(request) > max_head:
                 raise refusals.head_too_large()
             peers = required()
             if peers and hdrs.AUTHORIZATION in request.headers:
                 check_certificate(request.headers.getall(hdrs.AUTHORIZATION), connection, peers)
             if connection.expectation is not None or connection.body is not None:
                 reserved = await _receive_body(request, connection, limits, budget)
-            response = await _answer_in_time(inner, request, limits.answer_timeout)
+            response = await _respond_in_time(inner, request, limits.answer_timeout)
             connection.route = route_of(request)
         except asyncio.CancelledError:
             raise
@@ -85,10 +85,10 @@ def _answering(
             connection.route = route_of(request)
             if isinstance(error, web.HTTPException) and error.status < 400:
                 raise
-            response = _answer_error(error, request, observer)
+            response = _error_response(error, request, observer)
         finally:
             if reserved:
-                budget.give_back(reserved)
+                budget.release(reserved)
         if connection.is_stopping:
             response.force_close()
         if connection.body is not None and not connection.body.is_eof():
@@ -100,7 +100,7 @@ def _answering(
     return answer
 
 
-async def _answer_in_time(inner: Handler, request: web.BaseRequest, seconds: float) -> web.StreamResponse:
+async def _respond_in_time(inner: Handler, request: web.BaseRequest, seconds: float) -> web.StreamResponse:
     """Cancel a handler that hangs, which would otherwise keep its connection and resources for ever.
 
     A response that has begun may last: a WebSocket, a stream. The connection limits how long its peer may
@@ -118,7 +118,7 @@ async def _answer_in_time(inner: Handler, request: web.BaseRequest, seconds: flo
             return await inner(request)
     except TimeoutError as error:
         if timeout.expired():
-            raise AnswerOverdue(f"No response had begun after {seconds:g} seconds.") from error
+            raise ResponseTimeout(f"No response had begun after {seconds:g} seconds.") from error
         raise
     finally:
         timer.cancel()
@@ -136,7 +136,7 @@ async def _receive_body(
         raise refusals.body_encoded()
     if body is None or body.is_eof():
         if connection.expectation is not None:
-            await _meet_expectation(request, connection.expectation)
+            await _handle_expectation(request, connection.expectation)
         # aiohttp raises while reading if the body is too large.
         await request.read()
         return 0
@@ -144,24 +144,24 @@ async def _receive_body(
     if length is not None and length > limits.max_body:
         raise refusals.body_too_large()
     if connection.expectation is not None:
-        await _meet_expectation(request, connection.expectation)
+        await _handle_expectation(request, connection.expectation)
     reserved = limits.max_body if length is None else length
-    if not budget.take(reserved):
+    if not budget.reserve(reserved):
         raise refusals.too_many_bodies()
     connection.wait_for_body()
     try:
         await request.read()
     except BaseException as error:
-        budget.give_back(reserved)
+        budget.release(reserved)
         if request.transport is None and isinstance(error, Exception):
-            raise PeerLeft from error
+            raise PeerDisconnected from error
         raise
     finally:
         connection.body_complete()
     return reserved
 
 
-async def _meet_expectation(request: web.BaseRequest, expectation: str) -> None:
+async def _handle_expectation(request: web.BaseRequest, expectation: str) -> None:
     if request.version < (1, 1):
         # HTTP/1.0 has no Expect header.
         return
@@ -195,33 +195,33 @@ def route_of(request: web.BaseRequest) -> str:
     return UNMATCHED if resource is None else resource.canonical
 
 
-def _answer_error(error: Exception, request: web.BaseRequest, observer: Observer) -> web.Response:
-    if isinstance(error, PeerLeft):
+def _error_response(error: Exception, request: web.BaseRequest, observer: Observer) -> web.Response:
+    if isinstance(error, PeerDisconnected):
         raise error
     if request.transport is None and isinstance(error, ConnectionError):
-        raise PeerLeft from error
+        raise PeerDisconnected from error
     if request.writer.output_size > 0:
         # Too late for another response: the peer would read it as part of the first one.
         observer.problem("A handler failed after its response had begun.", error)
-        raise PeerLeft from error
+        raise PeerDisconnected from error
     if isinstance(error, MatrixError):
-        return error_answer(error)
-    if isinstance(error, AnswerOverdue):
+        return error_response(error)
+    if isinstance(error, ResponseTimeout):
         observer.problem(f"The handler of {route_of(request)} did not respond in time.", error)
-        return error_answer(refusals.overdue())
+        return error_response(refusals.response_overdue())
     if isinstance(error, web.HTTPException):
-        return error_answer(_from_http(error), _allow(error))
+        return error_response(_error_of_http_exception(error), _allow(error))
     if isinstance(error, (web.RequestPayloadError, HttpProcessingError)):
-        return error_answer(refusals.not_http())
+        return error_response(refusals.not_http())
     if isinstance(error, PeerError):
         # The request needed another server, which failed.
         observer.problem("A request failed because of another server.", error)
-        return error_answer(refusals.peer_failed(error.peer))
+        return error_response(refusals.remote_server_failed(error.peer))
     observer.problem("A request failed with an unexpected error.", error)
-    return error_answer(refusals.unexpected())
+    return error_response(refusals.unexpected())
 
 
-def _from_http(error: web.HTTPException) -> MatrixError:
+def _error_of_http_exception(error: web.HTTPException) -> MatrixError:
     if error.status == 404:
         return refusals.unrecognized()
     if error.status == 405:
@@ -236,7 +236,7 @@ def _allow(error: web.HTTPException) -> dict[str, str]:
     return {hdrs.ALLOW: allow} if allow else {}
 
 
-def _weight_of_head(request: web.BaseRequest) -> int:
+def _head_size(request: web.BaseRequest) -> int:
     """Return the size of the head on the wire: the request line, and for each field a colon, a space and
     the end of line."""
     fields = sum(len(name) + len(value) + 4 for name, value in request.raw_headers)

@@ -17,7 +17,7 @@ from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 from federation.matrix.errors import MatrixError, limit_exceeded
 
 # `retry_after_ms` for a peer that has reached a limit.
-LATER_MS = 5000
+RETRY_AFTER_MS = 5000
 
 Refusal = Callable[[], MatrixError]
 
@@ -28,16 +28,19 @@ plain_not_allowed: Refusal = partial(
     403,
 )
 too_many_connections: Refusal = partial(
-    limit_exceeded, "This server has too many connections: try again later.", 503, LATER_MS
+    limit_exceeded, "This server has too many connections: try again later.", 503, RETRY_AFTER_MS
 )
 too_many_from_address: Refusal = partial(
-    limit_exceeded, "Your address has too many connections to this server: close some of them.", 429, LATER_MS
+    limit_exceeded,
+    "Your address has too many connections to this server: close some of them.",
+    429,
+    RETRY_AFTER_MS,
 )
 too_many_bodies: Refusal = partial(
     limit_exceeded,
     "This server is receiving too many request bodies at once: try again later.",
     503,
-    LATER_MS,
+    RETRY_AFTER_MS,
 )
 head_too_slow: Refusal = partial(
     MatrixError, "M_UNKNOWN", "The head of the request took too long to arrive.", 408
@@ -64,13 +67,13 @@ certificate_missing: Refusal = partial(
     "This connection did not present the client certificate configured for that server.",
     401,
 )
-overdue: Refusal = partial(
+response_overdue: Refusal = partial(
     MatrixError, "M_UNKNOWN", "This server took too long to respond: try again later.", 503
 )
 unexpected: Refusal = partial(MatrixError, "M_UNKNOWN", "Internal server error", 500)
 
 
-def peer_failed(peer: str) -> MatrixError:
+def remote_server_failed(peer: str) -> MatrixError:
     """Return the error for a request that another server made fail. Details are only logged: they may
     contain an HTTP status, and CIS nodes search error texts for statuses."""
     return MatrixError(
@@ -87,24 +90,24 @@ JSON = "application/json"
 web_response.SERVER_SOFTWARE = SERVER  # type: ignore[attr-defined]  # it is imported there, not exported
 
 
-def json_answer(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     """Return a JSON response. A `body` of bytes is JSON already."""
     encoded = body if isinstance(body, bytes) else orjson.dumps(body)
     return web.Response(body=encoded, status=status, headers=headers, content_type=JSON)
 
 
-def error_answer(error: MatrixError, headers: Mapping[str, str] | None = None) -> web.Response:
-    return json_answer(error.body(), error.status, {**(headers or {}), **retry_header(error)})
+def error_response(error: MatrixError, headers: Mapping[str, str] | None = None) -> web.Response:
+    return json_response(error.body(), error.status, {**(headers or {}), **retry_after_header(error)})
 
 
-def retry_header(error: MatrixError) -> dict[str, str]:
+def retry_after_header(error: MatrixError) -> dict[str, str]:
     """Return a Retry-After header in seconds for an error with `retry_after_ms`: HTTP clients read the
     header, Matrix clients the body."""
     milliseconds = error.fields.get("retry_after_ms")
     return {hdrs.RETRY_AFTER: str(-(-milliseconds // 1000))} if isinstance(milliseconds, int) else {}
 
 
-def raw_answer(error: MatrixError) -> bytes:
+def raw_response(error: MatrixError) -> bytes:
     """Return the error as the bytes of a complete HTTP response, the last one on its connection."""
     body = orjson.dumps(error.body())
     fields = {
@@ -112,7 +115,7 @@ def raw_answer(error: MatrixError) -> bytes:
         hdrs.CONTENT_TYPE: JSON,
         hdrs.CONTENT_LENGTH: str(len(body)),
         hdrs.CONNECTION: "close",
-        **retry_header(error),
+        **retry_after_header(error),
     }
     head = [f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}"]
     head += [f"{name}: {value}" for name, value in fields.items()]
@@ -120,14 +123,14 @@ def raw_answer(error: MatrixError) -> bytes:
 
 
 # aiohttp's parser has no exception class for this.
-TOO_MANY_FIELDS = "Too many headers received"
+TOO_MANY_HEADERS = "Too many headers received"
 
 
-def refusal_of(error: BaseException | None) -> MatrixError:
+def error_of_parser_failure(error: BaseException | None) -> MatrixError:
     """Return the error for an exception of aiohttp's parser, without its text: it repeats the request and
     names the parser."""
     if isinstance(error, LineTooLong) or (
-        isinstance(error, BadHttpMessage) and error.message == TOO_MANY_FIELDS
+        isinstance(error, BadHttpMessage) and error.message == TOO_MANY_HEADERS
     ):
         return head_too_large()
     return not_http()

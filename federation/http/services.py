@@ -17,7 +17,7 @@ from federation.directory.aliases import Directory
 from federation.directory.profiles import Profiles
 from federation.directory.public_rooms import PublicRooms
 from federation.directory.space_walk import SpaceHierarchies
-from federation.http.middleware import PeerLeft
+from federation.http.middleware import PeerDisconnected
 from federation.matrix.networks import AdmissionRules
 from federation.media import media as media_errors
 from federation.media.location import SAFETY, media_headers
@@ -40,12 +40,12 @@ class RoomServices:
 
 ROOMS = web.AppKey("ROOMS", RoomServices)
 
-IN_ROOM = "{room_id:[^/]+}"
-OF_EVENT = "{event_id:[^/]+}"
+ROOM_ID = "{room_id:[^/]+}"
+EVENT_ID = "{event_id:[^/]+}"
 V1 = "/_matrix/federation/v1"
 
 
-async def begin(request: web.Request) -> tuple[RoomServices, AuthenticatedRequest]:
+async def authenticate_room_request(request: web.Request) -> tuple[RoomServices, AuthenticatedRequest]:
     """Authenticate the request; return the services and the authenticated request."""
     services = request.app[ROOMS]
     return services, await services.authenticator.authenticate(request)
@@ -59,11 +59,13 @@ class MembershipServices:
 
 MEMBERSHIP = web.AppKey("MEMBERSHIP", MembershipServices)
 
-OF_USER = "{user_id:[^/]+}"
+USER_ID = "{user_id:[^/]+}"
 V2 = "/_matrix/federation/v2"
 
 
-async def begin_membership(request: web.Request) -> tuple[MembershipRequestHandler, AuthenticatedRequest]:
+async def authenticate_membership_request(
+    request: web.Request,
+) -> tuple[MembershipRequestHandler, AuthenticatedRequest]:
     """Authenticate the request; return the service and the authenticated request."""
     services = request.app[MEMBERSHIP]
     return services.requests, await services.authenticator.authenticate(request)
@@ -81,7 +83,7 @@ class QueryServices:
 QUERIES = web.AppKey("QUERIES", QueryServices)
 
 
-async def begin_query(request: web.Request) -> tuple[QueryServices, AuthenticatedRequest]:
+async def authenticate_query(request: web.Request) -> tuple[QueryServices, AuthenticatedRequest]:
     """Authenticate the request; return the services and the authenticated request."""
     services = request.app[QUERIES]
     return services, await services.authenticator.authenticate(request)
@@ -99,45 +101,49 @@ class DeviceServices:
 DEVICES = web.AppKey("DEVICES", DeviceServices)
 
 
-async def begin_device_request(request: web.Request) -> tuple[DeviceServices, AuthenticatedRequest]:
+async def authenticate_device_request(request: web.Request) -> tuple[DeviceServices, AuthenticatedRequest]:
     """Authenticate the request; return the services and the authenticated request."""
     services = request.app[DEVICES]
     return services, await services.authenticator.authenticate(request)
 
 
-MOST_AT_ONCE: Final = 32
+MAX_CONCURRENT: Final = 32
 """Concurrent responses to one server: each holds a file open and reads from the disk."""
 
 
-class MediaForPeers:
+class MediaServices:
     """The media repository for requests of other servers, with a limit of concurrent responses."""
 
     def __init__(
-        self, media: MediaRepository, authenticator: RequestAuthenticator, *, most_at_once: int = MOST_AT_ONCE
+        self,
+        media: MediaRepository,
+        authenticator: RequestAuthenticator,
+        *,
+        max_concurrent: int = MAX_CONCURRENT,
     ) -> None:
         self.media = media
         self.authenticator = authenticator
-        self._most_at_once = most_at_once
-        self._under_way: Counter[str] = Counter()
+        self._max_concurrent = max_concurrent
+        self._active: Counter[str] = Counter()
 
     @contextmanager
-    def place(self, origin: str) -> Iterator[None]:
+    def slot(self, origin: str) -> Iterator[None]:
         """Hold one of the server's concurrent responses. Raises `MatrixError` when the limit is reached."""
-        if self._under_way[origin] >= self._most_at_once:
+        if self._active[origin] >= self._max_concurrent:
             raise media_errors.busy()
-        self._under_way[origin] += 1
+        self._active[origin] += 1
         try:
             yield
         finally:
-            self._under_way[origin] -= 1
-            if not self._under_way[origin]:
-                del self._under_way[origin]
+            self._active[origin] -= 1
+            if not self._active[origin]:
+                del self._active[origin]
 
 
-MEDIA = web.AppKey("MEDIA", MediaForPeers)
+MEDIA = web.AppKey("MEDIA", MediaServices)
 
 
-async def two_part_answer(request: web.Request, opened: OpenMedia) -> web.StreamResponse:
+async def multipart_response(request: web.Request, opened: OpenMedia) -> web.StreamResponse:
     """Send a media response of the server-server API: `multipart/mixed` of an empty object and the file,
     streamed from the disk."""
     info = opened.info
@@ -149,20 +155,20 @@ async def two_part_answer(request: web.Request, opened: OpenMedia) -> web.Stream
     response.content_length = len(before) + info.size + len(after)
     try:
         await response.prepare(request)
-        left = info.size
+        remaining = info.size
         # Sent together with the first chunk: Synapse parses a part header that arrives in two pieces as
         # two.
-        waiting = before
+        pending = before
         async for chunk in opened.chunks:
-            left -= len(chunk)
-            await response.write(waiting + chunk)
-            waiting = b""
-        if left != 0:
+            remaining -= len(chunk)
+            await response.write(pending + chunk)
+            pending = b""
+        if remaining != 0:
             raise OSError(f"The file of {info.mxc} does not have its recorded length.")
-        await response.write(waiting + after)
+        await response.write(pending + after)
         await response.write_eof()
     except ConnectionError as error:
-        raise PeerLeft from error
+        raise PeerDisconnected from error
     return response
 
 

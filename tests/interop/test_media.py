@@ -25,7 +25,7 @@ from federation.http.endpoints import media as media_unauthenticated
 from federation.http.server.capacity import Limits
 from federation.http.server.listener import Bind, Listener, ListenerSettings
 from federation.http.server.tls import Tls, TlsFiles
-from federation.http.services import MEDIA, MediaForPeers, Node, Readiness
+from federation.http.services import MEDIA, MediaServices, Node, Readiness
 from federation.keys.key_ring import KeyRing
 from federation.keys.server_keys import LocalKeys, key_from_seed, make_key_document
 from federation.matrix.errors import MatrixError
@@ -101,7 +101,7 @@ async def us(authority: Authority, database: Database, tmp_path: Path) -> AsyncI
         app = make_app(
             node, limits, (*media_download.ROUTES, *media_thumbnail.ROUTES, *media_unauthenticated.ROUTES)
         )
-        app[MEDIA] = MediaForPeers(media, RequestAuthenticator(name, ring, is_allowed=lambda _: True))
+        app[MEDIA] = MediaServices(media, RequestAuthenticator(name, ring, is_allowed=lambda _: True))
         certificate = TlsFiles(*authority.issue("localhost").write(tmp_path, "us"))
         binds = tuple(Bind(address) for address in loopback_addresses())
         listener = Listener(app, ListenerSettings(binds, port, LOOPBACK, limits), Tls(certificate), seen)

@@ -10,7 +10,7 @@ from bridge.agents.attached.messages import DOCUMENT, MAX_BODY, OPERATIONS, Oper
 from bridge.agents.attached.openapi import document
 from bridge.agents.attached.services import SERVICES, AgentServices
 from bridge.agents.attached.websocket import SOCKETS, Sockets
-from federation.http.responses import body_too_large, json_answer
+from federation.http.responses import body_too_large, json_response
 
 _OPENAPI_DOCUMENT = document()
 
@@ -33,7 +33,7 @@ def _handler(operation: Operation) -> Handler:
         if isinstance(answer, TakeResponse) and answer.task is not None and _has_left(request):
             session = services.agents.session(holder.agent_id, body["session"])
             session.withdraw_offer(answer.task.work_id)
-        return json_answer(answer.model_dump_json().encode())
+        return json_response(answer.model_dump_json().encode())
 
     return handle
 
@@ -43,7 +43,7 @@ def _has_left(request: web.Request) -> bool:
 
 
 async def _openapi(request: web.Request) -> web.Response:
-    return json_answer(_OPENAPI_DOCUMENT)
+    return json_response(_OPENAPI_DOCUMENT)
 
 
 def _path(operation: Operation) -> str:

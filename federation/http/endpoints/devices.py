@@ -16,8 +16,8 @@ from typing import Any
 
 from aiohttp import web
 
-from federation.http.responses import json_answer
-from federation.http.services import V1, begin_device_request
+from federation.http.responses import json_response
+from federation.http.services import V1, authenticate_device_request
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain, is_user_id
 
@@ -30,11 +30,11 @@ def devices_of(user_id: str) -> dict[str, Any]:
 def device_keys(body: object, server_name: str) -> dict[str, Any]:
     """Return the response to `POST /user/keys/query`: no devices for each requested user, whether or not
     the user exists."""
-    asked = _by_user(body, "device_keys", server_name)
-    for user_id, devices in asked.items():
+    users = _by_user(body, "device_keys", server_name)
+    for user_id, devices in users.items():
         if not isinstance(devices, list) or not all(isinstance(device, str) for device in devices):
             raise MatrixError("M_BAD_JSON", f"The value for {user_id} must be a list of device ids.")
-    return {"device_keys": {user_id: {} for user_id in asked}}
+    return {"device_keys": {user_id: {} for user_id in users}}
 
 
 def claimed_keys(body: object, server_name: str) -> dict[str, Any]:
@@ -56,31 +56,31 @@ def refuse_strangers(user_id: str, server_name: str) -> None:
 
 
 def _by_user(body: object, name: str, server_name: str) -> Mapping[str, Any]:
-    asked = body.get(name) if isinstance(body, dict) else None
-    if not isinstance(asked, dict):
+    users = body.get(name) if isinstance(body, dict) else None
+    if not isinstance(users, dict):
         raise MatrixError("M_BAD_JSON", f"{name} must be an object with user ids as keys.")
-    for user_id in asked:
+    for user_id in users:
         refuse_strangers(user_id, server_name)
-    return asked
+    return users
 
 
 async def user_devices(request: web.Request) -> web.Response:
-    services, _ = await begin_device_request(request)
+    services, _ = await authenticate_device_request(request)
     user_id = request.match_info["user_id"]
     refuse_strangers(user_id, services.server_name)
     if not await services.user_exists(user_id):
         raise MatrixError("M_NOT_FOUND", f"The user {user_id} does not exist on this server.", 404)
-    return json_answer(devices_of(user_id))
+    return json_response(devices_of(user_id))
 
 
 async def user_keys_claim(request: web.Request) -> web.Response:
-    services, asked = await begin_device_request(request)
-    return json_answer(claimed_keys(asked.content, services.server_name))
+    services, peer_request = await authenticate_device_request(request)
+    return json_response(claimed_keys(peer_request.content, services.server_name))
 
 
 async def user_keys_query(request: web.Request) -> web.Response:
-    services, asked = await begin_device_request(request)
-    return json_answer(device_keys(asked.content, services.server_name))
+    services, peer_request = await authenticate_device_request(request)
+    return json_response(device_keys(peer_request.content, services.server_name))
 
 
 ROUTES = (

@@ -2,14 +2,14 @@
 
 from aiohttp import web
 
-from federation.http.responses import json_answer
+from federation.http.responses import json_response
 from federation.http.services import NODE, Node
 from federation.matrix.networks import is_within, read_address
 
 
 async def live(request: web.Request) -> web.Response:
     """Respond with 200 while the process runs."""
-    return json_answer({"status": "alive"})
+    return json_response({"status": "alive"})
 
 
 async def ready(request: web.Request) -> web.Response:
@@ -23,7 +23,7 @@ async def ready(request: web.Request) -> web.Response:
         body["checks"] = {name: sentence or "fine" for name, sentence in checks.items()}
         if failing:
             body["error"] = " ".join(f"{name}: {sentence}" for name, sentence in failing.items())
-    return json_answer(body, 503 if failing else 200)
+    return json_response(body, 503 if failing else 200)
 
 
 def _may_see_details(request: web.Request, node: Node) -> bool:

@@ -7,7 +7,7 @@ Server-server API, "Querying Keys Through Another Server".
 
 from aiohttp import web
 
-from federation.http.responses import json_answer
+from federation.http.responses import json_response
 from federation.http.services import NODE
 from federation.keys.notary import Notary
 from federation.matrix.canonical_json import NotJson, decode
@@ -15,7 +15,7 @@ from federation.matrix.errors import MatrixError
 
 
 async def key_server(request: web.Request) -> web.Response:
-    return json_answer(request.app[NODE].own_keys())
+    return json_response(request.app[NODE].own_keys())
 
 
 NOTARY = web.AppKey("NOTARY", Notary)
@@ -24,7 +24,7 @@ NOTARY = web.AppKey("NOTARY", Notary)
 async def key_query(request: web.Request) -> web.Response:
     notary = request.app[NOTARY]
     server, minimum = request.match_info["server_name"], request.query.get("minimum_valid_until_ts")
-    return json_answer(await notary.query_server(server, minimum))
+    return json_response(await notary.query_server(server, minimum))
 
 
 async def key_query_of_many(request: web.Request) -> web.Response:
@@ -32,7 +32,7 @@ async def key_query_of_many(request: web.Request) -> web.Response:
         body = decode(await request.read())
     except NotJson:
         raise MatrixError("M_NOT_JSON", "The body of the request is not JSON.") from None
-    return json_answer(await request.app[NOTARY].query_servers(body))
+    return json_response(await request.app[NOTARY].query_servers(body))
 
 
 _PATH = "/_matrix/key/v2/query"

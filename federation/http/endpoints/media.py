@@ -17,47 +17,47 @@ authenticated endpoints do not use these. With 404 M_NOT_FOUND other servers do 
 
 from aiohttp import web
 
-from federation.http.services import MEDIA, two_part_answer
+from federation.http.services import MEDIA, multipart_response
 from federation.media import media as media_errors
 from federation.media.media import is_media_id
 from federation.media.thumbnail_size import parse_size
 
 
 async def media_download(request: web.Request) -> web.StreamResponse:
-    shared = request.app[MEDIA]
-    asker = await shared.authenticator.authenticate(request)
+    services = request.app[MEDIA]
+    peer_request = await services.authenticator.authenticate(request)
     media_id = request.match_info["media_id"]
     if not is_media_id(media_id):
         raise media_errors.not_found()
-    with shared.place(asker.origin):
-        async with shared.media.open_local(media_id) as opened:
-            return await two_part_answer(request, opened)
+    with services.slot(peer_request.origin):
+        async with services.media.open_local(media_id) as opened:
+            return await multipart_response(request, opened)
 
 
 async def media_thumbnail(request: web.Request) -> web.StreamResponse:
-    shared = request.app[MEDIA]
-    asker = await shared.authenticator.authenticate(request)
+    services = request.app[MEDIA]
+    peer_request = await services.authenticator.authenticate(request)
     media_id = request.match_info["media_id"]
     query = request.query
     size = parse_size(query.get("width"), query.get("height"), query.get("method"))
     if not is_media_id(media_id):
         raise media_errors.not_found()
-    with shared.place(asker.origin):
-        return await two_part_answer(request, await shared.media.local_thumbnail(media_id, size))
+    with services.slot(peer_request.origin):
+        return await multipart_response(request, await services.media.local_thumbnail(media_id, size))
 
 
 async def media_unauthenticated(request: web.Request) -> web.Response:
     raise media_errors.not_found()
 
 
-_BEGINNING = "/_matrix/media/{version:r0|v1|v3}"
-_ADDRESS = "/{server_name:[^/]+}/{media_id:[^/]+}"
+_PREFIX = "/_matrix/media/{version:r0|v1|v3}"
+_MEDIA = "/{server_name:[^/]+}/{media_id:[^/]+}"
 
 
 ROUTES = (
     web.get("/_matrix/federation/v1/media/download/{media_id:[^/]+}", media_download, allow_head=False),
     web.get("/_matrix/federation/v1/media/thumbnail/{media_id:[^/]+}", media_thumbnail, allow_head=False),
-    web.get(f"{_BEGINNING}/download{_ADDRESS}", media_unauthenticated),
-    web.get(f"{_BEGINNING}/download{_ADDRESS}/{{file_name:[^/]*}}", media_unauthenticated),
-    web.get(f"{_BEGINNING}/thumbnail{_ADDRESS}", media_unauthenticated),
+    web.get(f"{_PREFIX}/download{_MEDIA}", media_unauthenticated),
+    web.get(f"{_PREFIX}/download{_MEDIA}/{{file_name:[^/]*}}", media_unauthenticated),
+    web.get(f"{_PREFIX}/thumbnail{_MEDIA}", media_unauthenticated),
 )

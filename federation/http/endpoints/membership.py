@@ -29,81 +29,87 @@ from typing import Any
 
 from aiohttp import web
 
-from federation.http.responses import json_answer
-from federation.http.services import IN_ROOM, OF_EVENT, OF_USER, V1, V2, begin_membership
+from federation.http.responses import json_response
+from federation.http.services import EVENT_ID, ROOM_ID, USER_ID, V1, V2, authenticate_membership_request
 from federation.matrix.errors import MatrixError
 from federation.memberships.inviting import incompatible
 
 
 async def make_join(request: web.Request) -> web.Response:
-    requests, asked = await begin_membership(request)
+    requests, peer_request = await authenticate_membership_request(request)
     room_id, user_id = request.match_info["room_id"], request.match_info["user_id"]
-    return json_answer(
-        await requests.make_join(asked.origin, room_id, user_id, request.query.getall("ver", []))
+    return json_response(
+        await requests.make_join(peer_request.origin, room_id, user_id, request.query.getall("ver", []))
     )
 
 
 async def make_knock(request: web.Request) -> web.Response:
-    requests, asked = await begin_membership(request)
+    requests, peer_request = await authenticate_membership_request(request)
     room_id, user_id = request.match_info["room_id"], request.match_info["user_id"]
-    return json_answer(
-        await requests.make_knock(asked.origin, room_id, user_id, request.query.getall("ver", []))
+    return json_response(
+        await requests.make_knock(peer_request.origin, room_id, user_id, request.query.getall("ver", []))
     )
 
 
 async def make_leave(request: web.Request) -> web.Response:
-    requests, asked = await begin_membership(request)
+    requests, peer_request = await authenticate_membership_request(request)
     room_id, user_id = request.match_info["room_id"], request.match_info["user_id"]
-    return json_answer(await requests.make_leave(asked.origin, room_id, user_id))
+    return json_response(await requests.make_leave(peer_request.origin, room_id, user_id))
 
 
 async def send_join(request: web.Request) -> web.Response:
     omit_members = request.query.get("omit_members") == "true"
-    return json_answer(await _send_join(request, omit_members=omit_members))
+    return json_response(await _send_join(request, omit_members=omit_members))
 
 
 async def send_join_v1(request: web.Request) -> web.Response:
     """Respond with `[200, body]`. Removed from the specification in v1.18."""
-    return json_answer([200, await _send_join(request, omit_members=False)])
+    return json_response([200, await _send_join(request, omit_members=False)])
 
 
 async def _send_join(request: web.Request, *, omit_members: bool) -> dict[str, Any]:
-    requests, asked = await begin_membership(request)
+    requests, peer_request = await authenticate_membership_request(request)
     room_id, event_id = request.match_info["room_id"], request.match_info["event_id"]
-    return await requests.send_join(asked.origin, room_id, event_id, asked.content, omit_members=omit_members)
+    return await requests.send_join(
+        peer_request.origin, room_id, event_id, peer_request.content, omit_members=omit_members
+    )
 
 
 async def send_knock(request: web.Request) -> web.Response:
-    requests, asked = await begin_membership(request)
+    requests, peer_request = await authenticate_membership_request(request)
     room_id, event_id = request.match_info["room_id"], request.match_info["event_id"]
-    return json_answer(await requests.send_knock(asked.origin, room_id, event_id, asked.content))
+    return json_response(
+        await requests.send_knock(peer_request.origin, room_id, event_id, peer_request.content)
+    )
 
 
 async def send_leave(request: web.Request) -> web.Response:
-    return json_answer(await _send_leave(request))
+    return json_response(await _send_leave(request))
 
 
 async def send_leave_v1(request: web.Request) -> web.Response:
     """Respond with `[200, body]`. Removed from the specification in v1.18."""
-    return json_answer([200, await _send_leave(request)])
+    return json_response([200, await _send_leave(request)])
 
 
 async def _send_leave(request: web.Request) -> dict[str, Any]:
-    requests, asked = await begin_membership(request)
+    requests, peer_request = await authenticate_membership_request(request)
     room_id, event_id = request.match_info["room_id"], request.match_info["event_id"]
-    return await requests.send_leave(asked.origin, room_id, event_id, asked.content)
+    return await requests.send_leave(peer_request.origin, room_id, event_id, peer_request.content)
 
 
 async def invite(request: web.Request) -> web.Response:
-    requests, asked = await begin_membership(request)
+    requests, peer_request = await authenticate_membership_request(request)
     room_id, event_id = request.match_info["room_id"], request.match_info["event_id"]
-    return json_answer(await requests.receive_invite(asked.origin, room_id, event_id, asked.content))
+    return json_response(
+        await requests.receive_invite(peer_request.origin, room_id, event_id, peer_request.content)
+    )
 
 
 async def invite_v1(request: web.Request) -> web.Response:
     """Refuse the invite: this endpoint is for rooms of version 1 or 2, which this server does not
     support."""
-    await begin_membership(request)
+    await authenticate_membership_request(request)
     raise incompatible("1")
 
 
@@ -115,16 +121,16 @@ _V1 = "/_matrix/federation/v1"
 
 
 ROUTES = (
-    web.get(f"{V1}/make_join/{IN_ROOM}/{OF_USER}", make_join),
-    web.get(f"{V1}/make_knock/{IN_ROOM}/{OF_USER}", make_knock),
-    web.get(f"{V1}/make_leave/{IN_ROOM}/{OF_USER}", make_leave),
-    web.put(f"{V2}/send_join/{IN_ROOM}/{OF_EVENT}", send_join),
-    web.put(f"{V1}/send_join/{IN_ROOM}/{OF_EVENT}", send_join_v1),
-    web.put(f"{V1}/send_knock/{IN_ROOM}/{OF_EVENT}", send_knock),
-    web.put(f"{V2}/send_leave/{IN_ROOM}/{OF_EVENT}", send_leave),
-    web.put(f"{V1}/send_leave/{IN_ROOM}/{OF_EVENT}", send_leave_v1),
-    web.put(f"{V2}/invite/{IN_ROOM}/{OF_EVENT}", invite),
-    web.put(f"{V1}/invite/{IN_ROOM}/{OF_EVENT}", invite_v1),
+    web.get(f"{V1}/make_join/{ROOM_ID}/{USER_ID}", make_join),
+    web.get(f"{V1}/make_knock/{ROOM_ID}/{USER_ID}", make_knock),
+    web.get(f"{V1}/make_leave/{ROOM_ID}/{USER_ID}", make_leave),
+    web.put(f"{V2}/send_join/{ROOM_ID}/{EVENT_ID}", send_join),
+    web.put(f"{V1}/send_join/{ROOM_ID}/{EVENT_ID}", send_join_v1),
+    web.put(f"{V1}/send_knock/{ROOM_ID}/{EVENT_ID}", send_knock),
+    web.put(f"{V2}/send_leave/{ROOM_ID}/{EVENT_ID}", send_leave),
+    web.put(f"{V1}/send_leave/{ROOM_ID}/{EVENT_ID}", send_leave_v1),
+    web.put(f"{V2}/invite/{ROOM_ID}/{EVENT_ID}", invite),
+    web.put(f"{V1}/invite/{ROOM_ID}/{EVENT_ID}", invite_v1),
     web.put(f"{_V1}/exchange_third_party_invite/{{room_id:[^/]+}}", third_party_invites),
     web.put(f"{_V1}/3pid/onbind", third_party_invites),
 )

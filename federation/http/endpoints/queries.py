@@ -18,42 +18,46 @@ This server issues no such tokens, so each token is unknown.
 from aiohttp import web
 
 from federation.directory.public_rooms import from_body, from_query
-from federation.http.responses import json_answer
-from federation.http.services import V1, begin_query
+from federation.http.responses import json_response
+from federation.http.services import V1, authenticate_query
 from federation.matrix.errors import MatrixError
 
 
 async def query_directory(request: web.Request) -> web.Response:
-    services, asked = await begin_query(request)
-    return json_answer(await services.directory.handle_query(request.query, asked.origin))
+    services, peer_request = await authenticate_query(request)
+    return json_response(await services.directory.handle_query(request.query, peer_request.origin))
 
 
 async def query_profile(request: web.Request) -> web.Response:
-    services, _ = await begin_query(request)
-    return json_answer(await services.profiles.handle_query(request.query))
+    services, _ = await authenticate_query(request)
+    return json_response(await services.profiles.handle_query(request.query))
 
 
 async def list_public_rooms(request: web.Request) -> web.Response:
-    services, asked = await begin_query(request)
-    return json_answer(await services.public_rooms.handle_query(asked.origin, from_query(request.query)))
+    services, peer_request = await authenticate_query(request)
+    return json_response(
+        await services.public_rooms.handle_query(peer_request.origin, from_query(request.query))
+    )
 
 
 async def search_public_rooms(request: web.Request) -> web.Response:
-    services, asked = await begin_query(request)
-    return json_answer(await services.public_rooms.handle_query(asked.origin, from_body(asked.content)))
+    services, peer_request = await authenticate_query(request)
+    return json_response(
+        await services.public_rooms.handle_query(peer_request.origin, from_body(peer_request.content))
+    )
 
 
 _BOOLEANS = {"true": True, "false": False}
 
 
 async def hierarchy(request: web.Request) -> web.Response:
-    services, asked = await begin_query(request)
+    services, peer_request = await authenticate_query(request)
     suggested_only = _BOOLEANS.get(request.query.get("suggested_only", "false"))
     if suggested_only is None:
         raise MatrixError("M_INVALID_PARAM", "suggested_only must be true or false.", 400)
     room_id = request.match_info["room_id"]
-    return json_answer(
-        await services.spaces.handle_query(asked.origin, room_id, suggested_only=suggested_only)
+    return json_response(
+        await services.spaces.handle_query(peer_request.origin, room_id, suggested_only=suggested_only)
     )
 
 

@@ -2,14 +2,16 @@
 
 from aiohttp import web
 
-from federation.http.responses import json_answer
-from federation.http.services import V1, begin
+from federation.http.responses import json_response
+from federation.http.services import V1, authenticate_room_request
 
 
 async def send(request: web.Request) -> web.Response:
-    services, asked = await begin(request)
+    services, peer_request = await authenticate_room_request(request)
     transaction_id = request.match_info["txn_id"]
-    return json_answer(await services.inbox.receive(asked.origin, transaction_id, asked.content))
+    return json_response(
+        await services.inbox.receive(peer_request.origin, transaction_id, peer_request.content)
+    )
 
 
 ROUTES = (web.put(f"{V1}/send/{{txn_id:[^/]+}}", send),)

@@ -3,7 +3,7 @@ server names", step 3."""
 
 from aiohttp import web
 
-from federation.http.responses import json_answer
+from federation.http.responses import json_response
 from federation.http.services import NODE
 from federation.matrix.errors import MatrixError
 
@@ -14,7 +14,7 @@ async def well_known_server(request: web.Request) -> web.Response:
         raise MatrixError(
             "M_NOT_FOUND", "This server has no delegated address: resolve its server name.", 404
         )
-    return json_answer({"m.server": delegated})
+    return json_response({"m.server": delegated})
 
 
 ROUTES = (web.get("/.well-known/matrix/server", well_known_server),)

@@ -26,15 +26,15 @@ async def first_byte(accepted: socket.socket) -> int | None:
             return peeked[0] if peeked else None
 
 
-async def say_goodbye(accepted: socket.socket, answer: bytes, patience: float) -> None:
+async def respond_and_close(accepted: socket.socket, answer: bytes, seconds: float) -> None:
     """Send a response and close the connection so that the peer can read it.
 
     Closing with unread bytes would send a reset, which discards the response. So this side sends its end,
-    and received bytes are dropped until the peer ends too or after `timeout` seconds.
+    and received bytes are dropped until the peer ends too or after `seconds`.
     """
     loop = asyncio.get_running_loop()
     with contextlib.suppress(OSError, TimeoutError):
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(seconds):
             await loop.sock_sendall(accepted, answer)
             accepted.shutdown(socket.SHUT_WR)
             while await loop.sock_recv(accepted, 65536):
@@ -59,16 +59,16 @@ async def readable(waiting: socket.socket) -> None:
 
 
 # Not an error of this server: the peer disconnected before its connection was accepted.
-PEER_WENT = frozenset({errno.ECONNABORTED, errno.EPROTO, errno.EINTR})
+PEER_DISCONNECTED = frozenset({errno.ECONNABORTED, errno.EPROTO, errno.EINTR})
 # A resource is exhausted until other connections release it. Retrying at once would only waste CPU time.
-OUT_OF = {
+EXHAUSTED = {
     errno.EMFILE: "this process has too many open files and connections (`ulimit -n`)",
     errno.ENFILE: "this machine has too many open files",
     errno.ENOBUFS: "this machine has no memory left for connections",
     errno.ENOMEM: "this machine has no memory left",
 }
 FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 1.0
+MAX_PAUSE = 1.0
 
 
 async def accept(
@@ -88,12 +88,12 @@ async def accept(
             await readable(listening)
             continue
         except OSError as error:
-            if error.errno in PEER_WENT:
+            if error.errno in PEER_DISCONNECTED:
                 continue
             if not pause:
-                why = OUT_OF.get(error.errno or 0, f"the system reports “{error.strerror}”")
+                why = EXHAUSTED.get(error.errno or 0, f"the system reports “{error.strerror}”")
                 observer.problem(f"No new connections can be accepted: {why}.", error)
-            pause = min(max(FIRST_PAUSE, pause * 2), LONGEST_PAUSE)
+            pause = min(max(FIRST_PAUSE, pause * 2), MAX_PAUSE)
             await asyncio.sleep(pause)
             continue
         pause = 0.0

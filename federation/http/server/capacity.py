@@ -56,42 +56,42 @@ class Capacity:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._taken: Counter[Network] = Counter()
-        self.taken = 0
+        self._used: Counter[Network] = Counter()
+        self.used = 0
 
-    def take(self, address: Address) -> "Place | Refusal":
+    def acquire(self, address: Address) -> "ConnectionSlot | Refusal":
         """Return a slot for a connection from the address, or the reason for refusing it."""
-        who = limited_network(address)
-        if self.taken >= self._limits.max_connections:
+        network = limited_network(address)
+        if self.used >= self._limits.max_connections:
             return Refusal.TOO_MANY
-        if self._taken[who] >= self._limits.max_connections_per_address:
+        if self._used[network] >= self._limits.max_connections_per_address:
             return Refusal.TOO_MANY_FROM_ADDRESS
-        self.taken += 1
-        self._taken[who] += 1
-        return Place(self, who)
+        self.used += 1
+        self._used[network] += 1
+        return ConnectionSlot(self, network)
 
-    def give_back(self, who: Network) -> None:
-        self.taken -= 1
-        self._taken[who] -= 1
-        if not self._taken[who]:
+    def release(self, network: Network) -> None:
+        self.used -= 1
+        self._used[network] -= 1
+        if not self._used[network]:
             # There are too many possible addresses to keep those without connections.
-            del self._taken[who]
+            del self._used[network]
 
 
-class Place:
+class ConnectionSlot:
     """The slot of one connection. Releasing it twice counts once: a connection can end in several ways."""
 
-    __slots__ = ("_capacity", "_held", "_who")
+    __slots__ = ("_capacity", "_held", "_network")
 
-    def __init__(self, capacity: Capacity, who: Network) -> None:
+    def __init__(self, capacity: Capacity, network: Network) -> None:
         self._capacity = capacity
-        self._who = who
+        self._network = network
         self._held = True
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         if self._held:
             self._held = False
-            self._capacity.give_back(self._who)
+            self._capacity.release(self._network)
 
 
 class Budget:
@@ -100,12 +100,12 @@ class Budget:
     def __init__(self, whole: int) -> None:
         self.left = whole
 
-    def take(self, amount: int) -> bool:
+    def reserve(self, amount: int) -> bool:
         """Reserve the amount if enough is left. Return whether it was."""
         if amount > self.left:
             return False
         self.left -= amount
         return True
 
-    def give_back(self, amount: int) -> None:
+    def release(self, amount: int) -> None:
         self.left += amount

@@ -19,9 +19,9 @@ from aiohttp import web
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 
 from federation.http import responses as refusals
-from federation.http.responses import error_answer, raw_answer, refusal_of
+from federation.http.responses import error_of_parser_failure, error_response, raw_response
 from federation.http.server.capacity import Limits
-from federation.http.server.deadlines import NO_DEADLINE, Deadlines, Effect, Happening, Phase
+from federation.http.server.deadlines import NO_DEADLINE, ConnectionEvent, Deadlines, Effect, Phase
 from federation.http.server.observer import METHODS, OTHER_METHOD, UNMATCHED, UNREADABLE, Observer
 from federation.http.server.peer_certificates import ClientCertificate
 from federation.matrix.errors import MatrixError
@@ -35,7 +35,7 @@ class Kind(StrEnum):
 
 
 # The phases in which the machine receives every event of bytes.
-UNFINISHED = frozenset({Phase.HEAD, Phase.BODY})
+RECEIVING = frozenset({Phase.HEAD, Phase.BODY})
 
 # `deadlines.py` closes idle connections, so aiohttp's own timer is disabled.
 NEVER = 365 * 24 * 3600.0
@@ -46,18 +46,18 @@ class Connection(web.RequestHandler):
 
     __slots__ = (
         "_answered",
+        "_answered_at",
         "_ends",
         "_identify",
-        "_leaving",
         "_limits",
+        "_lingering",
         "_lost",
         "_observer",
         "_on_lost",
         "_on_made",
-        "_resting_since",
-        "_rings_at",
         "_started",
         "_timer",
+        "_timer_at",
         "body",
         "certificate",
         "deadlines",
@@ -109,14 +109,14 @@ class Connection(web.RequestHandler):
         self._on_lost = on_lost
         self.deadlines = Deadlines(limits, loop.time())
         self._timer: asyncio.TimerHandle | None = None
-        self._rings_at = NO_DEADLINE
+        self._timer_at = NO_DEADLINE
         # Number of written responses, and the time of the last one.
         self._answered = 0
-        self._resting_since = 0.0
+        self._answered_at = 0.0
         self._started = 0.0
         self._ends = False
         self._lost = False
-        self._leaving: asyncio.Transport | None = None
+        self._lingering: asyncio.Transport | None = None
 
     # Called by the listener and the middleware
 
@@ -129,10 +129,10 @@ class Connection(web.RequestHandler):
 
     def wait_for_body(self) -> None:
         """Record that the handler waits for the body."""
-        self._happens(Happening.WAITS_FOR_BODY)
+        self._handle_event(ConnectionEvent.WAITS_FOR_BODY)
 
     def body_complete(self) -> None:
-        self._happens(Happening.BODY_COMPLETE)
+        self._handle_event(ConnectionEvent.BODY_COMPLETE)
 
     def end(self) -> None:
         """Close the connection after the next response."""
@@ -141,13 +141,13 @@ class Connection(web.RequestHandler):
     def stop(self) -> None:
         """Close when no request is in progress, including one whose head has begun to arrive."""
         self.is_stopping = True
-        self._catch_up()
+        self._sync_deadlines()
         if self.deadlines.phase in (Phase.OPENING, Phase.IDLE):
             self.force_close()
 
     def abort(self) -> None:
         """Close now, even if a request is in progress."""
-        transport = self._leaving or self.transport
+        transport = self._lingering or self.transport
         self.force_close()
         if transport is not None:
             transport.abort()
@@ -161,7 +161,7 @@ class Connection(web.RequestHandler):
         super().connection_made(transport)
         self._on_made(self)
         self._observer.connection_opened(self.kind)
-        self._arm()
+        self._schedule_timer()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
@@ -169,7 +169,7 @@ class Connection(web.RequestHandler):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._leaving = None
+        self._lingering = None
         self._observer.connection_closed(self.kind)
         self._on_lost(self)
 
@@ -177,21 +177,21 @@ class Connection(web.RequestHandler):
         before = self._request_count
         super().data_received(data)
         after = self._request_count
-        if self.deadlines.phase in UNFINISHED:
+        if self.deadlines.phase in RECEIVING:
             self._unfinished(data, has_request=after != before)
         elif after != before:
             self.received = len(data)
         elif data and after == self._answered:
             # The beginning of a head. Bytes that arrive while a request is handled have no deadline.
-            self._happens(Happening.BYTES, len(data))
+            self._handle_event(ConnectionEvent.BYTES, len(data))
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._happens(Happening.STALLED)
+        self._handle_event(ConnectionEvent.STALLED)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._happens(Happening.FLOWING)
+        self._handle_event(ConnectionEvent.FLOWING)
 
     # Called by aiohttp
 
@@ -219,24 +219,24 @@ class Connection(web.RequestHandler):
             )
         self.route = UNREADABLE
         if status == 400:
-            error = refusal_of(exc)
+            error = error_of_parser_failure(exc)
         else:
             self._observer.problem("A request failed outside of its handler.", exc)
             error = refusals.unexpected()
         self.end()
-        answer = error_answer(error)
+        answer = error_response(error)
         answer.force_close()
         return answer
 
     def log_access(self, request: web.BaseRequest, response: web.StreamResponse, time: float | None) -> None:
         """aiohttp calls this once for each response, when it is written."""
         # Both event loops use this clock too.
-        self._resting_since = now = monotonic()
+        self._answered_at = now = monotonic()
         self._answered += 1
         method = request.method if request.method in METHODS else OTHER_METHOD
         self._observer.request_answered(self.route, method, response.status, now - self._started)
         if self._ends:
-            self._leave()
+            self._linger()
         elif self.is_stopping:
             self.close()
 
@@ -256,88 +256,88 @@ class Connection(web.RequestHandler):
             # A request cannot follow an unfinished body: the parser has failed in the body, which will not
             # be completed.
             body.set_exception(refusals.not_http())
-        self._happens(Happening.REQUEST if has_request else Happening.BYTES, len(data))
+        self._handle_event(ConnectionEvent.REQUEST if has_request else ConnectionEvent.BYTES, len(data))
         self.received = self.deadlines.received
 
-    def _catch_up(self) -> None:
+    def _sync_deadlines(self) -> None:
         """Pass the requests and responses since the last event to the deadline machine."""
         working = self._request_count > self._answered
         phase = self.deadlines.phase
         if phase is Phase.ANSWERING and not working:
-            self.deadlines.receive(Happening.ANSWERED, self._resting_since)
+            self.deadlines.receive(ConnectionEvent.ANSWERED, self._answered_at)
         elif phase in (Phase.OPENING, Phase.IDLE):
             if working:
-                self.deadlines.receive(Happening.REQUEST, self._loop.time())
+                self.deadlines.receive(ConnectionEvent.REQUEST, self._loop.time())
             elif self._answered:
-                self.deadlines.receive(Happening.REQUEST, self._resting_since)
-                self.deadlines.receive(Happening.ANSWERED, self._resting_since)
+                self.deadlines.receive(ConnectionEvent.REQUEST, self._answered_at)
+                self.deadlines.receive(ConnectionEvent.ANSWERED, self._answered_at)
 
-    def _happens(self, happening: Happening, size: int = 0) -> None:
-        self._catch_up()
-        effect = self.deadlines.receive(happening, self._loop.time(), size)
+    def _handle_event(self, event: ConnectionEvent, size: int = 0) -> None:
+        self._sync_deadlines()
+        effect = self.deadlines.receive(event, self._loop.time(), size)
         if effect is not Effect.NOTHING:
-            self._act(effect)
-        self._arm()
+            self._perform(effect)
+        self._schedule_timer()
 
-    def _arm(self) -> None:
+    def _schedule_timer(self) -> None:
         """Set the connection's timer. An earlier one is kept: it sets the timer again when it fires.
 
         There is no deadline while a request is handled. Its end causes no event, so the timer fires every
         `idle_timeout` seconds to check.
         """
         deadline = min(self.deadlines.deadline, self._loop.time() + self._limits.idle_timeout)
-        if deadline >= self._rings_at or self._lost:
+        if deadline >= self._timer_at or self._lost:
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._rings_at = deadline
-        self._timer = self._loop.call_at(deadline, self._ring)
+        self._timer_at = deadline
+        self._timer = self._loop.call_at(deadline, self._on_timer)
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
-        self._rings_at = NO_DEADLINE
-        self._catch_up()
+        self._timer_at = NO_DEADLINE
+        self._sync_deadlines()
         phase = self.deadlines.phase
-        effect = self.deadlines.receive(Happening.DEADLINE, self._loop.time())
+        effect = self.deadlines.receive(ConnectionEvent.DEADLINE, self._loop.time())
         if effect is not Effect.NOTHING:
             self._observer.connection_expired(phase)
-            self._act(effect)
-        self._arm()
+            self._perform(effect)
+        self._schedule_timer()
 
-    def _act(self, effect: Effect) -> None:
+    def _perform(self, effect: Effect) -> None:
         if effect is Effect.TIME_OUT_HEAD:
-            self._last_words(refusals.head_too_slow())
+            self._respond_and_close(refusals.head_too_slow())
         elif effect is Effect.REFUSE_HEAD:
-            self._last_words(refusals.head_too_large())
+            self._respond_and_close(refusals.head_too_large())
         elif effect is Effect.FAIL_BODY:
             if self.body is not None:
                 self.body.set_exception(refusals.body_too_slow())
         elif effect is Effect.CLOSE:
             self.force_close()
-        elif self.kind is Kind.TLS and self._leaving is not None:
-            self._leaving.close()
+        elif self.kind is Kind.TLS and self._lingering is not None:
+            self._lingering.close()
         else:
             self.abort()
 
     # Closing
 
-    def _last_words(self, error: MatrixError) -> None:
+    def _respond_and_close(self, error: MatrixError) -> None:
         """Send an error before there is a request, and close."""
         if self.transport is not None:
-            self.transport.write(raw_answer(error))
+            self.transport.write(raw_response(error))
         self._observer.request_answered(UNREADABLE, OTHER_METHOD, error.status, 0.0)
-        self._leave()
+        self._linger()
 
-    def _leave(self) -> None:
+    def _linger(self) -> None:
         """Stop handling requests, but keep the transport so that the peer can read the last response."""
         transport = self.transport
-        self._happens(Happening.LAST_ANSWER)
+        self._handle_event(ConnectionEvent.LAST_ANSWER)
         # aiohttp would close its transport. This one is closed when the peer closes it or at the deadline.
         self.transport = None
         self.force_close()
         if transport is None or transport.is_closing():
             return
-        self._leaving = transport
+        self._lingering = transport
         # The peer may have reset the connection; `connection_lost` follows.
         with contextlib.suppress(OSError):
             if transport.can_write_eof():

@@ -24,7 +24,7 @@ class Phase(StrEnum):
     LEAVING = "leaving"  # the last response is written; further bytes are dropped
 
 
-class Happening(StrEnum):
+class ConnectionEvent(StrEnum):
     BYTES = "bytes"  # bytes that complete no head
     REQUEST = "request"  # bytes that complete a head
     WAITS_FOR_BODY = "waits for body"
@@ -46,21 +46,21 @@ class Effect(StrEnum):
 
 
 # Other events leave the phase unchanged, such as a request that arrives while another one is handled.
-TRANSITIONS: Mapping[tuple[Phase, Happening], Phase] = {
-    (Phase.OPENING, Happening.BYTES): Phase.HEAD,
-    (Phase.OPENING, Happening.REQUEST): Phase.ANSWERING,
-    (Phase.HEAD, Happening.REQUEST): Phase.ANSWERING,
-    (Phase.IDLE, Happening.BYTES): Phase.HEAD,
-    (Phase.IDLE, Happening.REQUEST): Phase.ANSWERING,
-    (Phase.ANSWERING, Happening.WAITS_FOR_BODY): Phase.BODY,
-    (Phase.BODY, Happening.BODY_COMPLETE): Phase.ANSWERING,
-    (Phase.ANSWERING, Happening.ANSWERED): Phase.IDLE,
-    (Phase.BODY, Happening.ANSWERED): Phase.IDLE,
-    **{(phase, Happening.LAST_ANSWER): Phase.LEAVING for phase in Phase},
+TRANSITIONS: Mapping[tuple[Phase, ConnectionEvent], Phase] = {
+    (Phase.OPENING, ConnectionEvent.BYTES): Phase.HEAD,
+    (Phase.OPENING, ConnectionEvent.REQUEST): Phase.ANSWERING,
+    (Phase.HEAD, ConnectionEvent.REQUEST): Phase.ANSWERING,
+    (Phase.IDLE, ConnectionEvent.BYTES): Phase.HEAD,
+    (Phase.IDLE, ConnectionEvent.REQUEST): Phase.ANSWERING,
+    (Phase.ANSWERING, ConnectionEvent.WAITS_FOR_BODY): Phase.BODY,
+    (Phase.BODY, ConnectionEvent.BODY_COMPLETE): Phase.ANSWERING,
+    (Phase.ANSWERING, ConnectionEvent.ANSWERED): Phase.IDLE,
+    (Phase.BODY, ConnectionEvent.ANSWERED): Phase.IDLE,
+    **{(phase, ConnectionEvent.LAST_ANSWER): Phase.LEAVING for phase in Phase},
 }
 
 # The effect when a phase exceeds its deadline. ANSWERING has no deadline.
-OVERDUE: Mapping[Phase, Effect] = {
+EXPIRY_EFFECTS: Mapping[Phase, Effect] = {
     Phase.OPENING: Effect.CLOSE,
     Phase.HEAD: Effect.TIME_OUT_HEAD,
     Phase.BODY: Effect.FAIL_BODY,
@@ -85,9 +85,9 @@ class Deadlines:
 
     __slots__ = (
         "_body_until",
-        "_lasts",
+        "_durations",
         "_limits",
-        "_mark",
+        "_received_at_check",
         "_stalled_until",
         "_until",
         "deadline",
@@ -97,7 +97,7 @@ class Deadlines:
 
     def __init__(self, limits: Limits, now: float) -> None:
         self._limits = limits
-        self._lasts = {
+        self._durations = {
             Phase.OPENING: limits.head_timeout,
             Phase.HEAD: limits.head_timeout,
             Phase.ANSWERING: NO_DEADLINE,
@@ -110,59 +110,59 @@ class Deadlines:
         self._until = self.deadline = now + limits.head_timeout
         self._stalled_until = NO_DEADLINE
         self._body_until = NO_DEADLINE
-        self._mark = 0
+        self._received_at_check = 0
 
-    def receive(self, happening: Happening, now: float, size: int = 0) -> Effect:
+    def receive(self, event: ConnectionEvent, now: float, size: int = 0) -> Effect:
         """Handle an event. `size` is the number of bytes of BYTES and REQUEST."""
         self.received += size
-        after = TRANSITIONS.get((self.phase, happening))
+        after = TRANSITIONS.get((self.phase, event))
         if after is None:
-            return self._stay(happening, now)
+            return self._stay(event, now)
         self.phase = after
-        self._last_until(now + self._lasts[after])
+        self._set_deadline(now + self._durations[after])
         if after is _IDLE:
             self.received = 0
         elif after is _BODY:
             self._body_until = now + self._limits.body_timeout
-            self._mark = self.received
+            self._received_at_check = self.received
         elif after is _HEAD:
-            return self._weigh_head()
+            return self._check_head_size()
         return _NOTHING
 
-    def _stay(self, happening: Happening, now: float) -> Effect:
-        if happening is Happening.DEADLINE:
+    def _stay(self, event: ConnectionEvent, now: float) -> Effect:
+        if event is ConnectionEvent.DEADLINE:
             return self._expire(now)
-        if happening is Happening.STALLED:
+        if event is ConnectionEvent.STALLED:
             self._stalled_until = now + self._limits.stall_timeout
-            self._last_until(self._until)
-        elif happening is Happening.FLOWING:
+            self._set_deadline(self._until)
+        elif event is ConnectionEvent.FLOWING:
             self._stalled_until = NO_DEADLINE
-            self._last_until(self._until)
+            self._set_deadline(self._until)
         elif self.phase is Phase.HEAD:
-            return self._weigh_head()
+            return self._check_head_size()
         return Effect.NOTHING
 
-    def _weigh_head(self) -> Effect:
+    def _check_head_size(self) -> Effect:
         return Effect.REFUSE_HEAD if self.received > self._limits.max_head else Effect.NOTHING
 
-    def _last_until(self, until: float) -> None:
+    def _set_deadline(self, until: float) -> None:
         self._until = until
         self.deadline = min(until, self._stalled_until)
 
     def _expire(self, now: float) -> Effect:
         if now >= self._stalled_until:
             self._stalled_until = NO_DEADLINE
-            self._last_until(self._until)
+            self._set_deadline(self._until)
             return Effect.ABORT
         if now < self._until:
             return Effect.NOTHING
         if (
             self.phase is Phase.BODY
             and now < self._body_until
-            and self.received - self._mark >= self._limits.body_progress
+            and self.received - self._received_at_check >= self._limits.body_progress
         ):
-            self._mark = self.received
-            self._last_until(min(self._body_until, now + self._limits.body_progress_timeout))
+            self._received_at_check = self.received
+            self._set_deadline(min(self._body_until, now + self._limits.body_progress_timeout))
             return Effect.NOTHING
-        self._last_until(NO_DEADLINE)
-        return OVERDUE[self.phase]
+        self._set_deadline(NO_DEADLINE)
+        return EXPIRY_EFFECTS[self.phase]

@@ -31,8 +31,8 @@ from storage.errors import LocalError
 LIFETIME = timedelta(days=730)
 RENEW_BEFORE = timedelta(days=30)
 # The certificate must already be valid for a peer whose clock is slightly behind.
-BACKDATED = timedelta(hours=1)
-ALWAYS = ("localhost", "127.0.0.1", "::1")
+BACKDATE = timedelta(hours=1)
+LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class DevelopmentFiles:
 
 def names_for(server_name: str) -> tuple[str, ...]:
     """Return the hosts of the certificate, without duplicates."""
-    return tuple(dict.fromkeys([host_of(server_name).lower(), *ALWAYS]))
+    return tuple(dict.fromkeys([host_of(server_name).lower(), *LOCAL_NAMES]))
 
 
 def build(names: Sequence[str], now: datetime) -> DevelopmentCertificate:
@@ -168,7 +168,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATED)
+        .not_valid_before(now - BACKDATE)
         .not_valid_after(now + LIFETIME)
     )
 

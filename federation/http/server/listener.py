@@ -12,10 +12,10 @@ from functools import partial
 
 from aiohttp import web
 
-from federation.http.middleware import stand_round
+from federation.http.middleware import wrap_server
 from federation.http.server.accept import accept
 from federation.http.server.capacity import Limits
-from federation.http.server.entrance import Entrance
+from federation.http.server.connection_setup import ConnectionSetup
 from federation.http.server.observer import Observer
 from federation.http.server.tls import Tls
 from federation.matrix.networks import LOOPBACK, AdmissionRules, Network
@@ -24,9 +24,9 @@ from storage.errors import LocalError
 
 BACKLOG = 1024
 # With port 0 the system chooses a port for the first address, which may be in use on the others.
-PICKS = 32
+PORT_ATTEMPTS = 32
 # The errors for `::1` on a machine without IPv6 or with IPv6 disabled.
-ABSENT = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT})
+NO_SUCH_ADDRESS = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,13 @@ class BoundAddress:
 def bind(binds: Sequence[Bind], port: int) -> list[socket.socket]:
     """Return listening sockets with the same port on each address. Connections queue until they are
     served."""
-    for _ in range(PICKS if port == 0 else 1):
+    for _ in range(PORT_ATTEMPTS if port == 0 else 1):
         try:
             return _bind_all(binds, port)
-        except _PickAgain:
+        except _PortTaken:
             continue
     raise LocalError(
-        f"No port is free on all of {', '.join(one.host for one in binds)}.",
+        f"No port is free on all of {', '.join(bind.host for bind in binds)}.",
         "Configure a port that is.",
     )
 
@@ -68,25 +68,25 @@ def bound_address(listening: socket.socket) -> BoundAddress:
     return BoundAddress(host, port)
 
 
-class _PickAgain(Exception):
+class _PortTaken(Exception):
     pass
 
 
 def _bind_all(binds: Sequence[Bind], port: int) -> list[socket.socket]:
     bound: list[socket.socket] = []
-    picked = port
+    chosen = port
     try:
-        for one in binds:
+        for bind in binds:
             try:
-                listening = _bind_one(one.host, picked)
+                listening = _bind_one(bind.host, chosen)
             except OSError as error:
-                if one.optional and error.errno in ABSENT:
+                if bind.optional and error.errno in NO_SUCH_ADDRESS:
                     continue
                 if error.errno == errno.EADDRINUSE and port == 0 and bound:
-                    raise _PickAgain from error
-                raise _explain(error, one.host, picked) from error
+                    raise _PortTaken from error
+                raise _bind_error(error, bind.host, chosen) from error
             bound.append(listening)
-            picked = bound_address(listening).port
+            chosen = bound_address(listening).port
     except BaseException:
         for listening in bound:
             listening.close()
@@ -132,7 +132,7 @@ def _resolve(
         ) from None
 
 
-def _explain(error: OSError, host: str, port: int) -> LocalError:
+def _bind_error(error: OSError, host: str, port: int) -> LocalError:
     if error.errno == errno.EADDRINUSE:
         return LocalError(
             f"Port {port} on {host} is in use by another program, perhaps another Palaver or a CIS node.",
@@ -143,7 +143,7 @@ def _explain(error: OSError, host: str, port: int) -> LocalError:
             f"This user may not listen on port {port} of {host}.",
             "Set a port of 1024 or higher in the configuration, or give the program CAP_NET_BIND_SERVICE.",
         )
-    if error.errno in ABSENT:
+    if error.errno in NO_SUCH_ADDRESS:
         return LocalError(
             f"This machine has no address {host}.",
             "Set one that it has (`ip address` lists them), or 0.0.0.0 and :: for all of them.",
@@ -186,7 +186,7 @@ class Listener:
         self._observer = observer
         self._listening = list(listening)
         self._accepting = BackgroundTasks()
-        self._entrance: Entrance | None = None
+        self._setup: ConnectionSetup | None = None
         self.addresses: tuple[BoundAddress, ...] = ()
 
     async def start(self) -> tuple[BoundAddress, ...]:
@@ -200,35 +200,35 @@ class Listener:
             self._close_listening()
             raise
         rules = AdmissionRules(settings.plain_networks, offers_tls=self._tls is not None)
-        self._entrance = Entrance(server, rules, settings.limits, self._tls, self._observer)
+        self._setup = ConnectionSetup(server, rules, settings.limits, self._tls, self._observer)
         for listening in self._listening:
             self._accepting.supervise(
-                "accepting connections", partial(accept, listening, self._entrance.take, self._observer)
+                "accepting connections", partial(accept, listening, self._setup.handle_socket, self._observer)
             )
         return self.addresses
 
     async def close(self, timeout: float) -> None:  # noqa: ASYNC109 - it limits the requests, not this call
         """Stop accepting, let requests finish for `timeout` seconds, then cancel them."""
-        if self._entrance is None:
+        if self._setup is None:
             return
         await self._accepting.close()
         self._close_listening()
-        await self._entrance.close()
-        for connection in list(self._entrance.connections):
+        await self._setup.close()
+        for connection in list(self._setup.connections):
             connection.stop()
         try:
             if not await self._finish_requests(timeout):
                 await self._cancel_requests()
         finally:
             await self._app.cleanup()
-            self._entrance = None
+            self._setup = None
 
     async def _make_server(self) -> web.Server:
         runner = web.AppRunner(self._app)
         await runner.setup()
         server = runner.server
         assert server is not None, "setup() creates one"
-        stand_round(server, self._settings.limits, self._observer, self._required)
+        wrap_server(server, self._settings.limits, self._observer, self._required)
         return server
 
     def _required(self) -> Collection[str]:
@@ -239,41 +239,41 @@ class Listener:
             listening.close()
         self._listening = []
 
-    async def _finish_requests(self, patience: float) -> bool:
+    async def _finish_requests(self, seconds: float) -> bool:
         """Return whether all connections ended in that time."""
         try:
-            async with asyncio.timeout(patience):
-                await self._announce()
-                await self._emptied()
+            async with asyncio.timeout(seconds):
+                await self._run_shutdown_handlers()
+                await self._all_connections_closed()
         except TimeoutError:
             return False
         return True
 
-    async def _announce(self) -> None:
+    async def _run_shutdown_handlers(self) -> None:
         """Run the shutdown handlers, which end long-lived responses such as WebSockets."""
         try:
             await self._app.shutdown()
         except Exception as error:
             self._observer.problem("A shutdown handler failed.", error)
 
-    async def _emptied(self) -> None:
-        assert self._entrance is not None, "it is there from start() until close()"
-        await self._entrance.is_empty.wait()
+    async def _all_connections_closed(self) -> None:
+        assert self._setup is not None, "it is there from start() until close()"
+        await self._setup.is_empty.wait()
 
     async def _cancel_requests(self) -> None:
-        assert self._entrance is not None, "it is there from start() until close()"
-        connections = list(self._entrance.connections)
+        assert self._setup is not None, "it is there from start() until close()"
+        connections = list(self._setup.connections)
         tasks = [connection.task for connection in connections if connection.task is not None]
         for task in tasks:
             task.cancel()
         if tasks:
-            _, unwilling = await asyncio.wait(tasks, timeout=CANCEL_TIMEOUT)
-            if unwilling:
+            _, unfinished = await asyncio.wait(tasks, timeout=CANCEL_TIMEOUT)
+            if unfinished:
                 self._observer.problem("Some requests did not end after they were cancelled.", None)
         for connection in connections:
             connection.abort()
         try:
             async with asyncio.timeout(CANCEL_TIMEOUT):
-                await self._emptied()
+                await self._all_connections_closed()
         except TimeoutError:
             self._observer.problem("Some connections could not be closed.", None)

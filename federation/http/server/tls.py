@@ -30,7 +30,7 @@ class TlsFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
+class TlsMaterial:
     """The result of loading the files once; its parts belong together."""
 
     context: ssl.SSLContext
@@ -58,10 +58,10 @@ class Tls:
         return None
 
 
-def load(files: TlsFiles, now: datetime) -> Generation:
+def load(files: TlsFiles, now: datetime) -> TlsMaterial:
     check_certificate(files.certificate, now)
     peers = load_peer_certificates(files.client_certificates)
-    return Generation(make_context(files, peers), peers, peers.required())
+    return TlsMaterial(make_context(files, peers), peers, peers.required())
 
 
 def make_context(files: TlsFiles, peers: PeerCertificates) -> ssl.SSLContext:

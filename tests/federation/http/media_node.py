@@ -12,7 +12,7 @@ from federation.http.endpoints import media as media_thumbnail
 from federation.http.endpoints import media as media_unauthenticated
 from federation.http.server.listener import Bind, Listener, ListenerSettings
 from federation.http.server.tls import Tls
-from federation.http.services import MEDIA, MediaForPeers, Node, Readiness
+from federation.http.services import MEDIA, MediaServices, Node, Readiness
 from federation.keys.key_ring import KeyRing
 from federation.keys.server_keys import LocalKey
 from federation.matrix.networks import LOOPBACK, AdmissionRules
@@ -40,7 +40,7 @@ class MediaNode:
 
     running: Running
     media: MediaRepository
-    shared: MediaForPeers
+    shared: MediaServices
     repository: Repository
     neighbourhood: Neighbourhood
     peer: str
@@ -64,7 +64,7 @@ async def media_node(
     directory: Path,
     *,
     settings: MediaSettings | None = None,
-    most_at_once: int = 32,
+    max_concurrent: int = 32,
     tls: Tls | None = None,
 ) -> AsyncIterator[MediaNode]:
     """Whatever it reports as a problem fails the test."""
@@ -78,7 +78,7 @@ async def media_node(
         media = kept.media(settings=settings)
         stack.push_async_callback(media.close)
         authenticator = RequestAuthenticator(OWN_NAME, ring, is_allowed=lambda _: True)
-        shared = MediaForPeers(media, authenticator, most_at_once=most_at_once)
+        shared = MediaServices(media, authenticator, max_concurrent=max_concurrent)
         app = make_app(Node(lambda: KEYS, Readiness, "1.2.3", AdmissionRules(LOOPBACK)), PATIENT, ROUTES)
         app[MEDIA] = shared
         seen = Recorder()

@@ -13,8 +13,8 @@ from aiohttp import web
 
 from federation.http.app import make_app
 from federation.http.server.capacity import Limits
+from federation.http.server.connection_setup import ConnectionSetup
 from federation.http.server.deadlines import Phase
-from federation.http.server.entrance import Entrance
 from federation.http.server.listener import Bind, Listener, ListenerSettings
 from federation.http.server.tls import Tls
 from federation.http.services import Node, Readiness
@@ -100,8 +100,8 @@ class Running:
     tls: Tls | None
 
     @property
-    def entrance(self) -> Entrance:
-        entrance = self.listener._entrance
+    def entrance(self) -> ConnectionSetup:
+        entrance = self.listener._setup
         assert entrance is not None, "it is there until the listener is closed"
         return entrance
 

@@ -1,7 +1,7 @@
 import pytest
 from aiohttp import web
 
-from federation.http.responses import json_answer
+from federation.http.responses import json_response
 from tests.federation.http.running import running
 
 PATHS = ["/_matrix/key/v2/server", "/_matrix/federation/v1/version", "/health/live", "/health/ready"]
@@ -44,7 +44,7 @@ async def test_others_can_add_their_routes() -> None:
     """They are counted by their templates, and the path stays as it came."""
 
     async def echo(request: web.Request) -> web.Response:
-        return json_answer({"raw": request.raw_path, "room": request.match_info["room"]})
+        return json_response({"raw": request.raw_path, "room": request.match_info["room"]})
 
     async with (
         running(routes=[web.get("/room/{room:[^/]+}/x", echo)]) as node,

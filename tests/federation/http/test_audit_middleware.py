@@ -11,8 +11,8 @@ from aiohttp import web
 
 from federation.client.requests import authorization
 from federation.http.app import audit_middleware, make_app
-from federation.http.middleware import PeerLeft
-from federation.http.responses import json_answer
+from federation.http.middleware import PeerDisconnected
+from federation.http.responses import json_response
 from federation.http.server.listener import Bind, Listener, ListenerSettings
 from federation.http.services import Node, Readiness
 from federation.keys.key_ring import KeyRing
@@ -92,14 +92,14 @@ async def watched(
                     raise PeerError("c.example", "is away")
                 case "!broken":
                     raise ZeroDivisionError
-            return json_answer({"written": len(await trail.search(AuditSearch(), 100))})
+            return json_response({"written": len(await trail.search(AuditSearch(), 100))})
 
         async def leave(request: web.Request) -> web.Response:
             await authenticator.authenticate(request)
-            raise PeerLeft
+            raise PeerDisconnected
 
         async def for_clients(request: web.Request) -> web.Response:
-            return json_answer({})
+            return json_response({})
 
         routes = [
             web.put(f"{V1}/send/{{txn_id:[^/]+}}", handle),

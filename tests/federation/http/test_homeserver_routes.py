@@ -8,5 +8,5 @@ from federation.http.app import ENDPOINTS
 
 def test_no_endpoint_is_forgotten() -> None:
     """A file among the endpoints is served: here, or by every application, also without a homeserver."""
-    served = {module.__name__.rpartition(".")[2] for module in (*ENDPOINTS, *app.ALWAYS)}
+    served = {module.__name__.rpartition(".")[2] for module in (*ENDPOINTS, *app.COMMON_ENDPOINTS)}
     assert served == {module.name for module in pkgutil.iter_modules(endpoints.__path__)}

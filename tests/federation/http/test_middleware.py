@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
-from federation.http.middleware import PeerLeft
-from federation.http.responses import json_answer
+from federation.http.middleware import PeerDisconnected
+from federation.http.responses import json_response
 from federation.http.server.deadlines import Phase
 from federation.http.server.tls import Tls, TlsFiles
 from federation.matrix.errors import MatrixError, PeerError
@@ -17,7 +17,7 @@ LARGE = b"x" * 300_000
 
 
 async def size(request: web.Request) -> web.Response:
-    return json_answer({"size": len(await request.read())})
+    return json_response({"size": len(await request.read())})
 
 
 def raising(error: BaseException) -> web.RouteDef:
@@ -120,7 +120,7 @@ async def test_a_handler_can_say_that_its_peer_has_left() -> None:
         response = web.StreamResponse()
         await response.prepare(request)
         await response.write(b"half of")
-        raise PeerLeft
+        raise PeerDisconnected
 
     async with running(routes=[web.get("/left", handler)]) as node, await node.connect() as client:
         await client.send(b"GET /left HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -252,7 +252,7 @@ async def test_an_answer_that_has_begun_may_take_its_time() -> None:
         await client.reader.readuntil(b"\r\n\r\n1")
         async with await node.connect() as later:
             assert (await later.ask("/never")).status == 503
-        # Whoever asked later is overdue, so whoever asked earlier is.
+        # Whoever asked later is response_overdue, so whoever asked earlier is.
         go_on.set()
         assert await client.reader.readexactly(1) == b"2"
         node.seen.problems.clear()

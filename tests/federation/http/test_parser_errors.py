@@ -1,14 +1,14 @@
 import pytest
 from aiohttp.http_exceptions import BadHttpMessage, BadStatusLine, InvalidHeader, LineTooLong
 
-from federation.http.responses import TOO_MANY_FIELDS, refusal_of
+from federation.http.responses import TOO_MANY_HEADERS, error_of_parser_failure
 
 
 @pytest.mark.parametrize(
     ("error", "status"),
     [
         (LineTooLong(b"/secret", 10), 431),
-        (BadHttpMessage(TOO_MANY_FIELDS), 431),
+        (BadHttpMessage(TOO_MANY_HEADERS), 431),
         (BadHttpMessage("Duplicate 'Host' header found."), 400),
         (BadStatusLine("/secret"), 400),
         (InvalidHeader(b"/secret"), 400),
@@ -17,6 +17,6 @@ from federation.http.responses import TOO_MANY_FIELDS, refusal_of
 )
 def test_what_the_parser_says_becomes_a_refusal(error: Exception | None, status: int) -> None:
     """Too large is 431, everything else 400, and nothing of what was sent is repeated."""
-    refusal = refusal_of(error)
+    refusal = error_of_parser_failure(error)
     assert refusal.status == status
     assert "secret" not in refusal.text

@@ -45,7 +45,7 @@ def test_a_server_that_does_not_know_the_endpoint(status: int, errcode: str | No
 
 
 @pytest.mark.parametrize(
-    ("status", "errcode", "client_error"),
+    ("status", "errcode", "expected"),
     [
         (404, "M_NOT_FOUND", (404, "M_NOT_FOUND")),
         (504, "M_NOT_YET_UPLOADED", (504, "M_NOT_YET_UPLOADED")),
@@ -57,10 +57,10 @@ def test_a_server_that_does_not_know_the_endpoint(status: int, errcode: str | No
         (401, "M_UNAUTHORIZED", None),
     ],
 )
-def test_what_the_origin_says(status: int, errcode: str, client_error: tuple[int, str] | None) -> None:
+def test_what_the_origin_says(status: int, errcode: str, expected: tuple[int, str] | None) -> None:
     """Its word on its media is passed on; its own troubles are not ours to name."""
     error = media_errors.client_error(PeerRefused("a", status, errcode, "", 700))
-    assert (None if error is None else (error.status, error.errcode)) == client_error
+    assert (None if error is None else (error.status, error.errcode)) == expected
     if status == 429:
         assert error is not None
         assert error.fields == {"retry_after_ms": 700}

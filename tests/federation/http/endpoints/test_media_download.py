@@ -61,7 +61,7 @@ async def test_what_is_not_there(database: Database, tmp_path: Path) -> None:
 
 async def test_one_server_cannot_have_all_places(database: Database, tmp_path: Path) -> None:
     """It is told when to come back."""
-    async with media_node(database, tmp_path, most_at_once=0) as node:
+    async with media_node(database, tmp_path, max_concurrent=0) as node:
         info = await node.media.upload(ALICE, b"hello")
         answer = await node.ask(f"{DOWNLOAD}/{info.mxc.media_id}")
     assert (answer.status, answer.json["errcode"]) == (429, "M_LIMIT_EXCEEDED")

@@ -8,7 +8,7 @@ from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 
 import pytest
 
-from federation.http.server.accept import OUT_OF, accept
+from federation.http.server.accept import EXHAUSTED, accept
 from federation.http.server.listener import Bind, bind, bound_address
 from tests.federation.http.running import TIMEOUT, Recorder
 
@@ -117,8 +117,8 @@ async def problems_of(errors: list[int]) -> list[str]:
 async def test_trouble_is_reported_once_for_each_time_it_comes() -> None:
     """A log that fills the disk with one sentence helps nobody."""
     assert await problems_of([errno.EMFILE, errno.EMFILE, 0, errno.ENOMEM, errno.EIO, 0]) == [
-        f"No new connections can be accepted: {OUT_OF[errno.EMFILE]}.",
-        f"No new connections can be accepted: {OUT_OF[errno.ENOMEM]}.",
+        f"No new connections can be accepted: {EXHAUSTED[errno.EMFILE]}.",
+        f"No new connections can be accepted: {EXHAUSTED[errno.ENOMEM]}.",
     ]
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
-from federation.http.responses import json_answer
+from federation.http.responses import json_response
 from federation.http.server.capacity import Limits
 from federation.http.server.deadlines import Phase
 from federation.http.server.tls import Tls, TlsFiles
@@ -16,7 +16,7 @@ SOON = 0.02
 
 
 async def size(request: web.Request) -> web.Response:
-    return json_answer({"size": len(await request.read())})
+    return json_response({"size": len(await request.read())})
 
 
 class Gate:
@@ -29,7 +29,7 @@ class Gate:
     async def handle(self, request: web.Request) -> web.Response:
         self.entered.set()
         await self.opened.wait()
-        return json_answer({"waited": True})
+        return json_response({"waited": True})
 
     @property
     def route(self) -> web.RouteDef:

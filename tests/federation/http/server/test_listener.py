@@ -9,7 +9,7 @@ from aiohttp import WSMsgType, web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from federation.http.responses import json_answer
+from federation.http.responses import json_response
 from federation.http.server.capacity import Limits
 from federation.http.server.connection import Connection
 from federation.http.server.deadlines import Phase
@@ -47,7 +47,7 @@ class Gate:
         except asyncio.CancelledError:
             self.cancelled = True
             raise
-        return json_answer({"waited": True})
+        return json_response({"waited": True})
 
     @property
     def routes(self) -> list[web.RouteDef]:
@@ -135,7 +135,7 @@ async def test_close_lets_a_body_under_way_arrive() -> None:
     """Its head was here, so its request is under way."""
 
     async def size(request: web.Request) -> web.Response:
-        return json_answer({"size": len(await request.read())})
+        return json_response({"size": len(await request.read())})
 
     async with running(routes=[web.put("/size", size)]) as node, await node.connect() as client:
         await client.send(b"PUT /size HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab")
@@ -184,7 +184,7 @@ async def test_close_ends_connections_that_are_not_yet_in(tls_files: TlsFiles) -
         await node.connect() as half,
     ):
         await half.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
-        while node.entrance._arriving.running < 2:
+        while node.entrance._setups.running < 2:
             await asyncio.sleep(0)
         await node.listener.close(TIMEOUT)
         assert await silent.rest() == b""
@@ -254,7 +254,7 @@ async def test_a_handler_that_will_not_be_cancelled_is_reported(monkeypatch: pyt
         while not ended.is_set():
             with contextlib.suppress(asyncio.CancelledError):
                 await ended.wait()
-        return json_answer({})
+        return json_response({})
 
     async with running(routes=[web.get("/gate", stubborn)]) as node, await node.connect() as client:
         await client.send(GATE)

@@ -2,21 +2,21 @@ import json
 
 from aiohttp import web
 
-from federation.http.responses import error_answer, json_answer, raw_answer
+from federation.http.responses import error_response, json_response, raw_response
 from federation.matrix.errors import MatrixError, limit_exceeded
 from tests.federation.http.running import running
 
 
 def test_json_is_written_once() -> None:
     """An object is encoded; bytes are JSON already."""
-    assert json_answer({"a": 1}).body == b'{"a":1}'
-    assert json_answer(b'{"a": 1}').body == b'{"a": 1}'
-    assert json_answer({}).content_type == "application/json"
+    assert json_response({"a": 1}).body == b'{"a":1}'
+    assert json_response(b'{"a": 1}').body == b'{"a": 1}'
+    assert json_response({}).content_type == "application/json"
 
 
 def test_an_error_says_when_to_come_back_in_header_and_body() -> None:
     """Milliseconds in the body, whole seconds, rounded up, in the header."""
-    answer = error_answer(limit_exceeded("Later.", 429, 1500), {"X-More": "yes"})
+    answer = error_response(limit_exceeded("Later.", 429, 1500), {"X-More": "yes"})
     assert isinstance(answer.body, bytes)
     assert json.loads(answer.body)["retry_after_ms"] == 1500
     assert (answer.status, answer.headers["Retry-After"], answer.headers["X-More"]) == (429, "2", "yes")
@@ -24,7 +24,7 @@ def test_an_error_says_when_to_come_back_in_header_and_body() -> None:
 
 def test_an_answer_without_aiohttp_is_complete() -> None:
     """Status line, length, type, the end of the connection, and the same body."""
-    head, body = raw_answer(MatrixError("M_FORBIDDEN", "Non.", 403)).split(b"\r\n\r\n")
+    head, body = raw_response(MatrixError("M_FORBIDDEN", "Non.", 403)).split(b"\r\n\r\n")
     lines = head.decode().split("\r\n")
     assert lines[0] == "HTTP/1.1 403 Forbidden"
     assert set(lines[1:]) == {

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from federation.http.responses import json_answer
+from federation.http.responses import json_response
 from federation.http.server.connection import client_certificate
 from federation.http.server.tls import Tls, TlsFiles
 from tests.federation.http.running import CUT_OFF, PATIENT, TIMEOUT, Running, client_context, running
@@ -198,7 +198,7 @@ async def test_a_connection_that_has_only_just_come_is_closed_too(tls_files: Tls
         theirs, ours = socket.socketpair()
         with theirs:
             ours.setblocking(False)
-            node.entrance.take(ours, "127.0.0.1")
+            node.entrance.handle_socket(ours, "127.0.0.1")
             await node.entrance.close()
             assert ours.fileno() == -1
 
@@ -237,7 +237,7 @@ async def test_every_way_in_gives_its_place_and_its_file_back(
         before = _open_files()
         for _ in range(5):
             await _every_way_in(node, context)
-        assert node.entrance._capacity.taken == 0
+        assert node.entrance._capacity.used == 0
         assert _open_files() <= before
 
 
@@ -254,8 +254,8 @@ async def _every_way_in(node: Running, context: ssl.SSLContext) -> None:
         async with await node.connect() as client:
             await client.send(said)
     # What is left of them goes within a few rounds of the loop.
-    await node.entrance._arriving.drain(60)
-    while node.entrance._capacity.taken:
+    await node.entrance._setups.drain(60)
+    while node.entrance._capacity.used:
         await asyncio.sleep(0.001)
     await asyncio.sleep(0)
 
@@ -304,7 +304,7 @@ def peers(tmp_path_factory: pytest.TempPathFactory, tls_files: TlsFiles) -> Peer
 
 async def whoami(request: web.Request) -> web.Response:
     certificate = client_certificate(request)
-    return json_answer(sorted(certificate.peers) if certificate else None)
+    return json_response(sorted(certificate.peers) if certificate else None)
 
 
 def claiming(origin: str) -> dict[str, str]:

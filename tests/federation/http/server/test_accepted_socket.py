@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from federation.http.server.accept import first_byte, say_goodbye
+from federation.http.server.accept import first_byte, respond_and_close
 from federation.http.server.listener import Bind, bind, bound_address
 from tests.federation.http.running import TIMEOUT
 
@@ -75,7 +75,7 @@ async def test_a_goodbye_is_read_although_the_peer_was_still_sending() -> None:
     loop = asyncio.get_running_loop()
     with pair() as (theirs, ours):
         theirs.send(b"x" * 60_000)
-        saying = asyncio.create_task(say_goodbye(ours, b"no", TIMEOUT))
+        saying = asyncio.create_task(respond_and_close(ours, b"no", TIMEOUT))
         assert await loop.sock_recv(theirs, 10) == b"no"
         assert await loop.sock_recv(theirs, 10) == b""
         await loop.sock_sendall(theirs, b"x" * 1_000_000)
@@ -87,7 +87,7 @@ async def test_a_goodbye_is_read_although_the_peer_was_still_sending() -> None:
 async def test_a_goodbye_does_not_wait_for_ever() -> None:
     """A peer that neither closes nor stops sending is left."""
     with pair() as (theirs, ours):
-        await say_goodbye(ours, b"no", 0.01)
+        await respond_and_close(ours, b"no", 0.01)
         assert theirs.recv(10) == b"no"
 
 
@@ -96,4 +96,4 @@ async def test_a_peer_that_is_gone_needs_no_goodbye() -> None:
     with pair() as (theirs, ours):
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         theirs.close()
-        await say_goodbye(ours, b"no", TIMEOUT)
+        await respond_and_close(ours, b"no", TIMEOUT)

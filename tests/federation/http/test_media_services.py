@@ -9,7 +9,7 @@ from federation.client.client import FederationClient
 from federation.client.dns import Dns
 from federation.client.peer_settings import PeerSettings
 from federation.client.public_web import PublicWeb
-from federation.http.services import MediaForPeers
+from federation.http.services import MediaServices
 from federation.keys.server_keys import LocalKeys
 from federation.matrix.errors import MatrixError
 from federation.media.fetcher import MediaFetcher
@@ -22,16 +22,16 @@ from tests.support.neighbourhood import OWN_NAME
 
 async def test_a_server_has_so_many_places(database: Database, tmp_path: Path) -> None:
     """Others have their own, and one that was given back is free again."""
-    shared = MediaForPeers(repository(database, tmp_path).media(), None, most_at_once=1)  # type: ignore[arg-type]
+    shared = MediaServices(repository(database, tmp_path).media(), None, max_concurrent=1)  # type: ignore[arg-type]
     for _ in range(2):
         with (
-            shared.place("a.test"),
-            shared.place("b.test"),
+            shared.slot("a.test"),
+            shared.slot("b.test"),
             pytest.raises(MatrixError, match="M_LIMIT_EXCEEDED"),
-            shared.place("a.test"),
+            shared.slot("a.test"),
         ):
             pass
-    assert not shared._under_way
+    assert not shared._active
 
 
 async def test_a_large_file_comes_whole(database: Database, tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ async def test_a_large_file_comes_whole(database: Database, tmp_path: Path) -> N
 
 async def test_a_peer_that_leaves_in_the_middle_is_no_problem(database: Database, tmp_path: Path) -> None:
     """Its place is free again, and nobody is told of a fault."""
-    async with media_node(database, tmp_path, most_at_once=1) as node:
+    async with media_node(database, tmp_path, max_concurrent=1) as node:
         info = await node.media.upload(ALICE, b"x" * 20_000_000)
         path = f"{DOWNLOAD}/{info.mxc.media_id}"
         client = await node.connect()
@@ -58,7 +58,7 @@ async def test_a_peer_that_leaves_in_the_middle_is_no_problem(database: Database
         async with client:
             pass
         async with asyncio.timeout(60):
-            while node.shared._under_way:
+            while node.shared._active:
                 await asyncio.sleep(0.01)
 
 
