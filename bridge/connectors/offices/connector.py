@@ -77,7 +77,7 @@ def connect(parts: NodeParts) -> Connector:
         settings,
         tokens,
         RoomParts(
-            side=parts.backend,
+            backend=parts.backend,
             database=parts.database,
             ghosts=parts.ghosts,
             settings=parts.people,
@@ -233,7 +233,7 @@ class OfficesConnector(Connector):
         return await self.rooms.create_for_alias(alias, requester, self._monotonic())
 
     async def portal(self, room_id: str) -> PortalRoom | None:
-        return await portal_of(self._parts.side, self._parts.settings.names, room_id)
+        return await portal_of(self._parts.backend, self._parts.settings.names, room_id)
 
     async def handles_message(self, event: RoomEvent) -> bool:
         return await self.gateway.chat_calls.is_command(event)

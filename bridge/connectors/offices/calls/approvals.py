@@ -92,13 +92,13 @@ class CallApprovals:
         self._settings = settings
         self._cancel_call = cancel_call
         self._node_user = parts.settings.names.node_user
-        self._approvals = Approvals(parts.side, parts.database, parts.settings, now_ms=parts.now_ms)
+        self._approvals = Approvals(parts.backend, parts.database, parts.settings, now_ms=parts.now_ms)
         # Set if several processes of the node serve the same offices: the name of this process, and how
         # events that concern another process are forwarded to it.
         self._process = ""
         self._forward: Forward | None = None
         self._inbox = EventInbox(
-            parts.side,
+            parts.backend,
             parts.database,
             NAME,
             self._handle_entry,
@@ -229,7 +229,7 @@ class CallApprovals:
             text, name = Text.of("❌ ") + shown_name(event.sender) + Text.of(" has cancelled it."), "stopped"
         else:
             return True
-        await self._parts.side.send(
+        await self._parts.backend.send(
             event.room_id,
             self._node_user,
             MESSAGE,

@@ -196,7 +196,7 @@ class ChatCallReplies:
             thread = await self.thread_link(made.room_id, made.call_id)
             text = answer_text(call.computer, call.tool_name, body["answer"], body["took_ms"], thread)
         try:
-            event = await self._parts.side.event(made.room_id, made.event_id)
+            event = await self._parts.backend.event(made.room_id, made.event_id)
         except MatrixError:
             event = None
         if event is not None:
@@ -236,14 +236,14 @@ class ChatCalls:
         self._remote_office = remote_office
         self._settings = parts.settings
         self._identities = Identities(parts.settings.names, routes)
-        voice = Voice(parts.side, parts.database, parts.settings.node_user, parts.report)
+        voice = Voice(parts.backend, parts.database, parts.settings.node_user, parts.report)
         self._telling = Telling(parts.settings, voice, monotonic)
         self._offices: LRUCache[str, str] = LRUCache(MAX_ROOMS)
         self._running: dict[str, asyncio.Task[None]] = {}
         self._background = BackgroundTasks()
         self._replies = ChatCallReplies(parts, self._telling, self._running.__contains__)
         self._inbox = EventInbox(
-            parts.side, parts.database, NAME, self._handle_entry, parts.report, wanted=self._concerns
+            parts.backend, parts.database, NAME, self._handle_entry, parts.report, wanted=self._concerns
         )
 
     def start(self) -> None:
@@ -322,7 +322,7 @@ class ChatCalls:
         if known is not None:
             return known
         try:
-            state = await self._parts.side.state_event(room_id, OFFICE)
+            state = await self._parts.backend.state_event(room_id, OFFICE)
         except MatrixError:
             return None
         office_id = None if state is None else state.content.get("office_id")

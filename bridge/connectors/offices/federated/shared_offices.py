@@ -136,7 +136,7 @@ class SharedRooms:
                         raise
                     if not is_allowed(self._names.node_user, room.allowed):
                         del self._by_room[room.room_id]
-                        await self._parts.side.leave(room.room_id, self._names.node_user)
+                        await self._parts.backend.leave(room.room_id, self._names.node_user)
                         raise OfficeUnreachable(
                             f"{name.server} does not admit members of this node to the office"
                         )
@@ -169,21 +169,21 @@ class SharedRooms:
         """Write into the room who may be a member, for all nodes to read."""
         settings = self._parts.settings
         content = local_office_content(room.office_id, settings, self._parts.nodes)
-        await self._parts.side.set_state(room.room_id, settings.node_user, OFFICE, content)
+        await self._parts.backend.set_state(room.room_id, settings.node_user, OFFICE, content)
 
     async def _load(self, room: Room) -> None:
-        side, room_id = self._parts.side, room.room_id
+        backend, room_id = self._parts.backend, room.room_id
         async with room.lock:
-            office = await side.state_event(room_id, OFFICE)
+            office = await backend.state_event(room_id, OFFICE)
             room.allowed = () if office is None else read_allowed(office.content)
             member_events = [
                 one
-                for one in await side.state(room_id, MEMBER)
+                for one in await backend.state(room_id, MEMBER)
                 if one.content and is_allowed(one.sender, room.allowed)
             ][:MAX_MEMBERS]
             users = [one.sender for one in member_events]
-            joined = {user for user in users if await side.membership(room_id, user) == "join"}
-            seat = await side.state_event(room_id, SEAT)
+            joined = {user for user in users if await backend.membership(room_id, user) == "join"}
+            seat = await backend.state_event(room_id, SEAT)
             members = members_of_room(member_events, seat, joined, room.allowed)
             # This process knows its local members better than the room, which shows changes a moment later.
             remote = {user: one for user, one in members.by_user.items() if not self._names.is_ours(user)}
@@ -354,7 +354,9 @@ class SharedOffices:
     async def _read(self) -> None:
         """Read the stream while this process holds the reader's lease."""
         try:
-            async with self._parts.side.subscription(NAME, from_now=True, wanted=self._concerns) as reading:
+            async with self._parts.backend.subscription(
+                NAME, from_now=True, wanted=self._concerns
+            ) as reading:
                 while True:
                     entries = await reading.next(BATCH_SIZE)
                     await self._handle(entries)

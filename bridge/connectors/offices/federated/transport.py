@@ -44,7 +44,7 @@ class RemoteCallTransport:
     sends the answers of local members to requests of other nodes."""
 
     def __init__(self, parts: RoomParts, sealing: Sealing) -> None:
-        self._side = parts.side
+        self._side = parts.backend
         self._report = parts.report
         self._sealing = sealing
         self._pending: dict[str, _PendingRequest] = {}

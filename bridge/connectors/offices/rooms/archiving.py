@@ -166,10 +166,10 @@ class OfficeArchiver:
                 await office_rooms.archive(connection, office_id, position, self._parts.now_ms())
 
     async def _has_remote_members(self, room_id: str) -> bool:
-        side, names = self._parts.side, self._parts.settings.names
+        backend, names = self._parts.backend, self._parts.settings.names
         try:
-            member_events = await side.state(room_id, MEMBER)
-            joined = frozenset(member.user_id for member in await side.members(room_id))
+            member_events = await backend.state(room_id, MEMBER)
+            joined = frozenset(member.user_id for member in await backend.members(room_id))
             return has_remote_members(member_events, joined, names.is_ours)
         except MatrixError as refused:
             if refused.status >= 500:
@@ -202,32 +202,32 @@ class OfficeArchiver:
             )
 
     async def _close(self, room_id: str, row: ArchivedOffice) -> None:
-        side, names = self._parts.side, self._parts.settings.names
+        backend, names = self._parts.backend, self._parts.settings.names
         await self._set_archived(room_id, is_archived=True)
         content = content_of(archive_notice(self._parts.now_ms() - row.used_at_ms), Kind.WORD)
         name = f"office/{row.position}/archived"
-        await side.send(room_id, self._node_user, MESSAGE, content, transaction_id=name)
-        await side.publish(room_id, published=False)
+        await backend.send(room_id, self._node_user, MESSAGE, content, transaction_id=name)
+        await backend.publish(room_id, published=False)
         ghosts = [
             member.user_id
-            for member in await side.members(room_id)
+            for member in await backend.members(room_id)
             if names.is_ours(member.user_id) and member.user_id != self._node_user
         ]
         async with self._parts.database.transaction(readonly=True) as connection:
             if await office_rooms.is_used_again(connection, row.office_id):
                 return  # members that have just joined stay
         for ghost in ghosts:
-            await side.leave(room_id, ghost)
+            await backend.leave(room_id, ghost)
 
     async def _open(self, room_id: str) -> None:
         await self._set_archived(room_id, is_archived=False)
-        await self._parts.side.publish(room_id, published=self._parts.settings.is_listed)
+        await self._parts.backend.publish(room_id, published=self._parts.settings.is_listed)
 
     async def _set_archived(self, room_id: str, *, is_archived: bool) -> None:
-        event = await self._parts.side.state_event(room_id, OFFICE)
+        event = await self._parts.backend.state_event(room_id, OFFICE)
         before = {} if event is None else event.content
         content = archived_content(before) if is_archived else used_content(before)
-        await self._parts.side.set_state(room_id, self._node_user, OFFICE, content)
+        await self._parts.backend.set_state(room_id, self._node_user, OFFICE, content)
 
     async def _room(self, office_id: str) -> str | None:
         """None if this node has not created the office's room; it is not created for archiving."""

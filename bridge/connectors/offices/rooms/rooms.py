@@ -35,7 +35,7 @@ from storage.offices.rooms import list_offices
 from storage.rooms.aliases import fetch_created
 
 
-async def join_remote_office(side: MatrixBackend, office: OfficeName, names: GhostNames) -> str:
+async def join_remote_office(backend: MatrixBackend, office: OfficeName, names: GhostNames) -> str:
     """Return the room's id. A room that members of this node have joined before is found even if its own node
     cannot be reached. Raises `MatrixError` and `PeerError`, also if the alias leads to a room that is not an
     office of that node."""
@@ -44,40 +44,40 @@ async def join_remote_office(side: MatrixBackend, office: OfficeName, names: Gho
     refused: MatrixError | PeerError | None = None
     found: tuple[str, Sequence[str]] | None = None
     try:
-        found = await side.resolve_alias(alias(office.name, office.server))
+        found = await backend.resolve_alias(alias(office.name, office.server))
     except (MatrixError, PeerError) as error:
         refused = error
     if found is None:
-        joined = await _joined_before(side, office, names)
+        joined = await _joined_before(backend, office, names)
         if joined is not None:
             return joined
         raise refused or MatrixError("M_NOT_FOUND", f"There is no such office on {office.server}.", 404)
     room_id, via = found
-    if await side.membership(room_id, node_user) != "join":
-        await side.join(room_id, node_user, via=[office.server, *via])
-    if not await _is_office(side, office, room_id):
+    if await backend.membership(room_id, node_user) != "join":
+        await backend.join(room_id, node_user, via=[office.server, *via])
+    if not await _is_office(backend, office, room_id):
         with suppress(MatrixError):
-            await side.leave(room_id, node_user)
+            await backend.leave(room_id, node_user)
         raise MatrixError(
             "M_NOT_FOUND", f"The alias on {office.server} leads to a room that is no office.", 404
         )
     return room_id
 
 
-async def _joined_before(side: MatrixBackend, office: OfficeName, names: GhostNames) -> str | None:
+async def _joined_before(backend: MatrixBackend, office: OfficeName, names: GhostNames) -> str | None:
     """A joined room in which members of this node have been. Others do not count: any user can invite the
     node into a room."""
-    for room_id in await side.joined_rooms(names.node_user):
-        if await _is_office(side, office, room_id):
-            members = await side.state(room_id, MEMBER)
+    for room_id in await backend.joined_rooms(names.node_user):
+        if await _is_office(backend, office, room_id):
+            members = await backend.state(room_id, MEMBER)
             if any(names.is_ours(one.sender) for one in members):
                 return room_id
     return None
 
 
-async def _is_office(side: MatrixBackend, office: OfficeName, room_id: str) -> bool:
+async def _is_office(backend: MatrixBackend, office: OfficeName, room_id: str) -> bool:
     """Whether the room is the office of that node, according to state sent by the node itself."""
-    event = await side.state_event(room_id, OFFICE)
+    event = await backend.state_event(room_id, OFFICE)
     return (
         event is not None
         and domain(event.sender) == office.server
@@ -94,7 +94,7 @@ MAX_SERVERS: Final = 1_000
 class RoomParts:
     """What the office's parts share: the Matrix backend, the database and settings."""
 
-    side: MatrixBackend
+    backend: MatrixBackend
     database: Database
     ghosts: Ghosts
     settings: PeopleSettings
@@ -114,9 +114,9 @@ class RoomParts:
         await self.ghosts.appear(self.settings.node_user)
         name = parse_office_name(office_id, ())
         if isinstance(name, OfficeName) and name.server is not None:
-            return await join_remote_office(self.side, name, self.settings.names)
+            return await join_remote_office(self.backend, name, self.settings.names)
         request = room_request(office_id, self.settings, self.nodes)
-        return (await self.side.create_room(request)).room_id
+        return (await self.backend.create_room(request)).room_id
 
 
 class OfficeRooms:
@@ -138,7 +138,7 @@ class OfficeRooms:
             return False
         office_id, room_id = found
         node_user = self._parts.settings.names.node_user
-        await self._parts.side.create_alias(alias(office_id, self._domain), room_id, node_user)
+        await self._parts.backend.create_alias(alias(office_id, self._domain), room_id, node_user)
         return True
 
     async def create_for_alias(self, wanted: str, server: str, now: float) -> bool:
@@ -168,10 +168,10 @@ class OfficeRooms:
         return None
 
 
-async def portal_of(side: MatrixBackend, names: GhostNames, room_id: str) -> PortalRoom | None:
+async def portal_of(backend: MatrixBackend, names: GhostNames, room_id: str) -> PortalRoom | None:
     """The portal, if the room's state says that it is the room of an office of this node."""
     try:
-        event = await side.state_event(room_id, OFFICE)
+        event = await backend.state_event(room_id, OFFICE)
     except (MatrixError, LocalError):
         return None
     content = {} if event is None else event.content

@@ -226,12 +226,12 @@ class OfficeTimeline:
 
     async def _is_seat_free(self, room_id: str, ghost: str) -> bool:
         """Whether no other Agent holds the seat."""
-        side = self._parts.side
-        other = seat_holder(await side.state_event(room_id, SEAT), {ghost, self._names.node_user})
+        backend = self._parts.backend
+        other = seat_holder(await backend.state_event(room_id, SEAT), {ghost, self._names.node_user})
         if other is None:
             return True
-        member_event = await side.state_event(room_id, MEMBER, other)
-        return not is_active_agent(member_event, await side.membership(room_id, other))
+        member_event = await backend.state_event(room_id, MEMBER, other)
+        return not is_active_agent(member_event, await backend.membership(room_id, other))
 
     async def _left(self, room_id: str, row: RecordRow) -> str:
         role, name, _ = records.member_of_record(row)
@@ -243,13 +243,13 @@ class OfficeTimeline:
         ghost = self._ghost(address)
         if ghost is None:
             return await self._set(room_id, self._names.node_user, MEMBER, EMPTY, state_key(address))
-        if await self._parts.side.membership(room_id, ghost) != "join":
+        if await self._parts.backend.membership(room_id, ghost) != "join":
             return NOT_ACCEPTED  # it was kicked or banned, and so is no longer a member
-        seat = await self._parts.side.state_event(room_id, SEAT)
+        seat = await self._parts.backend.state_event(room_id, SEAT)
         if role == AGENT and seat is not None and seat.sender == ghost:
             await self._set(room_id, ghost, SEAT, EMPTY, "")
         event_id = await self._set(room_id, ghost, MEMBER, EMPTY, ghost)
-        await self._parts.side.leave(room_id, ghost)
+        await self._parts.backend.leave(room_id, ghost)
         return event_id
 
     async def _tools(self, room_id: str, address: AgentAddress, content: Any) -> str:
@@ -257,7 +257,7 @@ class OfficeTimeline:
         ghost = self._ghost(address)
         if ghost is None:
             return await self._set(room_id, self._names.node_user, TOOLS, content, state_key(address))
-        if await self._parts.side.membership(room_id, ghost) != "join":
+        if await self._parts.backend.membership(room_id, ghost) != "join":
             return NOT_ACCEPTED
         return await self._set(room_id, ghost, TOOLS, content, ghost)
 
@@ -272,7 +272,7 @@ class OfficeTimeline:
         result = read_result(body["answer"], call.tool_name)
         sender = await self._sender(room_id, row.office_id, call.computer)
         media = [
-            await self._parts.side.upload(sender, file.content, file.content_type, file.name)
+            await self._parts.backend.upload(sender, file.content, file.content_type, file.name)
             for file in result.files
         ]
         content = result_content(
@@ -303,15 +303,15 @@ class OfficeTimeline:
     async def _sender(self, room_id: str, office_id: str, name: str) -> str:
         """The member's ghost while it is joined, otherwise the node's own user."""
         ghost = self._ghost(self._address(office_id, name))
-        if ghost is not None and await self._parts.side.membership(room_id, ghost) == "join":
+        if ghost is not None and await self._parts.backend.membership(room_id, ghost) == "join":
             return ghost
         return self._names.node_user
 
     async def _set(self, room_id: str, sender: str, type_: str, content: Any, key: str) -> str:
-        return await self._parts.side.set_state(room_id, sender, type_, content, key)
+        return await self._parts.backend.set_state(room_id, sender, type_, content, key)
 
     async def _send(self, room_id: str, sender: str, content: Any, name: str) -> str:
-        return await self._parts.side.send(room_id, sender, MESSAGE, content, transaction_id=name)
+        return await self._parts.backend.send(room_id, sender, MESSAGE, content, transaction_id=name)
 
     async def _set_published(self, positions: Sequence[int], event_id: str) -> None:
         async with self._parts.database.transaction() as connection:

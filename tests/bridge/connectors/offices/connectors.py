@@ -38,7 +38,7 @@ def room_parts(node: Node, problems: list[str], rights: Rights = EVERYBODY_LOOKS
     routes = RoutingTable(node.name, node.database, now_ms=now_ms)
     ghosts = Ghosts(node.rooms, node.database, routes, names=settings.names)
     return RoomParts(
-        side=node.rooms,
+        backend=node.rooms,
         database=as_another_process(node.database),
         ghosts=ghosts,
         settings=settings,
