@@ -1,8 +1,4 @@
-"""A process that has a private Postgres, for tests that kill it, or run it as somebody else.
-
-`python -m tests.storage.embedded.node_process LOOP DATA [OPTIONS]` writes one JSON object a line: what is
-reported, then `ready` or `refused`. It stops its Postgres and ends when its standard input does.
-"""
+"""A process with an embedded Postgres, for tests that kill it or run it as another user."""
 
 import asyncio
 import json
@@ -15,22 +11,22 @@ from storage.embedded import EmbeddedPostgres
 from storage.errors import LocalError
 
 
-def say(event: str, fields: dict[str, Any]) -> None:
+def write(event: str, fields: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
     sys.stdout.flush()
 
 
 async def main(data: Path, options: dict[str, Any]) -> None:
-    postgres = EmbeddedPostgres(data, report=say, **{"minimum_free_bytes": 0, **options})
+    postgres = EmbeddedPostgres(data, report=write, **{"minimum_free_bytes": 0, **options})
     try:
         await postgres.start()
     except LocalError as error:
-        say("refused", {"problem": error.problem, "advice": error.advice})
+        write("refused", {"problem": error.problem, "advice": error.advice})
         return
-    say("ready", {"pid": postgres.pid, "uid": os.geteuid(), "url": postgres.address.url})
+    write("ready", {"pid": postgres.pid, "uid": os.geteuid(), "url": postgres.address.url})
     await asyncio.to_thread(sys.stdin.read)
     await postgres.stop()
-    say("ended", {"state": postgres.state})
+    write("ended", {"state": postgres.state})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Starts node_process.py and reads what it says; waits for the ends of processes; becomes other users."""
+"""Starts node_process.py and reads its output; waits for the ends of processes; runs commands as other
+users."""
 
 import asyncio
 import json
@@ -27,7 +28,7 @@ class Node:
         self.said: list[dict[str, Any]] = []
 
     async def until(self, *events: str) -> dict[str, Any]:
-        """The next of these that it says."""
+        """Wait for the next of these events, including those reported before this call."""
         assert self.process.stdout is not None
         while line := await self.process.stdout.readline():
             self.said.append(json.loads(line))
@@ -49,7 +50,7 @@ class Node:
 
 @asynccontextmanager
 async def node(data: Path, *prefix: str, loop: str = "asyncio", **options: Any) -> AsyncIterator[Node]:
-    """`prefix` is a command that runs the rest as somebody else."""
+    """`prefix` is a command that runs the process as another user."""
     process = await asyncio.create_subprocess_exec(
         *prefix,
         sys.executable,
@@ -74,7 +75,7 @@ async def node(data: Path, *prefix: str, loop: str = "asyncio", **options: Any) 
 
 @cache
 def as_ordinary_user() -> tuple[str, ...]:
-    """The prefix for a user that is not root: the one of the tests, or the one that Postgres runs as."""
+    """The prefix for an ordinary user: the user of the tests, or the one as whom Postgres runs."""
     if os.geteuid() != 0:
         return ()
     entry = pwd.getpwnam(RUN_AS)
@@ -105,7 +106,8 @@ def as_ordinary_user() -> tuple[str, ...]:
 
 
 def without(*capabilities: str) -> tuple[str, ...]:
-    """The prefix for a root with less power, as in a container; the ordinary user has none of it anyway."""
+    """The prefix for a root with fewer capabilities, as in a container. An ordinary user has none of them
+    anyway."""
     if os.geteuid() != 0:
         return ()
     less = ",".join(f"-{name}" for name in capabilities)
@@ -114,13 +116,13 @@ def without(*capabilities: str) -> tuple[str, ...]:
 
 @cache
 def namespaces_permitted() -> bool:
-    """May this process mount anything where only it sees that? Root may, except in most containers."""
+    """Whether this process may mount in a private namespace. Root may, except in most containers."""
     done = subprocess.run(["unshare", "--mount", "mount", "-t", "tmpfs", "x", "/mnt"], check=False, stderr=-1)
     return done.returncode == 0
 
 
 async def end_of(pid: int) -> None:
-    """Returns when the process has ended, whoever's child it is."""
+    """Wait until the process has ended, also if it is not a child."""
     with suppress(ProcessLookupError):
         handle = os.pidfd_open(pid)
         try:
@@ -133,7 +135,7 @@ async def end_of(pid: int) -> None:
 
 
 class Reports:
-    """What a Postgres reports, to be waited for."""
+    """The events that a Postgres reports."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, dict[str, Any]]] = []
@@ -147,7 +149,7 @@ class Reports:
         return [event for event, _ in self.seen]
 
     async def until(self, event: str) -> dict[str, Any]:
-        """The fields of the next such report, those that came before this call included."""
+        """Wait for the next of these events, including those reported before this call."""
         at = 0
         while True:
             for name, fields in self.seen[at:]:

@@ -1,4 +1,5 @@
-"""A Postgres that an earlier node left behind: taken over when it runs, cleared away when it does not."""
+"""A Postgres that an earlier node left behind is adopted if it runs, and its files are removed if it does
+not."""
 
 import asyncio
 import os
@@ -22,7 +23,7 @@ from tests.storage.embedded.nodes import kill, node, started, without
 
 @asynccontextmanager
 async def left_behind(data: Path) -> AsyncIterator[Process]:
-    """A running Postgres that nobody supervises, as after the death of a node that it did not hear of."""
+    """A running Postgres without supervisor, as after the death of a node that it did not notice."""
     layout = Layout(data)
     identity = choose_identity(RUN_AS, os.geteuid())
     prepare_home(layout, identity)
@@ -37,8 +38,8 @@ async def left_behind(data: Path) -> AsyncIterator[Process]:
         await process.close()
 
 
-async def test_one_that_runs_is_taken_over(data_directory: Path) -> None:
-    """Rule: no second one is started, and from then on it is supervised like our own."""
+async def test_a_running_postgres_is_adopted(data_directory: Path) -> None:
+    """No second one is started, and it is supervised like a child."""
     async with left_behind(data_directory) as left:
         async with started(data_directory) as (postgres, reports):
             assert reports.names() == ["postgres_found", "postgres_adopted"]
@@ -50,16 +51,15 @@ async def test_one_that_runs_is_taken_over(data_directory: Path) -> None:
         assert reports.names()[-1] == "postgres_stopped"
 
 
-async def test_it_is_stopped_with_the_node_that_took_it_over(data_directory: Path) -> None:
-    """Whoever supervises it ends it."""
+async def test_an_adopted_postgres_is_stopped_with_the_node(data_directory: Path) -> None:
     async with left_behind(data_directory) as left:
         async with started(data_directory):
             pass
         assert await left.ended(0)
 
 
-async def test_a_node_with_less_power_takes_it_over_too(data_directory: Path) -> None:
-    """A root without CAP_SYS_PTRACE, as in a container, sees the command line and not the directory."""
+async def test_a_node_with_fewer_capabilities_adopts_it(data_directory: Path) -> None:
+    """Root without CAP_SYS_PTRACE, as in a container, sees the command line but not the working directory."""
     async with left_behind(data_directory) as left:
         async with node(data_directory, *without("sys_ptrace")) as other:
             ready = await other.until("ready", "refused")
@@ -69,8 +69,8 @@ async def test_a_node_with_less_power_takes_it_over_too(data_directory: Path) ->
         assert await left.ended(0)
 
 
-async def test_one_that_does_not_answer_is_replaced(data_directory: Path) -> None:
-    """A Postgres that hangs is ended by force when its time is over, and its data are recovered."""
+async def test_a_hanging_postgres_is_replaced(data_directory: Path) -> None:
+    """It is killed after the timeout, and its data are recovered."""
     async with left_behind(data_directory) as left:
         left.send(signal.SIGSTOP)
         async with started(data_directory, start_timeout=0.2, stop_timeout=0.2) as (postgres, reports):
@@ -79,8 +79,8 @@ async def test_one_that_does_not_answer_is_replaced(data_directory: Path) -> Non
         assert await left.ended(0)
 
 
-async def test_one_that_is_ending_is_waited_for(data_directory: Path) -> None:
-    """After the death of a node its Postgres shuts down, and takes no connections any more."""
+async def test_a_node_waits_for_a_stopping_postgres(data_directory: Path) -> None:
+    """After the death of a node its Postgres shuts down, and accepts no connections any more."""
     async with left_behind(data_directory) as left:
         address = DatabaseAddress.at_socket(Layout(data_directory).home, PORT, "palaver", "palaver")
         guest = await connect_once(address)
@@ -97,8 +97,8 @@ async def begin(data: Path) -> list[str]:
         return reports.names()
 
 
-async def test_the_number_of_an_unrelated_process_fools_nobody(data_directory: Path) -> None:
-    """Rule: its number in postmaster.pid does not make a process a Postgres; it is left alone."""
+async def test_an_unrelated_process_is_not_adopted(data_directory: Path) -> None:
+    """Its process id in postmaster.pid does not make it a Postgres; the process is left alone."""
     layout = Layout(data_directory)
     user, group = owner()
     # Of the same user: Postgres by itself would take it for its predecessor and refuse to start.
@@ -118,8 +118,8 @@ async def test_the_number_of_an_unrelated_process_fools_nobody(data_directory: P
         stranger.wait()
 
 
-async def test_the_file_of_a_dead_one_is_no_obstacle(data_directory: Path) -> None:
-    """After a power cut the number in it belongs to nobody."""
+async def test_a_stale_pid_file_is_removed(data_directory: Path) -> None:
+    """After a power failure no process has the id in it."""
     layout = Layout(data_directory)
     gone = subprocess.Popen(["/bin/true"])
     gone.wait()
@@ -131,8 +131,8 @@ async def test_the_file_of_a_dead_one_is_no_obstacle(data_directory: Path) -> No
     assert await find_running(layout) is None
 
 
-async def test_a_dead_one_that_nobody_waited_for_is_not_taken_over(data_directory: Path) -> None:
-    """A zombie has its number still; it accepts no connection, and Postgres by itself would wait for it."""
+async def test_a_zombie_is_not_adopted(data_directory: Path) -> None:
+    """It still has its process id, but accepts no connection; Postgres itself would wait for it."""
     layout = Layout(data_directory)
     zombie = subprocess.Popen(["/bin/true"])
     os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
@@ -144,8 +144,8 @@ async def test_a_dead_one_that_nobody_waited_for_is_not_taken_over(data_director
         zombie.wait()
 
 
-async def test_a_single_user_postgres_is_not_taken_over(data_directory: Path) -> None:
-    """Somebody repairs the cluster by hand: its file stays, so that Postgres refuses to start beside it."""
+async def test_a_single_user_postgres_is_not_adopted(data_directory: Path) -> None:
+    """An operator repairs the cluster: the pid file stays, so that Postgres refuses to start."""
     layout = Layout(data_directory)
     async with left_behind(data_directory) as left:
         text = layout.postmaster_file.read_text()
@@ -156,8 +156,8 @@ async def test_a_single_user_postgres_is_not_taken_over(data_directory: Path) ->
         assert not await left.ended(0)
 
 
-async def test_what_is_seen_of_a_process() -> None:
-    """Its command and where it works; of one that is gone, nothing."""
+async def test_process_info() -> None:
+    """Command line and working directory; empty for a process that has ended."""
     sight = inspect_process(os.getpid())
     here = Path.cwd().stat()
     assert sight.directory == (here.st_dev, here.st_ino)

@@ -1,4 +1,4 @@
-"""Why Postgres did not start, in a sentence."""
+"""Explanations of failed starts."""
 
 import errno
 from pathlib import Path
@@ -37,16 +37,17 @@ ELSE = "run the node as an ordinary user, or set database.url to a running Postg
         ("", "no message"),
     ],
 )
-def test_its_last_serious_message_is_the_reason(output: str, reason: str) -> None:
-    """What it printed before and after is in the log, whose place the advice names."""
+def test_the_last_fatal_message_is_the_reason(output: str, reason: str) -> None:
+    """The advice names the log, which has the other messages."""
     error = explain_failure(output, WHERE, free=1 << 30, log=WHERE / "postgres.log")
     assert error.problem == f"Postgres could not start in /srv/data/postgres: {reason}."
     assert error.advice == "Read /srv/data/postgres/postgres.log, fix the cause and start the node again."
 
 
 @pytest.mark.parametrize("text", ["No space left on device", "Disk quota exceeded"])
-def test_a_full_disk_is_called_one(text: str) -> None:
-    """How much is free, and where: a quota, for instance, can be used up while there is plenty."""
+def test_a_full_disk_is_reported_as_such(text: str) -> None:
+    """With the free space and the directory: for example, a quota can be exhausted while there is free
+    space."""
     error = explain_failure(
         f'FATAL:  could not write to file "pg_wal/xlogtemp.1": {text}', WHERE, free=12 << 20
     )
@@ -64,8 +65,8 @@ def test_a_full_disk_is_called_one(text: str) -> None:
         ("FATAL:  could not map anonymous shared memory", False),
     ],
 )
-def test_the_remains_of_a_predecessor_pass(output: str, passing: bool) -> None:
-    """They go away by themselves, so it is worth trying again."""
+def test_processes_of_a_predecessor_are_a_transient_problem(output: str, passing: bool) -> None:
+    """They end by themselves, so the start is retried."""
     assert is_transient(output) is passing
 
 
@@ -110,9 +111,9 @@ def test_the_remains_of_a_predecessor_pass(output: str, passing: bool) -> None:
         ),
     ],
 )
-def test_what_the_launcher_refuses_is_a_sentence(
+def test_refusals_of_the_launcher_are_explained(
     fields: dict[str, Any], identity: Identity | None, problem: str, advice: str
 ) -> None:
-    """One sentence of what is wrong, one of what to do."""
+    """A problem and an advice."""
     error = explain_refusal(fields, WHERE, 4096, identity)
     assert (error.problem, error.advice) == (problem, advice)

@@ -1,4 +1,4 @@
-"""As whom Postgres runs."""
+"""The user as whom Postgres runs."""
 
 import os
 import pwd
@@ -9,14 +9,14 @@ from storage.embedded.home import choose_identity, name_of
 from storage.errors import LocalError
 
 
-def test_an_ordinary_user_stays_who_it_is() -> None:
-    """It could not become another, and has no need to."""
+def test_an_ordinary_user_is_not_changed() -> None:
+    """It could not become another user, and does not need to."""
     assert choose_identity("nobody", euid=1000) is None
     assert choose_identity("no such user", euid=1000) is None
 
 
-def test_root_becomes_the_user_that_is_configured() -> None:
-    """By name or by number, with its group and all groups it is in."""
+def test_root_uses_the_configured_user() -> None:
+    """By name or number, with all its groups."""
     entry = pwd.getpwnam("nobody")
     for name in ("nobody", str(entry.pw_uid)):
         identity = choose_identity(name, euid=0)
@@ -26,7 +26,7 @@ def test_root_becomes_the_user_that_is_configured() -> None:
 
 
 def test_a_user_that_does_not_exist_is_refused() -> None:
-    """No user is ever made."""
+    """Palaver creates no users."""
     with pytest.raises(LocalError) as refused:
         choose_identity("no such user", euid=0)
     assert refused.value.problem == (
@@ -37,13 +37,13 @@ def test_a_user_that_does_not_exist_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["root", "0"])
 def test_root_itself_is_refused(name: str) -> None:
-    """Postgres would refuse later and less clearly."""
+    """Postgres would refuse it later, with a less clear message."""
     with pytest.raises(LocalError) as refused:
         choose_identity(name, euid=0)
     assert refused.value.problem == "The node runs as root, and Postgres may not run as root."
 
 
-def test_an_owner_without_a_name_has_a_number() -> None:
+def test_an_owner_without_name_is_shown_by_number() -> None:
     """As in a container that shares a volume."""
     assert name_of(os.geteuid()) == pwd.getpwuid(os.geteuid()).pw_name
     assert name_of(2_000_000_001) == "user 2000000001"

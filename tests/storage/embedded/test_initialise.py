@@ -1,4 +1,4 @@
-"""A new cluster, whole or not at all."""
+"""Creating a cluster, completely or not at all."""
 
 import os
 from pathlib import Path
@@ -13,8 +13,8 @@ from tests.storage.conftest import RUN_AS
 from tests.storage.embedded.nodes import node, started
 
 
-async def test_a_kill_in_the_middle_leaves_only_garbage(empty_directory: Path) -> None:
-    """Rule: it is made under another name, and what is found under such a name is removed."""
+async def test_a_kill_during_the_initialisation_leaves_only_temporary_files(empty_directory: Path) -> None:
+    """A cluster is created under a temporary name, and the next start removes such directories."""
     layout = Layout(empty_directory)
     for _ in range(2):
         async with node(empty_directory) as victim:
@@ -33,8 +33,8 @@ async def test_a_kill_in_the_middle_leaves_only_garbage(empty_directory: Path) -
         }
 
 
-async def test_what_is_wrong_with_initdb_is_said(empty_directory: Path) -> None:
-    """Its own words, and no cluster where it has failed."""
+async def test_a_failure_of_initdb_is_explained(empty_directory: Path) -> None:
+    """With its message; no cluster exists afterwards."""
     layout = Layout(empty_directory)
     identity = choose_identity(RUN_AS, os.geteuid())
     prepare_home(layout, identity)
@@ -46,8 +46,8 @@ async def test_what_is_wrong_with_initdb_is_said(empty_directory: Path) -> None:
     assert not is_initialised(layout)
 
 
-def test_an_empty_directory_is_no_cluster(empty_directory: Path) -> None:
-    """As a volume that was mounted in its place may be."""
+def test_an_empty_directory_is_not_a_cluster(empty_directory: Path) -> None:
+    """It may be a volume that was mounted there."""
     layout = Layout(empty_directory)
     assert not is_initialised(layout)
     layout.cluster.mkdir(parents=True)
@@ -56,8 +56,8 @@ def test_an_empty_directory_is_no_cluster(empty_directory: Path) -> None:
     assert is_initialised(layout)
 
 
-def test_removing_what_is_not_there_is_done(empty_directory: Path) -> None:
-    """Nothing was interrupted. What has another name stays."""
+def test_removing_without_leftovers(empty_directory: Path) -> None:
+    """Other directories stay."""
     layout = Layout(empty_directory)
     layout.home.mkdir()
     remove_unfinished(layout)

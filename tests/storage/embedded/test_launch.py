@@ -1,4 +1,4 @@
-"""Postgres' programs as root and as an ordinary user, on machines that permit more and less."""
+"""The Postgres programs run by root and by an ordinary user, with and without the right to use namespaces."""
 
 import asyncio
 import os
@@ -30,8 +30,8 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def closed_to_the_child(path: Path) -> bool:
-    """May the user that Postgres runs as not get there? Asked by trying, as that user."""
+def is_closed_to_postgres(path: Path) -> bool:
+    """Whether the user of Postgres cannot reach the path, checked as that user."""
     user, group = owner()
     return (
         subprocess.run(
@@ -41,11 +41,9 @@ def closed_to_the_child(path: Path) -> bool:
     )
 
 
-async def test_as_root_with_directories_that_are_closed(empty_directory: Path) -> None:
-    """Rule: Postgres runs as the child's user on data closed to it, and the machine stays as it was.
-
-    An ordinary user owns what it starts Postgres on; nothing is closed to it.
-    """
+async def test_as_root_with_inaccessible_directories(empty_directory: Path) -> None:
+    """Postgres runs as its own user on data that this user cannot reach otherwise, and nothing on the machine
+    is changed. An ordinary user can reach its own directories."""
     data = empty_directory / "closed" / "data"
     (empty_directory / "closed").mkdir(mode=0o700)
     mounts = Path("/proc/self/mounts").read_text()
@@ -63,7 +61,7 @@ async def test_as_root_with_directories_that_are_closed(empty_directory: Path) -
 
 
 async def test_as_an_ordinary_user(empty_directory: Path) -> None:
-    """Rule: in a directory that it owns, whatever user that is; root's form runs as the user of the child."""
+    """In a directory that it owns."""
     data = empty_directory / "own"
     data.mkdir(mode=0o700)
     if os.geteuid() == 0:
@@ -78,8 +76,8 @@ async def test_as_an_ordinary_user(empty_directory: Path) -> None:
     assert processes_in(data / "postgres" / "18") == []
 
 
-async def test_an_ordinary_user_ignores_who_root_would_run_it_as(data_directory: Path) -> None:
-    """The setting is for root, who takes whatever user is named, here one by its number."""
+async def test_an_ordinary_user_ignores_run_as(data_directory: Path) -> None:
+    """The setting is for root, which accepts any user, in this test by number."""
     if os.geteuid() == 0:
         shutil.rmtree(data_directory / "postgres")
         other = next(entry.pw_uid for entry in pwd.getpwall() if entry.pw_uid not in {0, owner()[0]})
@@ -90,12 +88,12 @@ async def test_an_ordinary_user_ignores_who_root_would_run_it_as(data_directory:
             assert f"Uid:\t{os.geteuid()}\t" in Path(f"/proc/{postgres.pid}/status").read_text()
 
 
-async def test_without_namespaces_the_data_directory_lets_the_child_through(data_directory: Path) -> None:
-    """Rule: only the data directory itself, and only to pass; all else has to be open already."""
+async def test_without_namespaces_the_data_directory_becomes_traversable(data_directory: Path) -> None:
+    """Only the data directory itself is changed; all parents must already be accessible."""
     before = mode(data_directory)
     async with node(data_directory, *without("sys_admin")) as weak:
         said = await weak.until("ready", "refused")
-        if os.geteuid() == 0 and closed_to_the_child(package_directory()):
+        if os.geteuid() == 0 and is_closed_to_postgres(package_directory()):
             assert said["event"] == "refused"
             return
         assert said["event"] == "ready", said
@@ -107,8 +105,8 @@ async def test_without_namespaces_the_data_directory_lets_the_child_through(data
         assert mode(data_directory) == before
 
 
-async def test_without_namespaces_a_closed_directory_is_refused(data_directory: Path) -> None:
-    """Rule: one sentence that names the first directory that is closed, and what to do."""
+async def test_without_namespaces_an_inaccessible_directory_is_refused(data_directory: Path) -> None:
+    """The error names the first directory that is not accessible, and what to do."""
     data = data_directory / "data"
     data.mkdir(mode=0o700)
     (data_directory / "postgres").rename(data / "postgres")
@@ -121,15 +119,15 @@ async def test_without_namespaces_a_closed_directory_is_refused(data_directory: 
     assert said["problem"].startswith(
         f"The node runs as root and its Postgres as {RUN_AS}, which may not enter /"
     )
-    if not closed_to_the_child(package_directory()):
+    if not is_closed_to_postgres(package_directory()):
         assert f"which may not enter {data_directory}" in said["problem"]
     assert "unshare: Operation not permitted" in said["problem"]
     assert said["advice"].startswith("Move the installation and data_dir")
     assert mode(data) == mode(data_directory) == 0o700
 
 
-async def test_a_disk_that_fills_up_is_said(empty_directory: Path) -> None:
-    """Rule: how much is free, and where; on a small file system of our own where we can mount one."""
+async def test_a_disk_that_fills_up_is_explained(empty_directory: Path) -> None:
+    """With the free space and the directory; on a small file system of the test, if it may be mounted."""
     if namespaces_permitted():
         script = 'mount -t tmpfs -o size=20m,mode=0700 small "$0" && exec "$@"'
         prefix = ("unshare", "--mount", "sh", "-c", script, str(empty_directory))
@@ -144,8 +142,8 @@ async def test_a_disk_that_fills_up_is_said(empty_directory: Path) -> None:
     assert said["advice"].startswith("Free space on that disk")
 
 
-async def test_given_up_before_it_runs_it_leaves_no_process(empty_directory: Path) -> None:
-    """A launcher that nobody waits for any more is ended with all that it has started."""
+async def test_a_cancelled_start_leaves_no_process(empty_directory: Path) -> None:
+    """The launcher is killed with all its children."""
     layout = Layout(empty_directory)
     identity = choose_identity(RUN_AS, os.geteuid())
     prepare_home(layout, identity)
@@ -163,8 +161,8 @@ async def test_given_up_before_it_runs_it_leaves_no_process(empty_directory: Pat
     assert not (layout.cluster / "base" / "5").exists()
 
 
-async def test_a_program_that_ends_at_once_is_no_server(data_directory: Path) -> None:
-    """Whether its end is seen at once or a moment later, it is an end."""
+async def test_a_program_that_ends_at_once_is_not_ready(data_directory: Path) -> None:
+    """Whether its end is noticed at once or a moment later."""
     layout = Layout(data_directory)
     identity = choose_identity(RUN_AS, os.geteuid())
     process = await Programs(layout, identity).postgres(
@@ -178,16 +176,16 @@ async def test_a_program_that_ends_at_once_is_no_server(data_directory: Path) ->
     assert "nonsense" in layout.log.read_text()
 
 
-async def test_the_launcher_is_a_file_that_python_runs() -> None:
-    """Without an argument that it understands it fails, and does not hang."""
+async def test_the_launcher_is_an_executable_script() -> None:
+    """With an invalid argument it fails and does not hang."""
     assert LAUNCHER.is_file()
     child, output = await spawn_launcher("{}")
     assert await child.wait() == 1
     assert "KeyError" in output
 
 
-def test_only_what_python_needs_goes_to_the_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some Pythons find their own library only by this."""
+def test_only_the_variables_that_python_needs_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some Pythons need them to find their shared library."""
     monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/python/lib")
     monkeypatch.setenv("SECRET", "s3cret")
     assert python_environment() == {"LD_LIBRARY_PATH": "/opt/python/lib"}

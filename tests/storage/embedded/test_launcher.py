@@ -1,7 +1,5 @@
-"""What becomes of the launcher: which user, which files, which life, under which path.
-
-The programs here are small scripts in a directory that has the form of an installation.
-"""
+"""The launcher: user, files, life time and paths of the program. The programs in these tests are small
+scripts in a directory that has the form of an installation."""
 
 import json
 import os
@@ -36,21 +34,21 @@ FIELDS = (
 
 
 @pytest.fixture
-def open_place() -> Iterator[dict[str, Path]]:
-    """Programs and a home that everybody can reach."""
+def accessible() -> Iterator[dict[str, Path]]:
+    """Programs and a home that all users can reach."""
     with scratch_directory() as path:
         path.chmod(0o755)
-        yield make_place(path)
+        yield make_directories(path)
 
 
 @pytest.fixture
-def closed_place() -> Iterator[dict[str, Path]]:
-    """The same below a directory that only the user of the tests may enter, as a clone under /root."""
+def inaccessible() -> Iterator[dict[str, Path]]:
+    """The same below a directory that only the user of the tests may enter, like a clone under /root."""
     with scratch_directory() as path:
-        yield make_place(path)
+        yield make_directories(path)
 
 
-def make_place(path: Path) -> dict[str, Path]:
+def make_directories(path: Path) -> dict[str, Path]:
     programs = path / "programs"
     programs.mkdir()
     (programs / "report").write_text(REPORT)
@@ -105,9 +103,10 @@ def refusal(plan: dict[str, Any], *prefix: str) -> dict[str, Any]:
     return fields
 
 
-def test_root_is_given_up_for_good(open_place: dict[str, Path]) -> None:
-    """Rule: the child's user, group and groups, and no capability in any set. Others stay themselves."""
-    seen = report(plan_for(open_place))
+def test_root_is_given_up_permanently(accessible: dict[str, Path]) -> None:
+    """The program has the user, group and groups of Postgres and no capability in any set. For an ordinary
+    user nothing changes."""
+    seen = report(plan_for(accessible))
     user, group = owner()
     assert (seen["uid"], seen["gid"]) == (str(user), str(group))
     if os.geteuid() == 0:
@@ -116,12 +115,12 @@ def test_root_is_given_up_for_good(open_place: dict[str, Path]) -> None:
     assert seen["umask"] == "0077"
 
 
-def test_nothing_of_the_node_goes_along(open_place: dict[str, Path]) -> None:
-    """Neither its environment nor an open file, not even one that was meant to be inherited."""
+def test_nothing_of_the_node_is_inherited(accessible: dict[str, Path]) -> None:
+    """Neither its environment nor an open file, not even an inheritable one."""
     read, write = os.pipe()
     try:
         os.set_inheritable(write, True)
-        seen = report(plan_for(open_place), pass_fds=(write,), env={**os.environ, "SECRET": "s3cret"})
+        seen = report(plan_for(accessible), pass_fds=(write,), env={**os.environ, "SECRET": "s3cret"})
     finally:
         os.close(read)
         os.close(write)
@@ -132,47 +131,47 @@ def test_nothing_of_the_node_goes_along(open_place: dict[str, Path]) -> None:
     assert str(write) not in seen["files"].split() or write in {10, 255}
 
 
-def test_it_leads_a_session_of_its_own(open_place: dict[str, Path]) -> None:
-    """Rule: Ctrl-C in the node's terminal does not reach it."""
-    seen = report(plan_for(open_place))
+def test_it_leads_its_own_session(accessible: dict[str, Path]) -> None:
+    """Ctrl-C in the node's terminal does not reach it."""
+    seen = report(plan_for(accessible))
     assert seen["session"] == seen["pid"]
 
 
-def test_what_can_be_reached_is_used_where_it_is(open_place: dict[str, Path]) -> None:
-    """No private namespace without need; paths are filled in only where they begin a word."""
-    seen = report(plan_for(open_place))
-    home = str(open_place["home"])
+def test_accessible_directories_are_used_directly(accessible: dict[str, Path]) -> None:
+    """No private namespace is created; placeholders are replaced only at the beginning of an argument."""
+    seen = report(plan_for(accessible))
+    home = str(accessible["home"])
     assert seen["namespace"] == str(Path("/proc/self/ns/mnt").readlink())
-    assert (seen["directory"], seen["programs"]) == (home, str(open_place["programs"]))
+    assert (seen["directory"], seen["programs"]) == (home, str(accessible["programs"]))
     assert seen["arguments"] == f"{home}/18 -k {home} -c a=@home@"
 
 
-def test_what_is_closed_is_reached_through_a_namespace(closed_place: dict[str, Path]) -> None:
-    """Rule: as root, neither a mode nor a mount of the machine changes; an ordinary user needs none of it."""
+def test_inaccessible_directories_are_mounted_in_a_namespace(inaccessible: dict[str, Path]) -> None:
+    """As root, without changing a mode or a mount of the machine. An ordinary user needs none of it."""
     before = Path("/proc/self/mounts").read_text()
-    modes = [path.stat().st_mode for path in (closed_place["home"].parent, *closed_place.values())]
+    modes = [path.stat().st_mode for path in (inaccessible["home"].parent, *inaccessible.values())]
     if os.geteuid() == 0 and not namespaces_permitted():
-        assert refusal(plan_for(closed_place))["kind"] == "closed"
+        assert refusal(plan_for(inaccessible))["kind"] == "closed"
         return
-    seen = report(plan_for(closed_place))
+    seen = report(plan_for(inaccessible))
     if os.geteuid() == 0:
         assert seen["namespace"] != str(Path("/proc/self/ns/mnt").readlink())
-        assert seen["directory"] != str(closed_place["home"])
-        assert Path(seen["directory"]).name == closed_place["home"].name
+        assert seen["directory"] != str(inaccessible["home"])
+        assert Path(seen["directory"]).name == inaccessible["home"].name
         assert Path(seen["programs"]).parent == Path(seen["directory"]).parent
         assert seen["arguments"].startswith(f"{seen['directory']}/18 ")
     else:
-        assert seen["directory"] == str(closed_place["home"])
+        assert seen["directory"] == str(inaccessible["home"])
     assert Path("/proc/self/mounts").read_text() == before
-    assert [path.stat().st_mode for path in (closed_place["home"].parent, *closed_place.values())] == modes
+    assert [path.stat().st_mode for path in (inaccessible["home"].parent, *inaccessible.values())] == modes
 
 
-def test_in_the_namespace_the_home_is_the_real_one(
-    open_place: dict[str, Path], closed_place: dict[str, Path]
+def test_the_mounted_home_is_the_real_directory(
+    accessible: dict[str, Path], inaccessible: dict[str, Path]
 ) -> None:
-    """What the child writes there is there for the node, and the programs cannot be written to."""
+    """Files that the program writes there exist for the node, and the programs are read-only."""
     private = namespaces_permitted() and os.geteuid() == 0
-    place = closed_place if private else open_place
+    place = inaccessible if private else accessible
     script = place["programs"] / "write"
     script.write_text('#!/bin/sh\ntouch made; touch "$(dirname "$0")/made" 2>&1; echo done\n')
     script.chmod(0o755)
@@ -186,23 +185,24 @@ def test_in_the_namespace_the_home_is_the_real_one(
         assert not (place["programs"] / "made").exists()
 
 
-def test_where_no_namespace_is_permitted_the_closed_directory_is_named(closed_place: dict[str, Path]) -> None:
-    """Rule: without CAP_SYS_ADMIN it refuses and names the first directory; an ordinary user needs none."""
-    plan = plan_for(closed_place)
+def test_without_namespaces_the_inaccessible_directory_is_named(inaccessible: dict[str, Path]) -> None:
+    """Without CAP_SYS_ADMIN the launcher refuses and names the first one. An ordinary user needs no
+    namespace."""
+    plan = plan_for(inaccessible)
     if os.geteuid() == 0:
         fields = refusal(plan, *without("sys_admin"))
         assert fields == {
             "kind": "closed",
-            "directory": str(closed_place["home"].parent),
+            "directory": str(inaccessible["home"].parent),
             "why": "[Errno 1] unshare: Operation not permitted",
         }
     else:
-        assert report(plan)["directory"] == str(closed_place["home"])
+        assert report(plan)["directory"] == str(inaccessible["home"])
 
 
-def test_without_the_power_to_change_the_user_it_refuses(open_place: dict[str, Path]) -> None:
-    """As in a container that keeps only some of root's rights; an ordinary user changes nothing."""
-    plan = plan_for(open_place)
+def test_without_the_capability_to_change_the_user_it_refuses(accessible: dict[str, Path]) -> None:
+    """As in a container with a restricted root. An ordinary user changes nothing."""
+    plan = plan_for(accessible)
     if os.geteuid() == 0:
         fields = refusal(plan, *without("setuid"))
         assert fields == {"kind": "identity", "error": "[Errno 1] Operation not permitted"}
@@ -210,32 +210,32 @@ def test_without_the_power_to_change_the_user_it_refuses(open_place: dict[str, P
         assert report(plan)["uid"] == str(os.geteuid())
 
 
-def test_a_program_that_may_not_be_run_is_named(open_place: dict[str, Path]) -> None:
-    """Installed with a umask that closes it to others, for instance."""
-    (open_place["programs"] / "report").chmod(0o600)
-    fields = refusal(plan_for(open_place))
+def test_a_program_that_may_not_be_executed_is_named(accessible: dict[str, Path]) -> None:
+    """For example, one installed with a restrictive umask."""
+    (accessible["programs"] / "report").chmod(0o600)
+    fields = refusal(plan_for(accessible))
     assert fields == {
         "kind": "closed",
-        "directory": str(open_place["programs"] / "report"),
+        "directory": str(accessible["programs"] / "report"),
         "why": "its own mode",
     }
 
 
-def test_an_error_of_the_system_is_passed_on(open_place: dict[str, Path]) -> None:
-    """With its number, by which the node knows a full disk."""
-    fields = refusal(plan_for(open_place, log="@home@/missing/log"))
+def test_system_errors_are_passed_on(accessible: dict[str, Path]) -> None:
+    """With the errno, by which the node recognises a full disk."""
+    fields = refusal(plan_for(accessible, log="@home@/missing/log"))
     assert fields["kind"] == "system"
     assert fields["errno"] == 2
     assert "missing/log" in fields["error"]
 
 
-def test_without_its_parent_it_does_not_start(open_place: dict[str, Path]) -> None:
-    """Rule: a node that died before the kernel knew of the wish to die with it would leave an orphan."""
-    assert refusal(plan_for(open_place, parent=1)) == {"kind": "orphan"}
+def test_without_its_parent_it_does_not_start(accessible: dict[str, Path]) -> None:
+    """If the node died before the parent-death signal was set, the program would be an orphan."""
+    assert refusal(plan_for(accessible, parent=1)) == {"kind": "orphan"}
 
 
-async def test_it_dies_with_its_parent(open_place: dict[str, Path]) -> None:
-    """Rule: SIGINT when the node is killed, even where a script had the node ignore SIGINT."""
+async def test_it_dies_with_its_parent(accessible: dict[str, Path]) -> None:
+    """It gets SIGINT when the node is killed, also if the node ignores SIGINT."""
     script = (
         "import json, os, subprocess, sys, signal\n"
         "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
@@ -248,7 +248,7 @@ async def test_it_dies_with_its_parent(open_place: dict[str, Path]) -> None:
         "print(child.pid, flush=True)\n"
         "signal.pause()\n"
     )
-    words = json.dumps(command(plan_for(open_place, "hang")))
+    words = json.dumps(command(plan_for(accessible, "hang")))
     parent = subprocess.Popen([sys.executable, "-c", script, words], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     with parent, parent.stdout:
@@ -257,13 +257,13 @@ async def test_it_dies_with_its_parent(open_place: dict[str, Path]) -> None:
     await end_of(pid)
 
 
-def test_the_log_belongs_to_the_child_and_is_put_aside_when_long(open_place: dict[str, Path]) -> None:
-    """Appended to while it is short; one earlier file is kept."""
-    home = open_place["home"]
-    script = open_place["programs"] / "talk"
+def test_the_log_belongs_to_the_user_of_postgres_and_is_rotated(accessible: dict[str, Path]) -> None:
+    """A short log is appended to; one rotated file is kept."""
+    home = accessible["home"]
+    script = accessible["programs"] / "talk"
     script.write_text("#!/bin/sh\necho out; echo err >&2\n")
     script.chmod(0o755)
-    plan = plan_for(open_place, "talk", log="@home@/log")
+    plan = plan_for(accessible, "talk", log="@home@/log")
     for expected in ("out\nerr\n", "out\nerr\nout\nerr\n", "out\nerr\n"):
         assert run(plan).stdout == ""
         assert (home / "log").read_text() == expected
@@ -272,11 +272,11 @@ def test_the_log_belongs_to_the_child_and_is_put_aside_when_long(open_place: dic
     assert (found.st_uid, found.st_mode & 0o777) == (owner()[0], 0o600)
 
 
-def test_a_link_in_the_place_of_the_log_is_not_followed(open_place: dict[str, Path]) -> None:
-    """Whoever could put one there would have our output appended to any file of the child's user."""
-    (open_place["home"] / "log").symlink_to("elsewhere")
-    assert refusal(plan_for(open_place, log="@home@/log"))["kind"] == "system"
-    assert not (open_place["home"] / "elsewhere").exists()
+def test_a_symbolic_link_as_log_is_not_followed(accessible: dict[str, Path]) -> None:
+    """Otherwise its creator could append the output to any file of the user of Postgres."""
+    (accessible["home"] / "log").symlink_to("elsewhere")
+    assert refusal(plan_for(accessible, log="@home@/log"))["kind"] == "system"
+    assert not (accessible["home"] / "elsewhere").exists()
 
 
 @pytest.mark.parametrize(
@@ -289,6 +289,6 @@ def test_a_link_in_the_place_of_the_log_is_not_followed(open_place: dict[str, Pa
         ("@programs@/x", "/p/x"),
     ],
 )
-def test_places_are_filled_in_at_the_beginning_of_a_word(text: str, filled: str) -> None:
-    """A path that itself contains such a word is never looked at again."""
+def test_placeholders_are_replaced_at_the_beginning_of_an_argument(text: str, filled: str) -> None:
+    """A path that contains such a placeholder is not expanded again."""
     assert launcher.expand(text, {"home": "/h", "programs": "/p"}) == filled

@@ -1,4 +1,4 @@
-"""Where the files are, and which directories cannot be used."""
+"""The paths of the embedded Postgres, and unusable data directories."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from storage.errors import LocalError
 
 
 def test_everything_is_below_one_directory() -> None:
-    """DATA/postgres holds the cluster by its major version, the socket and the log."""
+    """DATA/postgres contains the cluster, named by its major version, the socket and the log."""
     layout = Layout(Path("/srv/data"))
     assert layout.home == Path("/srv/data/postgres")
     assert layout.cluster == layout.home / "18"
@@ -25,13 +25,13 @@ def deep(length: int) -> Layout:
     return Layout(Path("/" + "ä" + "a" * (length - bare - 3)))
 
 
-def test_a_path_of_the_full_length_is_used() -> None:
-    """107 bytes fit; bytes, not letters."""
+def test_a_path_of_the_maximum_length_is_accepted() -> None:
+    """107 bytes, not characters."""
     check_path(deep(MAX_SOCKET_PATH_BYTES))
 
 
 def test_a_path_that_is_too_long_is_refused() -> None:
-    """One sentence says by how much, instead of an error from Postgres or the kernel."""
+    """The error says by how much."""
     layout = deep(MAX_SOCKET_PATH_BYTES + 3)
     with pytest.raises(LocalError) as refused:
         check_path(layout)
@@ -43,8 +43,8 @@ def test_a_path_that_is_too_long_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["a,b", 'a"b', "a\nb"])
-def test_letters_that_postgres_cannot_have_in_a_path_are_refused(name: str) -> None:
-    """It takes directories of sockets for a list."""
+def test_characters_that_postgres_cannot_use_are_refused(name: str) -> None:
+    """It parses socket directories as a list."""
     with pytest.raises(LocalError, match="a comma, a quotation mark or a line break in its path"):
         check_path(Layout(Path("/srv") / name))
 
@@ -56,8 +56,8 @@ LAYOUT = Layout(Path("/srv/data"))
     ("names", "version"),
     [(set(), None), ({"18"}, "18"), ({"postgres.log", "18.new.1234"}, None), ({"18", "17"}, "18")],
 )
-def test_a_cluster_of_this_major_is_used_and_a_missing_one_made(names: set[str], version: str | None) -> None:
-    """What an upgrade left beside it is no obstacle."""
+def test_a_cluster_of_this_major_version_is_accepted(names: set[str], version: str | None) -> None:
+    """Other clusters, which an upgrade has left, do not matter."""
     check_major_version(LAYOUT, names, version)
 
 
@@ -70,8 +70,10 @@ def test_a_cluster_of_this_major_is_used_and_a_missing_one_made(names: set[str],
         ({"19", "postgres.log"}, None, "19"),
     ],
 )
-def test_a_cluster_of_another_major_is_refused(names: set[str], version: str | None, found: str) -> None:
-    """Beside it a new, empty one would look like all data were lost."""
+def test_a_cluster_of_another_major_version_is_refused(
+    names: set[str], version: str | None, found: str
+) -> None:
+    """With a new, empty cluster beside it all data would seem to be lost."""
     with pytest.raises(LocalError) as refused:
         check_major_version(LAYOUT, names, version)
     assert refused.value.problem == (

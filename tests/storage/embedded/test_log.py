@@ -1,4 +1,4 @@
-"""Postgres' log file, read and bounded from outside."""
+"""Reading and bounding the log of Postgres."""
 
 import os
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 from storage.embedded.log import READ_AT_MOST, LogPosition, end_of_log, read_since, truncate
 
 
-def test_only_what_came_after_a_mark_is_read(tmp_path: Path) -> None:
-    """Why this start failed, not why an earlier one did."""
+def test_only_lines_after_the_position_are_read(tmp_path: Path) -> None:
+    """They have the reason for this failure, not for an earlier one."""
     log = tmp_path / "log"
     assert end_of_log(log) == LogPosition()
     assert read_since(log, end_of_log(log)) == ""
@@ -20,7 +20,7 @@ def test_only_what_came_after_a_mark_is_read(tmp_path: Path) -> None:
 
 
 def test_after_a_rotation_everything_is_new(tmp_path: Path) -> None:
-    """The launcher may have put the old file aside since the mark."""
+    """The launcher may have rotated the log since."""
     log = tmp_path / "log"
     log.write_text("FATAL: old\n")
     start = end_of_log(log)
@@ -29,8 +29,8 @@ def test_after_a_rotation_everything_is_new(tmp_path: Path) -> None:
     assert read_since(log, start) == "FATAL: new\n"
 
 
-def test_no_more_than_the_end_is_read(tmp_path: Path) -> None:
-    """A log can be long, and the reason is in its last lines."""
+def test_only_the_end_of_a_long_log_is_read(tmp_path: Path) -> None:
+    """The reason is in its last lines."""
     log = tmp_path / "log"
     log.write_text("x" * READ_AT_MOST + "end")
     assert len(read_since(log, LogPosition())) == READ_AT_MOST
@@ -38,7 +38,7 @@ def test_no_more_than_the_end_is_read(tmp_path: Path) -> None:
 
 
 def test_a_long_log_is_emptied_while_it_is_written(tmp_path: Path) -> None:
-    """Who appends goes on at the new end; a short one stays."""
+    """A writer in append mode continues at the new end. A short log stays."""
     log = tmp_path / "log"
     with log.open("ab", buffering=0) as file:
         file.write(b"0123456789")
@@ -49,8 +49,8 @@ def test_a_long_log_is_emptied_while_it_is_written(tmp_path: Path) -> None:
     assert not truncate(tmp_path / "missing", limit=0)
 
 
-def test_what_another_user_put_in_its_place_is_left_alone(tmp_path: Path) -> None:
-    """The directory is not the node's: no link is followed, no pipe waited on, no second name emptied."""
+def test_other_files_in_its_place_are_left_alone(tmp_path: Path) -> None:
+    """The directory belongs to another user: symbolic links, pipes and hard links are not touched."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "link").symlink_to(victim)

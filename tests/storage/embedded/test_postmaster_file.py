@@ -1,4 +1,4 @@
-"""Whom a postmaster.pid names, and whether that is our Postgres."""
+"""The pid file, and the check whether its process is the Postgres of this cluster."""
 
 import pytest
 
@@ -23,8 +23,8 @@ WHOLE = "7766\n/mnt/postgres/18\n1795004041\n5432\n/mnt/postgres\n\n 10019109   
         ("٣\n", None),
     ],
 )
-def test_the_first_line_is_the_process(text: str, expected: PostmasterFile | None) -> None:
-    """A file that a crash left half written names nobody."""
+def test_the_first_line_is_the_process_id(text: str, expected: PostmasterFile | None) -> None:
+    """A file that a crash left incomplete has none."""
     assert parse(text) == expected
 
 
@@ -51,6 +51,7 @@ POSTGRES = ("/any/where/bin/postgres", "-D", "/mnt/postgres/18", "-c", "palaver.
         (ProcessInfo(("sleep", "palaver.directory=/srv/data/postgres"), None), Ownership.UNRELATED),
     ],
 )
-def test_a_process_is_ours_by_where_it_works(sight: ProcessInfo, claim: Ownership) -> None:
-    """A number alone proves nothing: after a reboot or in another container it belongs to somebody else."""
+def test_a_process_is_identified_by_its_working_directory(sight: ProcessInfo, claim: Ownership) -> None:
+    """A process id alone is not enough: after a reboot or in another container another process may have
+    it."""
     assert classify(sight, HERE, "/srv/data/postgres") is claim

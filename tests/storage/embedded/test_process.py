@@ -1,4 +1,4 @@
-"""Processes that are held by their handle, and the ways in which a postmaster is ended."""
+"""Processes held by a pidfd, and stopping a postmaster."""
 
 import asyncio
 import os
@@ -43,8 +43,8 @@ async def shell(script: str) -> AsyncIterator[Process]:
         await process.close()
 
 
-async def test_the_end_is_an_event() -> None:
-    """Any number of waiters, with or without a limit, before and after it."""
+async def test_the_end_can_be_awaited() -> None:
+    """By any number of waiters, with or without timeout, before and after it."""
     async with shell("sleep 600") as process:
         waiters = [asyncio.create_task(process.ended()) for _ in range(3)]
         assert not await process.ended(0)
@@ -56,8 +56,7 @@ async def test_the_end_is_an_event() -> None:
         process.send(signal.SIGTERM)  # too late, and no harm
 
 
-async def test_a_waiter_that_gives_up_takes_nothing_from_the_others() -> None:
-    """A cancelled wait does not end the wait of anybody else."""
+async def test_a_cancelled_waiter_does_not_affect_the_others() -> None:
     async with shell("sleep 600") as process:
         impatient = asyncio.create_task(process.ended())
         patient = asyncio.create_task(process.ended())
@@ -67,8 +66,8 @@ async def test_a_waiter_that_gives_up_takes_nothing_from_the_others() -> None:
         assert await patient
 
 
-async def test_somebody_elses_child_is_held_as_well() -> None:
-    """Its end is seen; its status is its parent's."""
+async def test_a_process_that_is_not_a_child_can_be_held() -> None:
+    """Its end is noticed; its exit status is not available."""
     stranger = subprocess.Popen(["/bin/sleep", "600"])
     process = Process(stranger.pid)
     try:
@@ -81,8 +80,8 @@ async def test_somebody_elses_child_is_held_as_well() -> None:
         await process.close()
 
 
-async def test_our_own_child_may_have_ended_before_it_was_held() -> None:
-    """The event loop waits for it at once; its end and its status are known all the same."""
+async def test_a_child_may_have_ended_before_it_is_held() -> None:
+    """The event loop reaps it at once; its end and its status are still available."""
     child = await asyncio.create_subprocess_exec("/bin/true")
     await child.wait()
     process = Process(child.pid, child)
@@ -92,8 +91,7 @@ async def test_our_own_child_may_have_ended_before_it_was_held() -> None:
     await process.close()
 
 
-async def test_a_number_without_a_process_cannot_be_held() -> None:
-    """Rather than waiting for an end that was before."""
+async def test_an_unused_process_id_cannot_be_held() -> None:
     gone = subprocess.Popen(["/bin/true"])
     gone.wait()
     with pytest.raises(ProcessLookupError):
@@ -104,17 +102,17 @@ async def test_a_number_without_a_process_cannot_be_held() -> None:
     ("script", "fast", "immediate", "sent"),
     [(OBEDIENT, 60.0, 0.0, "SIGINT"), (ONLY_QUIT, 0.1, 60.0, "SIGQUIT"), (DEAF, 0.1, 0.1, "SIGKILL")],
 )
-async def test_a_postmaster_is_ended_by_ever_harder_means(
+async def test_a_postmaster_is_stopped_with_increasing_force(
     script: str, fast: float, immediate: float, sent: str
 ) -> None:
-    """Rule: SIGINT, after a bound SIGQUIT, after another SIGKILL, and then it is gone."""
+    """SIGINT, after a timeout SIGQUIT, after another SIGKILL."""
     async with shell(script) as process:
         assert await stop_postmaster(process, fast=fast, immediate=immediate) == sent
         assert await process.ended(0)
 
 
-async def test_force_ends_the_children_too() -> None:
-    """Each backend leads a group of its own, so that no group holds them all."""
+async def test_killing_includes_the_children() -> None:
+    """Each backend leads its own process group, so no group contains all of them."""
     async with shell(f"setsid sleep 600 & {DEAF}") as process:
         while len(children_of(process.pid)) < 2:
             await asyncio.sleep(0.001)
@@ -124,8 +122,8 @@ async def test_force_ends_the_children_too() -> None:
             await end_of(pid)
 
 
-async def test_children_are_found_whatever_they_are_called() -> None:
-    """A name may contain the very parentheses that it stands in."""
+async def test_children_are_found_whatever_their_name() -> None:
+    """A name may contain parentheses."""
     script = "import os,time; open('/proc/self/comm','w').write(') S 1 (x'); time.sleep(600)"
     child = await asyncio.create_subprocess_exec("/usr/bin/env", "python3", "-c", script)
     try:

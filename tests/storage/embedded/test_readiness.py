@@ -1,4 +1,4 @@
-"""Waiting for a Postgres that is starting."""
+"""Waiting until Postgres accepts connections."""
 
 from pathlib import Path
 
@@ -9,8 +9,8 @@ from tests.storage.embedded.nodes import started
 from tests.storage.embedded.test_adoption import left_behind
 
 
-async def test_a_database_that_is_missing_is_created(data_directory: Path) -> None:
-    """A node that was killed between making the cluster and the database finds its way."""
+async def test_a_missing_database_is_created(data_directory: Path) -> None:
+    """A node may have been killed between creating the cluster and the database."""
     async with started(data_directory) as (postgres, _):
         admin = await connect_once(postgres.address.with_database("postgres"))
         try:
@@ -26,8 +26,8 @@ async def test_a_database_that_is_missing_is_created(data_directory: Path) -> No
             await connection.close()
 
 
-async def test_who_has_ended_is_not_waited_for(data_directory: Path) -> None:
-    """However long the patience: without a process nothing will ever answer."""
+async def test_waiting_ends_with_the_process(data_directory: Path) -> None:
+    """Whatever the timeout is."""
     async with left_behind(data_directory) as process:
         address = DatabaseAddress.at_socket(data_directory / "postgres", 5432, "palaver", "palaver")
         assert await wait_until_accepting(address, process, within=600)
@@ -36,8 +36,8 @@ async def test_who_has_ended_is_not_waited_for(data_directory: Path) -> None:
         assert not await wait_until_accepting(address, process, within=600)
 
 
-async def test_a_server_that_is_full_is_ready(data_directory: Path) -> None:
-    """Others are being served; to end it for that would cut them off."""
+async def test_a_full_server_is_ready(data_directory: Path) -> None:
+    """It serves other connections, which must not be cut off."""
     async with started(
         data_directory,
         max_connections=4,

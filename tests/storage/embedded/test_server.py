@@ -1,4 +1,4 @@
-"""The private Postgres as a whole: it starts, stays, dies and comes back, and ends with the node."""
+"""The embedded Postgres as a whole: start, supervision, restart and stop."""
 
 import asyncio
 import os
@@ -25,8 +25,8 @@ async def value(postgres: EmbeddedPostgres, sql: str) -> object:
         await connection.close()
 
 
-async def test_a_first_start_makes_everything(empty_directory: Path) -> None:
-    """From nothing to a database: UTF-8, C, checksums, reachable by socket alone, private to its user."""
+async def test_a_first_start_creates_the_cluster(empty_directory: Path) -> None:
+    """With UTF-8, locale C and checksums, accessible only by its socket and only to its user."""
     data = empty_directory
     async with started(data) as (postgres, reports):
         assert reports.names() == ["postgres_initialised", "postgres_started"]
@@ -49,8 +49,8 @@ async def test_a_first_start_makes_everything(empty_directory: Path) -> None:
     assert processes_in(data / "postgres" / "18") == []
 
 
-async def test_what_was_written_is_there_after_a_stop(data_directory: Path) -> None:
-    """The same object can be started again, and needs no initdb."""
+async def test_data_survive_a_stop(data_directory: Path) -> None:
+    """The same object can be started again, without initdb."""
     async with started(data_directory) as (postgres, reports):
         await value(postgres, "CREATE TABLE kept AS SELECT 7 AS n")
         await postgres.stop()
@@ -60,8 +60,8 @@ async def test_what_was_written_is_there_after_a_stop(data_directory: Path) -> N
         assert "postgres_initialised" not in reports.names()
 
 
-async def test_killed_alone_it_comes_back_with_its_data(data_directory: Path) -> None:
-    """Rule: a Postgres that dies by itself is started again; the reports and counters say so."""
+async def test_a_killed_postgres_is_restarted(data_directory: Path) -> None:
+    """With its data; reports and counters show it."""
     async with started(data_directory) as (postgres, reports):
         await value(postgres, "CREATE TABLE kept AS SELECT 7 AS n")
         first = postgres.pid
@@ -76,8 +76,8 @@ async def test_killed_alone_it_comes_back_with_its_data(data_directory: Path) ->
         assert await value(postgres, "SELECT n FROM kept") == 7
 
 
-async def test_the_remains_of_a_killed_one_are_waited_for(data_directory: Path) -> None:
-    """Postgres refuses to start while a process of its predecessor holds the shared memory; that passes."""
+async def test_a_start_waits_for_processes_of_a_killed_postgres(data_directory: Path) -> None:
+    """Postgres refuses to start while they hold the shared memory."""
     layout = Layout(data_directory)
     async with started(data_directory) as (postgres, reports):
         assert postgres.pid is not None
@@ -93,8 +93,8 @@ async def test_the_remains_of_a_killed_one_are_waited_for(data_directory: Path) 
         assert await value(postgres, "SELECT 1") == 1
 
 
-async def test_an_attempt_that_fails_is_reported_and_repeated(data_directory: Path) -> None:
-    """What a person repairs meanwhile, the next attempt finds repaired."""
+async def test_a_failed_restart_is_reported_and_retried(data_directory: Path) -> None:
+    """If an operator fixes the cause meanwhile, the next attempt succeeds."""
     settings = data_directory / "postgres" / "18" / "postgresql.conf"
     good = settings.read_text()
     async with started(data_directory) as (postgres, reports):
@@ -108,8 +108,7 @@ async def test_an_attempt_that_fails_is_reported_and_repeated(data_directory: Pa
         await reports.until("postgres_started")
 
 
-async def test_it_can_be_stopped_while_it_waits_to_restart(data_directory: Path) -> None:
-    """A node that ends does not wait for a Postgres to come back first."""
+async def test_it_can_be_stopped_before_a_restart(data_directory: Path) -> None:
     async with started(data_directory) as (postgres, reports):
         kill(postgres.pid)
         await reports.until("postgres_restarting")
@@ -120,8 +119,8 @@ async def test_it_can_be_stopped_while_it_waits_to_restart(data_directory: Path)
         assert "postgres_started" not in reports.names()[1:]
 
 
-async def test_a_start_that_fails_says_why_and_leaves_nothing(data_directory: Path) -> None:
-    """The reason is Postgres' own, the log is named, and the directory is free for the next attempt."""
+async def test_a_failed_start_is_explained_and_leaves_no_process(data_directory: Path) -> None:
+    """The error has the message of Postgres and names the log, and the directory is not locked."""
     postgres = EmbeddedPostgres(data_directory, minimum_free_bytes=0, settings={"shared_buffers": "lots"})
     with pytest.raises(LocalError) as refused:
         await postgres.start()
@@ -135,8 +134,8 @@ async def test_a_start_that_fails_says_why_and_leaves_nothing(data_directory: Pa
         pass
 
 
-async def test_a_directory_that_cannot_be_made_is_said(empty_directory: Path) -> None:
-    """Whatever the system says stands in one sentence."""
+async def test_a_directory_that_cannot_be_created_is_explained(empty_directory: Path) -> None:
+    """With the message of the system."""
     (empty_directory / "postgres").write_text("a file in its place")
     with pytest.raises(LocalError) as refused:
         await EmbeddedPostgres(empty_directory).start()
@@ -145,8 +144,8 @@ async def test_a_directory_that_cannot_be_made_is_said(empty_directory: Path) ->
     assert refused.value.advice == "Fix the cause and start the node again."
 
 
-async def test_a_start_that_is_given_up_leaves_nothing(data_directory: Path) -> None:
-    """Cancelled at any point, no process stays behind and the directory is free."""
+async def test_a_cancelled_start_leaves_no_process(data_directory: Path) -> None:
+    """At whatever point it is cancelled; the directory is not locked."""
     for steps in (0, 1, 2, 5, 20, 100):
         task = asyncio.create_task(EmbeddedPostgres(data_directory, minimum_free_bytes=0).start())
         for _ in range(steps):
@@ -170,15 +169,15 @@ async def test_a_directory_in_use_is_refused(data_directory: Path) -> None:
         assert (await other.stop())["state"] == "stopped"
 
 
-async def test_too_little_room_is_refused(data_directory: Path) -> None:
-    """Before Postgres is started, which would stop in the middle of something."""
+async def test_too_little_space_is_refused(data_directory: Path) -> None:
+    """Before Postgres is started, which would fail later."""
     postgres = EmbeddedPostgres(data_directory, minimum_free_bytes=1 << 60)
     with pytest.raises(LocalError, match=r"Postgres needs 1048576\.0 TiB there to start"):
         await postgres.start()
 
 
-async def test_a_cluster_of_another_major_is_refused(data_directory: Path) -> None:
-    """It is left as it is."""
+async def test_a_cluster_of_another_major_version_is_refused(data_directory: Path) -> None:
+    """It is not changed."""
     version = data_directory / "postgres" / "18" / "PG_VERSION"
     version.write_text("17\n")
     with pytest.raises(LocalError, match="is of Postgres 17, and this Palaver includes Postgres 18"):
@@ -186,8 +185,8 @@ async def test_a_cluster_of_another_major_is_refused(data_directory: Path) -> No
     assert version.read_text() == "17\n"
 
 
-async def test_a_start_takes_only_so_long(data_directory: Path) -> None:
-    """A Postgres that runs and never accepts a connection is ended and reported."""
+async def test_a_start_has_a_timeout(data_directory: Path) -> None:
+    """A Postgres that runs and never accepts a connection is stopped and reported."""
     postgres = EmbeddedPostgres(
         data_directory,
         minimum_free_bytes=0,
@@ -203,8 +202,8 @@ async def test_a_start_takes_only_so_long(data_directory: Path) -> None:
     assert processes_in(data_directory / "postgres" / "18") == []
 
 
-async def test_a_server_that_does_not_let_us_in_is_refused(data_directory: Path) -> None:
-    """Somebody has edited its rules; then waiting is of no use."""
+async def test_a_server_that_refuses_the_node_is_an_error(data_directory: Path) -> None:
+    """Its rules have been edited; waiting would not help."""
     (data_directory / "postgres" / "18" / "pg_hba.conf").write_text("local all all reject\n")
     with pytest.raises(LocalError, match="does not let the role palaver log in"):
         await EmbeddedPostgres(data_directory, minimum_free_bytes=0).start()
@@ -212,8 +211,8 @@ async def test_a_server_that_does_not_let_us_in_is_refused(data_directory: Path)
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-async def test_both_event_loops_will_do(data_directory: Path, loop: str) -> None:
-    """Start, restart and stop in a process of its own."""
+async def test_it_works_with_both_event_loops(data_directory: Path, loop: str) -> None:
+    """Start, restart and stop in a separate process."""
     async with node(data_directory, loop=loop) as other:
         ready = await other.until("ready")
         os.kill(ready["pid"], signal.SIGKILL)
@@ -224,7 +223,7 @@ async def test_both_event_loops_will_do(data_directory: Path, loop: str) -> None
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 async def test_killed_nodes_leave_no_postgres(data_directory: Path, loop: str) -> None:
-    """Rule: also when the node is killed by SIGKILL no orphan lingers, and the next start finds the data."""
+    """Also a node killed by SIGKILL leaves no orphan, and the next start finds the data."""
     async with node(data_directory, loop=loop) as other:
         ready = await other.until("ready")
         await other.kill()
@@ -233,8 +232,8 @@ async def test_killed_nodes_leave_no_postgres(data_directory: Path, loop: str) -
         assert reports.names() == ["postgres_started"]
 
 
-async def test_the_next_start_may_come_at_once(data_directory: Path) -> None:
-    """It takes over what is still running, or waits for what is just ending, and works in the end."""
+async def test_a_start_right_after_a_kill(data_directory: Path) -> None:
+    """It adopts the running server, or waits for the stopping one."""
     for _ in range(3):
         async with node(data_directory) as other:
             await other.until("ready")
@@ -248,7 +247,7 @@ async def test_the_next_start_may_come_at_once(data_directory: Path) -> None:
 async def test_the_log_is_bounded_while_it_runs(
     data_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A year of complaints does not fill the disk."""
+    """Its messages never fill the disk."""
     monkeypatch.setattr("storage.embedded.server.LOG_INTERVAL", 0.01)
     monkeypatch.setattr("storage.embedded.log.truncate.__defaults__", (0,))
     async with started(data_directory) as (_, reports):
@@ -256,7 +255,7 @@ async def test_the_log_is_bounded_while_it_runs(
 
 
 async def test_stopping_twice_or_without_a_start_does_nothing(data_directory: Path) -> None:
-    """Whoever cleans up need not know how far things went."""
+    """Clean-up code need not know how far the start got."""
     reports = Reports()
     postgres = EmbeddedPostgres(data_directory, minimum_free_bytes=0, report=reports)
     await postgres.stop()

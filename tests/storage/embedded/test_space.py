@@ -1,4 +1,4 @@
-"""Room on the disk."""
+"""Free space on the disk."""
 
 import os
 from pathlib import Path
@@ -9,15 +9,15 @@ from storage.embedded.home import check_free_space, format_size, free_space, not
 from storage.errors import LocalError
 
 
-def test_what_is_reserved_for_root_does_not_count(tmp_path: Path) -> None:
+def test_space_reserved_for_root_does_not_count(tmp_path: Path) -> None:
     """Postgres runs as an ordinary user."""
     usage = os.statvfs(tmp_path)
     assert 0 < free_space(tmp_path) <= usage.f_bfree * usage.f_frsize
     assert 0 < free_space(tmp_path / "not" / "yet") <= usage.f_bfree * usage.f_frsize
 
 
-def test_too_little_room_is_refused_before_a_start(tmp_path: Path) -> None:
-    """The sentence says how much is free, where, and how much it takes."""
+def test_too_little_space_is_refused_before_a_start(tmp_path: Path) -> None:
+    """The error has the free space, the directory, and the required space."""
     check_free_space(tmp_path, 1)
     with pytest.raises(LocalError) as refused:
         check_free_space(tmp_path, 1 << 60)
@@ -27,8 +27,7 @@ def test_too_little_room_is_refused_before_a_start(tmp_path: Path) -> None:
     assert refused.value.advice.startswith("Free space on that disk")
 
 
-def test_the_sentence_is_one() -> None:
-    """It ends where the need has been said."""
+def test_the_problem_is_one_sentence() -> None:
     error = not_enough_space(Path("/srv"), 5 << 20, "Postgres ran out of space")
     assert error.problem == "Only 5.0 MiB are free on the disk of /srv, and Postgres ran out of space."
 
@@ -37,6 +36,5 @@ def test_the_sentence_is_one() -> None:
     ("count", "text"),
     [(0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (256 << 20, "256.0 MiB"), (5 << 40, "5.0 TiB")],
 )
-def test_numbers_are_for_people(count: int, text: str) -> None:
-    """In the unit that makes them short."""
+def test_sizes_have_a_suitable_unit(count: int, text: str) -> None:
     assert format_size(count) == text

@@ -1,4 +1,4 @@
-"""The machine that decides when Postgres is started again: every state with every input."""
+"""The state machine that decides when Postgres is restarted: every state with every input."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def machine_in(state: State, now: float = 0.0) -> Supervision:
 @pytest.mark.parametrize("state", State)
 @pytest.mark.parametrize("happened", Input)
 def test_every_state_with_every_input(state: State, happened: Input) -> None:
-    """The table says what follows; what it does not have changes nothing and causes nothing."""
+    """The transition table decides; an input without transition changes nothing."""
     machine = machine_in(state)
     deadline = machine.deadline()
     effects = machine.receive(happened, 1.0)
@@ -48,22 +48,22 @@ def test_every_state_with_every_input(state: State, happened: Input) -> None:
 
 
 @pytest.mark.parametrize("state", [state for state in State if state is not State.STOPPED])
-def test_whatever_it_does_it_can_be_stopped(state: State) -> None:
+def test_every_state_can_be_stopped(state: State) -> None:
     """Stopping ends the process and every wait."""
     machine = machine_in(state)
     assert machine.receive(Input.STOP, 1.0) == (Effect.TERMINATE,)
     assert (machine.state, machine.deadline()) == (State.STOPPED, None)
 
 
-def test_a_start_that_fails_is_not_tried_again() -> None:
-    """Who starts the node has to see the reason."""
+def test_a_failed_start_is_not_retried() -> None:
+    """The operator must see the reason."""
     machine = machine_in(State.STARTING)
     assert machine.receive(Input.LOST, 1.0) == (Effect.TERMINATE,)
     assert machine.state is State.STOPPED
 
 
-def test_the_waits_double_up_to_a_limit() -> None:
-    """0.2 s, then twice as long after each failure, never more than 10 s."""
+def test_the_delays_double_up_to_a_limit() -> None:
+    """0.2 s, doubled after each failure, at most 10 s."""
     machine = machine_in(State.RESTARTING, now=100.0)
     waits = []
     for _ in range(9):
@@ -77,8 +77,8 @@ def test_the_waits_double_up_to_a_limit() -> None:
     assert (waits[0], waits[-1]) == (FIRST_RESTART_DELAY, MAX_RESTART_DELAY)
 
 
-def test_a_short_life_does_not_reset_the_wait() -> None:
-    """A Postgres that starts and dies at once is failing, however often it starts."""
+def test_a_short_run_does_not_reset_the_delay() -> None:
+    """A Postgres that starts and dies at once is failing."""
     machine = machine_in(State.RUNNING)
     waits = []
     for _ in range(3):
@@ -89,8 +89,8 @@ def test_a_short_life_does_not_reset_the_wait() -> None:
     assert waits == pytest.approx([0.2, 0.4, 0.8])
 
 
-def test_a_long_life_resets_the_wait() -> None:
-    """What it died of after that is something else."""
+def test_a_long_run_resets_the_delay() -> None:
+    """A later failure has another cause."""
     machine = machine_in(State.RESTARTING)
     for _ in range(5):
         machine.receive(Input.DUE, 0.0)
@@ -103,7 +103,7 @@ def test_a_long_life_resets_the_wait() -> None:
 
 
 def test_restarts_are_counted() -> None:
-    """A first start is none, an attempt that failed is none; stopping does not forget them."""
+    """Without the first start and failed attempts; stopping does not reset the counter."""
     machine = machine_in(State.RESTARTING)
     for happened in (Input.DUE, Input.LOST, Input.DUE, Input.READY):
         machine.receive(happened, 0.0)
@@ -114,8 +114,8 @@ def test_restarts_are_counted() -> None:
     assert machine.restarts == 1
 
 
-def test_stopping_forgets_the_failures() -> None:
-    """The next start of the node begins with a short wait again."""
+def test_stopping_resets_the_failures() -> None:
+    """The next start of the node begins with a short delay again."""
     machine = machine_in(State.RESTARTING)
     machine.receive(Input.STOP, 0.0)
     assert machine.failures == 0

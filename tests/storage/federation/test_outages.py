@@ -1,11 +1,11 @@
-"""Servers that do not answer."""
+"""Servers that do not respond."""
 
 from storage.database import Database
 from storage.federation.outbox import OutageRow, fetch_outage, list_outages, write_outage
 
 
-async def test_an_outage_is_remembered_until_it_is_over(database: Database) -> None:
-    """A restart must not try a dead server every five seconds again."""
+async def test_an_outage_is_stored_until_it_ends(database: Database) -> None:
+    """After a restart an offline server must not be retried every five seconds again."""
     async with database.transaction() as connection:
         assert await fetch_outage(connection, "b.example") is None
         await write_outage(connection, "b.example", OutageRow(1, 2, 3))

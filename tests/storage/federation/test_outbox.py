@@ -1,4 +1,4 @@
-"""The queues to other servers, on a real Postgres."""
+"""The queues to other servers."""
 
 from storage.database import Connection, Database
 from storage.federation import outbox
@@ -34,8 +34,8 @@ async def queue(connection: Connection, *entries: tuple[str, str, str], now: int
     return [row.position for row in await outbox.queue_pdus(connection, entries, now)]
 
 
-async def test_events_wait_in_the_order_in_which_they_were_queued(database: Database) -> None:
-    """Room by room and destination by destination; a load gives the oldest."""
+async def test_events_are_queued_in_order(database: Database) -> None:
+    """For each room and destination; the oldest are loaded first."""
     async with database.transaction() as connection:
         first = await queue(connection, (PEER, ROOM, "$1"), (OTHER, ROOM, "$1"), (PEER, ROOM, "$2"))
         second = await queue(connection, (PEER, SECOND, "$3"), (PEER, ROOM, "$4"))
@@ -49,8 +49,8 @@ async def test_events_wait_in_the_order_in_which_they_were_queued(database: Data
         assert await outbox.queue_pdus(connection, [], 5) == []
 
 
-async def test_events_are_fetched_as_peers_get_them(database: Database) -> None:
-    """In the order of the queue, whatever order they are asked for in; what is gone is left out."""
+async def test_events_are_fetched_in_canonical_form(database: Database) -> None:
+    """In the order of the queue, whatever the order of the positions; deleted entries are left out."""
     async with database.transaction() as connection:
         one, two = await queue(connection, (PEER, ROOM, "$1"), (PEER, SECOND, "$2"))
         places = [(SECOND, two), (ROOM, one), (ROOM, two), (ROOM, one + 100)]
@@ -59,8 +59,8 @@ async def test_events_are_fetched_as_peers_get_them(database: Database) -> None:
         assert await outbox.fetch_pdus(connection, OTHER, places) == []
 
 
-async def test_what_was_sent_is_taken_out(database: Database) -> None:
-    """Exactly that, of that destination; skipping takes all before a position, in one room."""
+async def test_sent_entries_are_deleted(database: Database) -> None:
+    """Only those, of that destination. Skipping deletes all before a position in one room."""
     async with database.transaction() as connection:
         one, two, three, _ = await queue(
             connection, (PEER, ROOM, "$1"), (PEER, ROOM, "$2"), (PEER, ROOM, "$3"), (OTHER, ROOM, "$1")
@@ -73,8 +73,8 @@ async def test_what_was_sent_is_taken_out(database: Database) -> None:
         assert len(await outbox.list_oldest_pdus(connection, OTHER, ROOM, 9)) == 1
 
 
-async def test_edus_wait_beside_the_events(database: Database) -> None:
-    """Each destination has its own."""
+async def test_edus_have_their_own_queue(database: Database) -> None:
+    """For each destination."""
     async with database.transaction() as connection:
         queued = await outbox.queue_edu(connection, [PEER, OTHER], "m.direct_to_device", b'{"a":1}', 5)
         assert [type(row) for row in queued] == [QueuedEdu, QueuedEdu]
@@ -88,8 +88,8 @@ async def test_edus_wait_beside_the_events(database: Database) -> None:
         assert len(await outbox.list_oldest_edus(connection, OTHER, 9)) == 1
 
 
-async def test_every_server_for_which_something_waits_is_found(database: Database) -> None:
-    """By its events or its EDUs; with how much, and since when."""
+async def test_all_servers_with_queued_entries_are_found(database: Database) -> None:
+    """With PDUs or EDUs, their number and the time of the oldest."""
     async with database.transaction() as connection:
         assert await outbox.list_destinations(connection) == []
         await queue(connection, (PEER, ROOM, "$1"), (PEER, SECOND, "$2"), now=20)
@@ -104,7 +104,7 @@ async def test_every_server_for_which_something_waits_is_found(database: Databas
 
 
 async def test_a_database_has_one_epoch(database: Database) -> None:
-    """Drawn when it is asked for first, and never another one."""
+    """It is generated at its first use and never changes."""
     async with database.transaction() as connection:
         drawn = await outbox.fetch_epoch(connection)
     async with database.transaction() as connection:

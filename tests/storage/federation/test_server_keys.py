@@ -1,4 +1,4 @@
-"""The keys of other servers, on a real Postgres."""
+"""The keys of other servers."""
 
 import asyncio
 from dataclasses import replace
@@ -14,8 +14,8 @@ OLD = replace(ROW, key_id="ed25519:old", expired_ts=5)
 ELSEWHERE = replace(ROW, server_name="b.test")
 
 
-async def test_what_is_stored_is_found(database: Database) -> None:
-    """Of those servers that are asked for, and no others."""
+async def test_stored_keys_are_found(database: Database) -> None:
+    """Only those of the requested servers."""
     async with database.transaction() as connection:
         await store_keys(connection, [ROW, OLD], b"{1}")
         await store_keys(connection, [ELSEWHERE], b"{2}")
@@ -25,8 +25,7 @@ async def test_what_is_stored_is_found(database: Database) -> None:
         assert await fetch_keys(connection, []) == []
 
 
-async def test_a_key_takes_the_place_of_its_namesake(database: Database) -> None:
-    """One row a key, whatever was merged into it."""
+async def test_a_key_replaces_the_one_with_its_id(database: Database) -> None:
     later = replace(ROW, valid_until_ts=7, expired_ts=6, fetched_at=18, source="n.test", public_key=b"x" * 32)
     async with database.transaction() as connection:
         await store_keys(connection, [ROW], b"{1}")
@@ -35,7 +34,7 @@ async def test_a_key_takes_the_place_of_its_namesake(database: Database) -> None
         assert await fetch_documents(connection, "a.test", ["ed25519:1"]) == [b"{2}"]
 
 
-async def test_a_document_is_given_once(database: Database) -> None:
+async def test_a_document_is_returned_once(database: Database) -> None:
     """However many of the keys it has published."""
     async with database.transaction() as connection:
         await store_keys(connection, [ROW, OLD], b"{1}")
@@ -43,15 +42,15 @@ async def test_a_document_is_given_once(database: Database) -> None:
         assert await fetch_documents(connection, "b.test", ["ed25519:1"]) == []
 
 
-async def test_what_is_no_key_is_not_stored(database: Database) -> None:
-    """An Ed25519 key has 32 bytes."""
+async def test_an_invalid_key_is_not_stored(database: Database) -> None:
+    """An ed25519 key has 32 bytes."""
     with pytest.raises(asyncpg.CheckViolationError):
         async with database.transaction() as connection:
             await store_keys(connection, [replace(ROW, public_key=b"short")], b"{}")
 
 
-async def test_two_who_merge_do_so_one_after_the_other(database: Database) -> None:
-    """And those of different servers at once."""
+async def test_merges_of_one_server_are_serialised(database: Database) -> None:
+    """Those of different servers run at the same time."""
     order = []
     locked = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""Messages to devices until they are read."""
+"""To-device messages until they are read."""
 
 from storage.database import Connection, Database
 from storage.federation.edus import NewMessage, delete_messages, fetch_messages, insert_messages
@@ -16,8 +16,8 @@ async def users(connection: Connection) -> None:
         await insert_user(connection, user, 1)
 
 
-async def test_messages_wait_in_their_order_until_they_are_read(database: Database) -> None:
-    """Those that were read are taken away one by one."""
+async def test_messages_are_stored_in_order_until_they_are_read(database: Database) -> None:
+    """Read messages are deleted one by one."""
     async with database.transaction() as connection:
         await users(connection)
         await insert_messages(connection, [], 10)
@@ -30,8 +30,8 @@ async def test_messages_wait_in_their_order_until_they_are_read(database: Databa
         assert len(await fetch_messages(connection, OTHER, 9)) == 1
 
 
-async def test_the_oldest_make_way(database: Database) -> None:
-    """Nobody fills the database with messages that are never read."""
+async def test_the_oldest_messages_are_deleted_beyond_the_limit(database: Database) -> None:
+    """Messages that are never read cannot fill the database."""
     async with database.transaction() as connection:
         await users(connection)
         await insert_messages(connection, [message(n) for n in range(5)], 3)
@@ -41,8 +41,7 @@ async def test_the_oldest_make_way(database: Database) -> None:
         assert len(await fetch_messages(connection, OTHER, 9)) == 1
 
 
-async def test_nothing_is_kept_for_whom_there_is_not(database: Database) -> None:
-    """Nobody would ever read it."""
+async def test_messages_for_unknown_users_are_not_stored(database: Database) -> None:
     async with database.transaction() as connection:
         await users(connection)
         await insert_messages(connection, [message(1), message(2, "@nobody:a.example")], 3)

@@ -1,4 +1,4 @@
-"""Users, their profiles, and what has not been told of yet."""
+"""Users, their profiles, and pending profile changes."""
 
 from storage.database import Database
 from storage.federation.users import (
@@ -16,8 +16,8 @@ from storage.federation.users import (
 ALICE = "@alice:here.test"
 
 
-async def test_a_user_is_there_once(database: Database) -> None:
-    """A second insertion changes nothing, the profile included."""
+async def test_a_user_is_inserted_once(database: Database) -> None:
+    """A second insert changes nothing, including the profile."""
     async with database.transaction() as connection:
         assert not await is_user(connection, ALICE)
         assert await fetch_profile(connection, ALICE) is None
@@ -32,8 +32,8 @@ async def test_a_user_is_there_once(database: Database) -> None:
         assert await lock_profile(connection, ALICE) == profile
 
 
-async def test_what_changes_in_between_stays_to_be_told(database: Database) -> None:
-    """Only the change that was told of goes; one that came meanwhile has another number."""
+async def test_a_later_profile_change_stays_pending(database: Database) -> None:
+    """Only the change that was sent is deleted; a later one has another number."""
     async with database.transaction() as connection:
         await insert_change(connection, ALICE)
         await insert_change(connection, "@bob:here.test")

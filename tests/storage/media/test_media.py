@@ -1,4 +1,4 @@
-"""Rows of media, and which of them go when there is too much."""
+"""The table of media, and the eviction of remote media."""
 
 from dataclasses import replace
 
@@ -23,8 +23,8 @@ OURS = MediaRow("us.test", "one", A, 10, "image/png", "a.png", "@alice:us.test",
 THEIRS = replace(OURS, origin="them.test", uploader=None)
 
 
-async def test_what_is_put_is_found(database: Database) -> None:
-    """Under its own address only."""
+async def test_media_are_found_by_their_uri(database: Database) -> None:
+    """Only by their own."""
     async with database.transaction() as connection:
         await upsert(connection, OURS)
         assert await fetch(connection, "us.test", "one") == OURS
@@ -35,8 +35,8 @@ async def test_what_is_put_is_found(database: Database) -> None:
         assert await fetch_unreferenced(connection, []) == []
 
 
-async def test_ours_is_written_once(database: Database) -> None:
-    """Nothing that comes later under its address changes it; another server's may come anew."""
+async def test_local_media_are_written_once(database: Database) -> None:
+    """A second insert does not change local media; remote media are updated."""
     async with database.transaction() as connection:
         for row in (OURS, THEIRS):
             await upsert(connection, row)
@@ -45,8 +45,8 @@ async def test_ours_is_written_once(database: Database) -> None:
         assert await fetch(connection, "them.test", "one") == replace(THEIRS, sha256=B)
 
 
-async def test_use_only_goes_forward(database: Database) -> None:
-    """A clock that was set back makes nothing older."""
+async def test_the_last_use_only_increases(database: Database) -> None:
+    """Also if the clock was set back."""
     async with database.transaction() as connection:
         await upsert(connection, THEIRS)
         for now in (5000, 4000):
@@ -54,8 +54,8 @@ async def test_use_only_goes_forward(database: Database) -> None:
         assert await fetch(connection, "them.test", "one") == replace(THEIRS, last_used_at=5000)
 
 
-async def test_bytes_in_quarantine_stay_there_under_every_address(database: Database) -> None:
-    """Those they have, and those they get afterwards."""
+async def test_quarantine_applies_to_all_uris_of_the_content(database: Database) -> None:
+    """To existing and later ones."""
     async with database.transaction() as connection:
         await upsert(connection, THEIRS)
         await set_quarantined(connection, A, quarantined=True)
@@ -67,8 +67,8 @@ async def test_bytes_in_quarantine_stay_there_under_every_address(database: Data
         assert await fetch(connection, "us.test", "one") == OURS
 
 
-async def test_an_upload_is_found_by_its_bytes(database: Database) -> None:
-    """The oldest of that user, and nothing of anybody else's."""
+async def test_an_upload_is_found_by_its_content(database: Database) -> None:
+    """The oldest upload of that user."""
     async with database.transaction() as connection:
         assert await find_upload(connection, "us.test", "@alice:us.test", A) is None
         await upsert(connection, THEIRS)
@@ -79,8 +79,8 @@ async def test_an_upload_is_found_by_its_bytes(database: Database) -> None:
         assert await find_upload(connection, "us.test", "@alice:us.test", A) == "one"
 
 
-async def test_the_surplus_is_what_is_old_or_too_much(database: Database) -> None:
-    """The longest unused goes first. Never ours, never what is in quarantine."""
+async def test_old_or_excess_remote_media_are_evictable(database: Database) -> None:
+    """Least recently used first. Never local media, never quarantined media."""
     async with database.transaction() as connection:
         await upsert(connection, replace(OURS, created_at=1, size=10**9))
         for number in range(5):
@@ -105,8 +105,8 @@ async def test_the_surplus_is_what_is_old_or_too_much(database: Database) -> Non
         assert await surplus(9, 0, used_until=1) == ["0", "1"]
 
 
-async def test_only_what_others_have_is_deleted(database: Database) -> None:
-    """And only while it is what was looked at."""
+async def test_only_remote_media_are_deleted(database: Database) -> None:
+    """And only if their content has not changed since."""
     async with database.transaction() as connection:
         await lock_bytes(connection, A)
         for row in (OURS, THEIRS):
@@ -120,7 +120,7 @@ async def test_only_what_others_have_is_deleted(database: Database) -> None:
         assert await is_referenced(connection, A)
 
 
-async def test_a_lock_is_held_against_others(database: Database) -> None:
+async def test_the_lock_of_a_file_excludes_other_transactions(database: Database) -> None:
     """Until the transaction ends."""
     async with database.transaction() as one, database.transaction() as other:
         await lock_bytes(one, A)

@@ -1,4 +1,4 @@
-"""Calls of tools that people have asked for in rooms."""
+"""Tool calls that people have requested in rooms."""
 
 from storage.database import Database
 from storage.offices.orders import (
@@ -16,7 +16,7 @@ def order(number: int) -> OrderRow:
 
 
 async def test_a_message_is_one_order(database: Database) -> None:
-    """However often it is read; and it is one until whoever has asked has been told."""
+    """However often the message is read. It is unreported until its result has been reported."""
     async with database.transaction() as connection:
         assert not await is_order_known(connection, "$e2")
         assert await insert_order(connection, order(2))
@@ -30,8 +30,8 @@ async def test_a_message_is_one_order(database: Database) -> None:
         assert not await insert_order(connection, order(1))
 
 
-async def test_old_ones_are_forgotten(database: Database) -> None:
-    """A few at a time."""
+async def test_old_orders_are_pruned(database: Database) -> None:
+    """In batches."""
     async with database.transaction() as connection:
         for number in range(1, 6):
             await insert_order(connection, order(number))

@@ -1,4 +1,4 @@
-"""What happens in offices, and which of it their rooms have been told."""
+"""Records of offices, and the messages that show them."""
 
 import asyncio
 import json
@@ -31,8 +31,8 @@ def record(
     return NewRecord(office_id, kind, call_id, json.dumps(said).encode(), at_ms)
 
 
-async def test_what_is_untold_comes_in_its_order(database: Database) -> None:
-    """Until it is told; what the room does not take is not tried again."""
+async def test_unsent_records_are_fetched_in_order(database: Database) -> None:
+    """Until their message is sent; a message that the room does not accept is not retried."""
     async with database.transaction() as connection:
         await insert_records(connection, [record("called", f"{n}", n=n) for n in range(5)])
         rows = await fetch_unsent(connection, 3)
@@ -53,8 +53,9 @@ async def test_what_is_untold_comes_in_its_order(database: Database) -> None:
         assert await fetch_call(connection, "9") == []
 
 
-async def test_one_office_comes_after_the_other(database: Database) -> None:
-    """That with the oldest first, each in its order, so that much of one is together where many are busy."""
+async def test_unsent_records_are_grouped_by_office(database: Database) -> None:
+    """The office with the oldest record first, each in order, so that many records of one office fit into one
+    message."""
     async with database.transaction() as connection:
         await insert_records(
             connection,
@@ -66,8 +67,8 @@ async def test_one_office_comes_after_the_other(database: Database) -> None:
         assert [row.call_id for row in await fetch_unsent(connection, 5)] == ["c0", "c1", "c2", "a2"]
 
 
-async def test_who_is_there_has_joined_and_not_left(database: Database) -> None:
-    """In each office by itself."""
+async def test_present_members_have_joined_and_not_left(database: Database) -> None:
+    """For each office separately."""
     async with database.transaction() as connection:
         await insert_records(
             connection,
@@ -109,7 +110,7 @@ async def test_calls_are_listed_with_their_answers(database: Database) -> None:
         assert [call.call_id for call in await list_calls(connection, None, calls[0].position, 1)] == ["2"]
 
 
-async def test_what_has_no_answer_is_found(database: Database) -> None:
+async def test_unanswered_calls_are_found(database: Database) -> None:
     """The oldest first, in all offices."""
     async with database.transaction() as connection:
         await insert_records(
@@ -130,8 +131,8 @@ async def test_what_has_no_answer_is_found(database: Database) -> None:
     ]
 
 
-async def test_what_is_old_and_told_is_forgotten(database: Database) -> None:
-    """Who is there is not, however long ago they came."""
+async def test_old_sent_records_are_pruned(database: Database) -> None:
+    """The joins of present members are kept, however old they are."""
     async with database.transaction() as connection:
         await insert_records(
             connection,
@@ -153,8 +154,8 @@ async def test_what_is_old_and_told_is_forgotten(database: Database) -> None:
         assert await prune(connection, 10, 1) == 0
 
 
-async def test_who_is_there_in_one_office(database: Database) -> None:
-    """Who came first is first, in one and in all; who has come again came then."""
+async def test_present_members_of_one_office(database: Database) -> None:
+    """In the order in which they joined; a member that joined again counts from then."""
     async with database.transaction() as connection:
         moves = [
             ("joined", "hands", "a"), ("joined", "boss", "a"), ("joined", "feet", "b"),
@@ -175,8 +176,8 @@ async def test_who_is_there_in_one_office(database: Database) -> None:
         assert await fetch_present_members_of_office(connection, "c") == []
 
 
-async def test_one_has_an_office_for_itself(database: Database) -> None:
-    """Until its transaction ends; other offices are others'."""
+async def test_an_office_has_one_holder_at_a_time(database: Database) -> None:
+    """Until its transaction ends; other offices are not affected."""
     began = asyncio.Event()
 
     async def wait() -> None:

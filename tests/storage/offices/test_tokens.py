@@ -1,4 +1,4 @@
-"""Tokens for offices in the database."""
+"""Tokens for offices."""
 
 import asyncio
 
@@ -35,8 +35,8 @@ def row(
     )
 
 
-async def test_it_is_kept_found_and_listed(database: Database) -> None:
-    """By the part that is no secret, as it was given."""
+async def test_tokens_are_stored_and_listed(database: Database) -> None:
+    """By their public part."""
     async with database.transaction() as connection:
         assert await insert_token(connection, row("a", made_at=NOW + 1))
         assert await insert_token(connection, row("b", expires_at=NOW + 5, offices=()))
@@ -47,8 +47,8 @@ async def test_it_is_kept_found_and_listed(database: Database) -> None:
         assert [one.token_id for one in await list_tokens(connection)] == ["c", "b", "a"]
 
 
-async def test_an_id_is_given_once(database: Database) -> None:
-    """Another token under it would open with the first one's rights."""
+async def test_an_id_is_stored_once(database: Database) -> None:
+    """A second token with the same id would have the rights of the first."""
     async with database.transaction() as connection:
         await insert_token(connection, row("a"))
     with pytest.raises(asyncpg.UniqueViolationError):
@@ -66,15 +66,15 @@ async def test_an_id_is_given_once(database: Database) -> None:
         row("a")._replace(hash=b"short"),
     ],
 )
-async def test_what_opens_by_mistake_is_not_kept(database: Database, wrong: OfficeTokenRow) -> None:
-    """Whoever asks for it has made the mistake before."""
+async def test_a_token_without_roles_is_refused(database: Database, wrong: OfficeTokenRow) -> None:
+    """The caller must not insert one; the database checks it as well."""
     with pytest.raises(asyncpg.CheckViolationError):
         async with database.transaction() as connection:
             await insert_token(connection, wrong)
 
 
-async def test_its_use_is_noted_to_the_minute(database: Database) -> None:
-    """By whichever process; one that is noted late changes nothing."""
+async def test_the_last_use_is_recorded_by_the_minute(database: Database) -> None:
+    """By whichever process; an older use changes nothing."""
     async with database.transaction() as connection:
         await insert_token(connection, row("a"))
         noted = []
@@ -86,8 +86,8 @@ async def test_its_use_is_noted_to_the_minute(database: Database) -> None:
     assert noted == [NOW, NOW, NOW + USE_RECORDED_EVERY_MS, NOW + USE_RECORDED_EVERY_MS]
 
 
-def test_whether_a_use_is_news() -> None:
-    """Of a clock that was put back nothing is written down."""
+def test_when_a_use_is_recorded() -> None:
+    """Nothing is recorded when the clock was set back."""
     assert row("a").is_use_due(NOW)
     used = row("a")._replace(last_used_at=NOW)
     assert used.is_use_due(NOW + USE_RECORDED_EVERY_MS)
@@ -95,8 +95,8 @@ def test_whether_a_use_is_news() -> None:
     assert not used.is_use_due(0)
 
 
-async def test_it_ends_by_its_time_or_by_a_word(database: Database) -> None:
-    """What is revoked stays so, with its time; the statement says the same as the row."""
+async def test_a_token_expires_or_is_revoked(database: Database) -> None:
+    """A revoked token keeps its time. The statement and the row agree."""
     assert row("a").is_valid(NOW)
     assert row("a", expires_at=NOW + 1).is_valid(NOW)
     assert not row("a", expires_at=NOW).is_valid(NOW)
@@ -115,8 +115,8 @@ async def test_it_ends_by_its_time_or_by_a_word(database: Database) -> None:
         assert await list_valid_ids(connection, "abc", NOW + 1) == {"c"}
 
 
-async def test_there_are_so_many_and_no_more(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that ended long ago make room for new ones."""
+async def test_the_number_of_tokens_is_limited(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens that ended long ago are deleted for new ones."""
     monkeypatch.setattr(office_tokens, "MAX_TOKENS", 3)
     async with database.transaction() as connection:
         assert await insert_token(connection, row("a"))
@@ -130,8 +130,9 @@ async def test_there_are_so_many_and_no_more(database: Database, monkeypatch: py
         assert [one.token_id for one in await list_tokens(connection)] == ["b", "c", "d"]
 
 
-async def test_the_last_place_is_given_once(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To one of several who ask at the same time."""
+async def test_concurrent_inserts_respect_the_limit(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(office_tokens, "MAX_TOKENS", 2)
 
     async def insert(token_id: str) -> bool:

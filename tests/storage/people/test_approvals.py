@@ -1,4 +1,4 @@
-"""Questions that people are asked."""
+"""Approval requests to people."""
 
 from storage.database import Database
 from storage.people.approvals import RETENTION_MS, ApprovalRow, insert_approval, set_verdict
@@ -6,8 +6,8 @@ from storage.people.approvals import RETENTION_MS, ApprovalRow, insert_approval,
 NOW = 1_700_000_000_000
 
 
-async def test_a_question_keeps_its_time_and_its_first_verdict(database: Database) -> None:
-    """However often it is asked and decided."""
+async def test_an_approval_keeps_its_deadline_and_its_first_verdict(database: Database) -> None:
+    """However often it is requested and decided."""
     asked = ApprovalRow("test/1", NOW, NOW + 60)
     async with database.transaction() as connection:
         assert await insert_approval(connection, "test/1", NOW, NOW + 60) == asked
@@ -18,8 +18,8 @@ async def test_a_question_keeps_its_time_and_its_first_verdict(database: Databas
         assert await insert_approval(connection, "test/1", NOW + 5, NOW + 65) == decided
 
 
-async def test_old_questions_are_forgotten(database: Database) -> None:
-    """A month after the time for an answer."""
+async def test_old_approvals_are_pruned(database: Database) -> None:
+    """A month after their deadline."""
     async with database.transaction() as connection:
         await insert_approval(connection, "test/1", NOW, NOW + 60)
         await insert_approval(connection, "test/2", NOW + RETENTION_MS + 61, NOW + RETENTION_MS + 121)

@@ -1,4 +1,4 @@
-"""Chats of people and agents, in the database."""
+"""Direct chats of people with agents."""
 
 from storage.database import Database
 from storage.people.direct_chats import fetch_chat, fetch_chats, upsert_chat
@@ -8,7 +8,7 @@ WORKER, COOK = "worker-1@kitchen.local", "cook@cellar.local"
 
 
 async def test_a_person_has_one_chat_with_each_agent(database: Database) -> None:
-    """The newest one; that of somebody else is another."""
+    """The newest one; other people have other chats."""
     async with database.transaction() as connection:
         assert await fetch_chat(connection, ALICE, WORKER) is None
         for user, agent, room_id in (

@@ -1,4 +1,4 @@
-"""People as whom a node may speak, in the database."""
+"""Double puppets."""
 
 from storage.database import Database
 from storage.people.double_puppets import (
@@ -13,8 +13,8 @@ ALICE = "@alice:their.server"
 ROW = PuppetRow(ALICE, "login-1", b"sealed", 1_000)
 
 
-async def test_a_person_has_one(database: Database) -> None:
-    """The newer one takes the place of the one before, and nobody has refused it yet."""
+async def test_a_person_has_one_double_puppet(database: Database) -> None:
+    """A new one replaces it and is not refused yet."""
     async with database.transaction() as connection:
         assert await fetch_puppet(connection, ALICE) is None
         await upsert_puppet(connection, ROW)
@@ -25,8 +25,8 @@ async def test_a_person_has_one(database: Database) -> None:
         assert await fetch_puppet(connection, ALICE) == newer
 
 
-async def test_it_is_refused_once_and_under_its_own_id(database: Database) -> None:
-    """The first time counts; a word on a token that is no longer the person's says nothing."""
+async def test_a_refusal_applies_to_one_login(database: Database) -> None:
+    """The first time is kept; a refusal of a replaced token changes nothing."""
     async with database.transaction() as connection:
         await upsert_puppet(connection, ROW)
         await mark_puppet_refused(connection, ALICE, "login-0", 1_500)
@@ -36,8 +36,8 @@ async def test_it_is_refused_once_and_under_its_own_id(database: Database) -> No
         assert await fetch_puppet(connection, ALICE) == ROW._replace(refused_at=2_000)
 
 
-async def test_it_is_taken_back_by_its_owner(database: Database) -> None:
-    """Who names another person's id takes nothing."""
+async def test_a_double_puppet_is_deleted_by_its_owner(database: Database) -> None:
+    """The id of another person's puppet deletes nothing."""
     async with database.transaction() as connection:
         await upsert_puppet(connection, ROW)
         assert not await delete_puppet(connection, "@bob:their.server", "login-1")

@@ -1,4 +1,4 @@
-"""What people see of tasks, and what was said once."""
+"""Messages of tasks, and notices that are sent once."""
 
 from storage.database import Database
 from storage.people import people
@@ -23,7 +23,7 @@ ASKED = TaskMessagesRow(
 )
 
 
-async def put(database: Database, *rows: TaskMessagesRow) -> None:
+async def insert(database: Database, *rows: TaskMessagesRow) -> None:
     async with database.transaction() as connection:
         for row in rows:
             await people.insert_task_messages(connection, row)
@@ -34,24 +34,23 @@ async def found(database: Database, event_id: str, room_id: str = "!room", limit
         return [row.task for row in await people.find_task_messages(connection, room_id, event_id, limit)]
 
 
-async def test_what_is_known_of_a_task_stays(database: Database) -> None:
-    """Recorded a second time, after a kill, it is what it was."""
-    await put(database, ASKED, ASKED._replace(root="$other"))
+async def test_the_messages_of_a_task_are_inserted_once(database: Database) -> None:
+    """A second insert, after a kill, changes nothing."""
+    await insert(database, ASKED, ASKED._replace(root="$other"))
     async with database.transaction() as connection:
         assert await people.fetch_task_messages(connection, 7) == ASKED
         assert await people.fetch_task_messages(connection, 8) is None
 
 
-async def test_what_is_known_of_a_task_is_told(database: Database) -> None:
-    """By whoever records it once more."""
+async def test_inserting_again_returns_the_stored_messages(database: Database) -> None:
     async with database.transaction() as connection:
         assert await people.insert_or_fetch_task_messages(connection, ASKED) == ASKED
         assert await people.insert_or_fetch_task_messages(connection, ASKED._replace(root="$other")) == ASKED
 
 
-async def test_a_message_leads_to_its_tasks(database: Database) -> None:
-    """By each of its roles, the newest task first, and in its own room alone."""
-    await put(database, ASKED, ASKED._replace(task=8, request="$further"))
+async def test_tasks_are_found_by_their_messages(database: Database) -> None:
+    """By each kind of message, the newest task first, and only in its own room."""
+    await insert(database, ASKED, ASKED._replace(task=8, request="$further"))
     async with database.transaction() as connection:
         await people.set_progress(connection, 8, "$progress")
         await people.set_answer(connection, 8, "$answer")
@@ -69,8 +68,8 @@ async def test_a_message_leads_to_its_tasks(database: Database) -> None:
 
 
 async def test_a_request_is_withdrawn_by_one_event(database: Database) -> None:
-    """Read again after a kill, the same event still is the one; a later one is not."""
-    await put(database, ASKED)
+    """The same event, read again after a kill, still is that event; a later one is not."""
+    await insert(database, ASKED)
     async with database.transaction() as connection:
         assert await people.set_withdrawn(connection, 7, "$edit") == "$edit"
         assert await people.set_withdrawn(connection, 7, "$edit") == "$edit"
@@ -78,9 +77,9 @@ async def test_a_request_is_withdrawn_by_one_event(database: Database) -> None:
         assert await people.set_withdrawn(connection, 9, "$edit") is None
 
 
-async def test_what_has_cancelled_last_is_known(database: Database) -> None:
-    """Of a task that is forgotten nothing is."""
-    await put(database, ASKED)
+async def test_the_last_cancelling_event_is_stored(database: Database) -> None:
+    """Nothing is known of a deleted task."""
+    await insert(database, ASKED)
     async with database.transaction() as connection:
         assert not await people.is_cancelled_by(connection, 7, "$first")
         for event_id in ("$first", "$second"):
@@ -91,9 +90,9 @@ async def test_what_has_cancelled_last_is_known(database: Database) -> None:
         assert not await people.is_cancelled_by(connection, 9, "$first")
 
 
-async def test_old_ones_are_forgotten(database: Database) -> None:
-    """The oldest first, some at a time."""
-    await put(database, *(ASKED._replace(task=number, made_at=number) for number in range(5)))
+async def test_old_rows_are_pruned(database: Database) -> None:
+    """The oldest first, in batches."""
+    await insert(database, *(ASKED._replace(task=number, made_at=number) for number in range(5)))
     async with database.transaction() as connection:
         assert await people.prune_task_messages(connection, 4, 3) == 3
         assert await people.prune_task_messages(connection, 4, 3) == 1
@@ -101,8 +100,8 @@ async def test_old_ones_are_forgotten(database: Database) -> None:
     assert await found(database, "$root") == [4]
 
 
-async def test_something_is_said_once_in_a_room(database: Database) -> None:
-    """In another room it has not been said."""
+async def test_a_notice_is_sent_once_to_a_room(database: Database) -> None:
+    """Other rooms are not affected."""
     async with database.transaction() as connection:
         assert not await people.is_notice_sent(connection, "!room", "it is encrypted")
         for _ in range(2):

@@ -17,7 +17,7 @@ ROOM, OTHER = "!room:here.test", "!other:here.test"
 
 
 async def test_an_alias_names_one_room(database: Database) -> None:
-    """Who comes second gets it only when it is free again."""
+    """A second room gets it only after it was deleted."""
     first = Alias("#kitchen:here.test", ROOM, "@alice:here.test", 5)
     second = first._replace(room_id=OTHER)
     async with database.transaction() as connection:
@@ -30,7 +30,7 @@ async def test_an_alias_names_one_room(database: Database) -> None:
         assert await insert_alias(connection, second)
 
 
-async def test_a_room_has_several(database: Database) -> None:
+async def test_a_room_has_several_aliases(database: Database) -> None:
     """The oldest first."""
     async with database.transaction() as connection:
         for name, when in (("b", 1), ("a", 2), ("c", 2)):
@@ -40,8 +40,8 @@ async def test_a_room_has_several(database: Database) -> None:
         assert await list_aliases_of_room(connection, "!none:here.test") == []
 
 
-async def test_rooms_are_published_and_taken_back(database: Database) -> None:
-    """Twice is as good as once."""
+async def test_rooms_are_published_and_unpublished(database: Database) -> None:
+    """Repeating it is no error."""
     async with database.transaction() as connection:
         for room_id in (ROOM, ROOM, OTHER):
             await publish_room(connection, room_id)

@@ -1,4 +1,4 @@
-"""Messages and all that belongs to them, in one statement."""
+"""Appending messages with all their rows in one statement."""
 
 import asyncio
 from collections.abc import Callable
@@ -33,14 +33,14 @@ def event(event_id: str, depth: int = 2) -> EventRow:
 
 
 def several(*event_ids: str, generation: int = 5, **more: Any) -> MessageBatch:
-    """They relate to something, so that they go by the statement that takes lists even if it is one."""
+    """With a relation, so that the statement with arrays is used even for one message."""
     events = [event(event_id, 2 + number) for number, event_id in enumerate(event_ids)]
     related = [("$0", "m.thread", event_ids[0])]
     return replace(MessageBatch(ROOM, generation, [event_ids[-1]], events, related), **more)
 
 
 def one(event_id: str, generation: int = 5, **more: Any) -> MessageBatch:
-    """One message that relates to nothing has a statement of its own."""
+    """One message without relations, for which there is a separate statement."""
     return replace(MessageBatch(ROOM, generation, [event_id], [event(event_id)]), **more)
 
 
@@ -53,7 +53,7 @@ async def room(database: Database) -> None:
 
 
 async def written(connection: Connection) -> tuple[object, ...]:
-    """Of all tables that are concerned."""
+    """The rows of all tables concerned."""
     return (
         await fetch_rooms(connection, [ROOM]),
         len(await fetch_events(connection, ["$1", "$2", "$3"])),
@@ -64,8 +64,8 @@ async def written(connection: Connection) -> tuple[object, ...]:
     )
 
 
-async def test_events_of_ours_are_written_with_all_that_belongs_to_them(database: Database) -> None:
-    """The head moves on, and each reader and each server finds the events in their order."""
+async def test_local_events_are_written_with_all_their_rows(database: Database) -> None:
+    """The forward extremities move on, and readers and destinations get the events in order."""
     await room(database)
     queue = [(destination, event_id) for event_id in ("$2", "$1") for destination in (PEER, OTHER)]
     async with database.autocommit() as connection:
@@ -91,8 +91,8 @@ async def test_events_of_ours_are_written_with_all_that_belongs_to_them(database
             ]
 
 
-async def test_one_message_for_one_server_is_written_with_all_that_belongs_to_it(database: Database) -> None:
-    """As the other statement would write it."""
+async def test_one_message_for_one_server_is_written_with_all_its_rows(database: Database) -> None:
+    """As by the other statement."""
     await room(database)
     async with database.autocommit() as connection:
         message = one("$1", sent={(ALICE, "1"): "$1"}, queue=[(PEER, "$1")])
@@ -109,10 +109,10 @@ async def test_one_message_for_one_server_is_written_with_all_that_belongs_to_it
 
 
 @BOTH
-async def test_events_of_another_server_are_written_with_the_answer(
+async def test_received_events_are_written_with_the_response(
     database: Database, make: Callable[..., MessageBatch]
 ) -> None:
-    """And with the audit, where there is something for it. Nothing is queued."""
+    """And with the audit entry, if there is one. Nothing is queued."""
     await room(database)
     async with database.autocommit() as connection:
         appended = await append(connection, make("$1", response=RESPONSE), 9)
@@ -128,8 +128,8 @@ async def test_events_of_another_server_are_written_with_the_answer(
 
 
 @pytest.mark.parametrize("event_ids", [("$1",), ("$1", "$2")])
-async def test_what_need_not_be_there_is_left_out(database: Database, event_ids: tuple[str, ...]) -> None:
-    """Events without a transaction id that concern nobody else."""
+async def test_optional_parts_are_left_out(database: Database, event_ids: tuple[str, ...]) -> None:
+    """Events without transaction id and without destination."""
     await room(database)
     async with database.autocommit() as connection:
         appended = await append(connection, several(*event_ids, relations=[]), 9)
@@ -141,11 +141,11 @@ async def test_what_need_not_be_there_is_left_out(database: Database, event_ids:
 
 
 @BOTH
-async def test_nothing_is_written_where_something_has_come_before(
+async def test_nothing_is_written_after_a_conflict(
     database: Database, make: Callable[..., MessageBatch]
 ) -> None:
-    """Another event in the room, one of these events, a redaction of it, a transaction id of its sender, or
-    the transaction that brings it; nor in a room that there is not."""
+    """Another generation of the room, a stored event or redaction, a used transaction id, a stored response,
+    or an unknown room."""
     await room(database)
     async with database.autocommit() as connection:
         outlier = event("$3")._replace(state_before=None, state_after=None)
@@ -174,10 +174,10 @@ async def test_nothing_is_written_where_something_has_come_before(
 
 
 @BOTH
-async def test_a_writer_that_has_waited_for_the_room_writes_nothing(
+async def test_a_writer_that_has_waited_for_the_lock_writes_nothing(
     database: Database, make: Callable[..., MessageBatch]
 ) -> None:
-    """The room has another generation by the time that it can be written to."""
+    """The room has another generation by then."""
     await room(database)
     async with pool_on(database.address) as pool, pool.autocommit() as second:
         async with database.transaction() as first:

@@ -1,4 +1,4 @@
-"""How far each reader of the stream has come, and which process is the reader."""
+"""The positions of the stream's readers, and which process is the reader."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from storage.database import Database
 from storage.rooms.stream import ReaderReplaced, advance, begin_term, fetch_position, list_cursors
 
 
-async def test_a_reader_begins_where_it_was(database: Database) -> None:
-    """The beginning counts for whoever has never read. A cursor never goes back."""
+async def test_a_reader_continues_at_its_position(database: Database) -> None:
+    """A new reader starts at `beginning`. A position never decreases."""
     async with database.transaction() as connection:
         term = await begin_term(connection, "cis", 7)
         assert await fetch_position(connection, "cis", term) == 7
@@ -22,8 +22,8 @@ async def test_a_reader_begins_where_it_was(database: Database) -> None:
             await advance(connection, "cis", again, 8)
 
 
-async def test_who_was_taken_over_commits_nothing_any_more(database: Database) -> None:
-    """Its session may have ended without its knowing."""
+async def test_a_replaced_reader_commits_nothing(database: Database) -> None:
+    """Its session may have ended without its noticing."""
     async with database.transaction() as connection:
         old = await begin_term(connection, "cis", 0)
         new = await begin_term(connection, "cis", 0)

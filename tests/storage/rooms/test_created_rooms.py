@@ -1,11 +1,11 @@
-"""Which rooms were made under which keys."""
+"""Created rooms by the key of their creator."""
 
 from storage.database import Database
 from storage.rooms.aliases import delete_created, fetch_created, insert_created
 
 
-async def test_the_first_room_under_a_key_is_the_one(database: Database) -> None:
-    """Keys of different creators have nothing to do with each other."""
+async def test_the_first_room_under_a_key_is_kept(database: Database) -> None:
+    """Keys of different creators are independent."""
     async with database.transaction() as connection:
         assert await fetch_created(connection, "@a:b", "kitchen") is None
         assert await insert_created(connection, "@a:b", "kitchen", "!1")

@@ -21,7 +21,7 @@ def member(room: str, user: str, membership: str, event_id: str = "$m") -> Curre
 
 
 async def test_members_are_found_by_room_user_and_server(database: Database) -> None:
-    """The questions that are asked all day."""
+    """The most frequent queries."""
     async with database.transaction() as connection:
         await write_current_state(
             connection,
@@ -49,7 +49,7 @@ async def test_members_are_found_by_room_user_and_server(database: Database) -> 
 
 
 async def test_entries_are_replaced_and_removed(database: Database) -> None:
-    """In this order, so that what is removed can be set again in one go."""
+    """Removals come first, so that a removed key can be set again in one call."""
     async with database.transaction() as connection:
         await write_current_state(
             connection, [member("!a", "@x:one", "join"), member("!a", "@y:one", "join")]
@@ -64,8 +64,8 @@ async def test_entries_are_replaced_and_removed(database: Database) -> None:
     assert entries == {"@x:one": "$b"}
 
 
-async def test_questions_that_go_across_rooms(database: Database) -> None:
-    """Where users are joined, and what some rooms say of one thing."""
+async def test_queries_across_rooms(database: Database) -> None:
+    """The rooms of users, and one state entry of several rooms."""
     async with database.transaction() as connection:
         await write_current_state(
             connection,

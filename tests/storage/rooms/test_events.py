@@ -1,4 +1,4 @@
-"""Events and what was made of them."""
+"""Events and the verdicts on them."""
 
 from storage.database import Database
 from storage.rooms.events import (
@@ -36,8 +36,8 @@ def stored(row: EventRow) -> StoredEvent:
     )
 
 
-async def test_what_is_written_is_read(database: Database) -> None:
-    """Those that are not there are left out."""
+async def test_written_events_are_read(database: Database) -> None:
+    """Unknown ids are left out."""
     refused = outlier("$b")._replace(
         verdict="rejected", refusal="rule 5", state_key="", canonical=b"\x00\xff"
     )
@@ -52,8 +52,8 @@ async def test_what_is_written_is_read(database: Database) -> None:
         ]
 
 
-async def test_an_event_is_written_once_but_an_outlier_can_find_its_place(database: Database) -> None:
-    """A replay changes nothing, whatever it says the second time."""
+async def test_only_outliers_are_overwritten(database: Database) -> None:
+    """Writing another event again changes nothing."""
     async with database.transaction() as connection:
         await insert_room(connection, ROOM)
         await write_events(connection, [outlier("$a"), row("$b")])
@@ -67,7 +67,7 @@ async def test_an_event_is_written_once_but_an_outlier_can_find_its_place(databa
 
 
 async def test_auth_chains_are_walked_in_the_database(database: Database) -> None:
-    """Each event once, whatever number of ways leads to it; unknown ones are not there."""
+    """Each event occurs once, however many paths lead to it; unknown events are left out."""
     rows = [row("$a"), row("$b", auth=("$a",)), row("$c", auth=("$a", "$b")), row("$d", auth=("$c", "$gone"))]
     async with database.transaction() as connection:
         await write_events(connection, rows)
@@ -75,8 +75,8 @@ async def test_auth_chains_are_walked_in_the_database(database: Database) -> Non
     assert sorted(edges) == [("$a", []), ("$b", ["$a"]), ("$c", ["$a", "$b"]), ("$d", ["$c", "$gone"])]
 
 
-async def test_ancestors_come_newest_first_and_without_outliers(database: Database) -> None:
-    """From the depth of the deepest of the events that were asked for."""
+async def test_ancestors_are_newest_first_without_outliers(database: Database) -> None:
+    """From the greatest depth of the given events."""
     rows = [row(f"${depth}", depth, prev=(f"${depth - 1}",)) for depth in range(1, 6)]
     async with database.transaction() as connection:
         await write_events(connection, [*rows, outlier("$o")])
@@ -86,7 +86,7 @@ async def test_ancestors_come_newest_first_and_without_outliers(database: Databa
 
 
 async def test_the_event_nearest_to_a_time(database: Database) -> None:
-    """In either direction, the time itself included; a time may be any integer."""
+    """In either direction, including the time itself; a time may be any integer."""
     async with database.transaction() as connection:
         await write_events(connection, [row("$1", 1), row("$2", 2), outlier("$o", origin_server_ts=15)])
         assert await find_nearest(connection, "!room", 11, "forwards") == ("$2", 20)
@@ -96,8 +96,8 @@ async def test_the_event_nearest_to_a_time(database: Database) -> None:
         assert await find_nearest(connection, "!room", 10**30, "backwards") == ("$2", 20)
 
 
-async def test_where_the_known_history_begins(database: Database) -> None:
-    """At the events that follow one without a place; newest first."""
+async def test_backward_extremities(database: Database) -> None:
+    """Events with a missing or outlier `prev_events` entry, newest first."""
     rows = [row("$2", 2, prev=("$o",)), row("$3", 3, prev=("$2",)), row("$4", 4, prev=("$3", "$unknown"))]
     async with database.transaction() as connection:
         await write_events(connection, [*rows, row("$1", 1), outlier("$o", prev_events=["$unknown"])])
@@ -106,8 +106,8 @@ async def test_where_the_known_history_begins(database: Database) -> None:
         assert await fetch_backward_extremities(connection, "!other", 10) == []
 
 
-async def test_how_far_back_the_known_history_reaches(database: Database) -> None:
-    """Outliers are no part of it."""
+async def test_the_least_depth(database: Database) -> None:
+    """Without outliers."""
     async with database.transaction() as connection:
         await write_events(connection, [row("$2", 2), row("$3", 3), outlier("$o", depth=1)])
         assert await fetch_least_depth(connection, "!room") == 2

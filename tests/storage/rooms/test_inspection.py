@@ -1,4 +1,4 @@
-"""What an operator looks at."""
+"""Queries for operators."""
 
 from storage.database import Connection, Database
 from storage.federation.outbox import queue_edu, queue_pdus
@@ -47,8 +47,8 @@ async def insert_rooms(connection: Connection, *room_ids: str) -> None:
         await insert_room(connection, RoomRow(room_id, "12", 1, [], 1))
 
 
-async def test_ids_are_found_by_how_they_begin(database: Database) -> None:
-    """By bytes, whatever characters they have, and without a character that means something else."""
+async def test_ids_are_found_by_prefix(database: Database) -> None:
+    """Compared by bytes; no character has a special meaning."""
     async with database.transaction() as connection:
         await insert_rooms(connection, "!ab", "!abc", "!abé", "!ab\U0010fffe", "!ac", "!a%", "!b")
         assert await list_rooms_with_prefix(connection, "!ab", 9) == ["!ab", "!abc", "!abé", "!ab\U0010fffe"]
@@ -61,7 +61,7 @@ async def test_ids_are_found_by_how_they_begin(database: Database) -> None:
 
 
 async def test_members_are_counted(database: Database) -> None:
-    """Those who are joined, with those of our own server and the number of servers; and all memberships."""
+    """Joined members, local members and servers, and all memberships."""
     async with database.transaction() as connection:
         await write_current_state(
             connection,
@@ -94,8 +94,8 @@ async def test_members_are_counted(database: Database) -> None:
         assert await list_members_of_server(connection, "!a", "one", ["join"], "", 1) == [("@x:one", "join")]
 
 
-async def test_invites_into_rooms_elsewhere_are_found_by_room(database: Database) -> None:
-    """For whoever has all of us leave."""
+async def test_outside_memberships_are_found_by_room(database: Database) -> None:
+    """For making all local users leave."""
     async with database.transaction() as connection:
         for user in ("@x:one", "@y:one"):
             await write_membership(
@@ -107,7 +107,7 @@ async def test_invites_into_rooms_elsewhere_are_found_by_room(database: Database
 
 
 async def test_the_graph_is_read_from_its_head(database: Database) -> None:
-    """The deepest events first, none of which nobody knows where they stand."""
+    """The deepest events first, without outliers."""
     rejected = event("$c", 3, "$b")._replace(verdict="rejected", refusal="rule 5: no")
     outlier = event("$o", 9)._replace(state_before=None, state_after=None)
     async with database.transaction() as connection:
@@ -130,8 +130,8 @@ async def test_the_graph_is_read_from_its_head(database: Database) -> None:
         assert await list_latest_events(connection, "!a", 9) == ["$b", "$a"]
 
 
-async def test_who_follows_an_event_is_looked_for_only_so_far(database: Database) -> None:
-    """What names it is not indexed."""
+async def test_the_search_for_references_is_bounded(database: Database) -> None:
+    """References are not indexed."""
     async with database.transaction() as connection:
         await write_events(
             connection,
@@ -149,8 +149,8 @@ async def test_who_follows_an_event_is_looked_for_only_so_far(database: Database
         assert await find_references(connection, "!a", "$a", 1, searched=10, limit=1) == found[:1]
 
 
-async def test_what_waits_is_shown_oldest_first(database: Database) -> None:
-    """Across rooms, and also what has lost its event."""
+async def test_queued_entries_are_listed_oldest_first(database: Database) -> None:
+    """Across rooms, including entries whose event is not stored."""
     async with database.transaction() as connection:
         await write_events(connection, [event("$a", 1)])
         pdus = await queue_pdus(

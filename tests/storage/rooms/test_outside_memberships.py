@@ -1,4 +1,4 @@
-"""Invites and knocks of which only this server knows."""
+"""Invites and knocks for rooms without local members."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def invite(**change: Any) -> OutsideMembership:
 
 
 async def test_the_newest_invite_counts(database: Database) -> None:
-    """It is kept whole, NUL and all, until it is answered or taken back."""
+    """It is stored unchanged, including NUL, until it is answered or retracted."""
     async with database.transaction() as connection:
         assert await fetch_membership(connection, ROOM, USER) is None
         await write_membership(connection, invite())
@@ -37,15 +37,15 @@ async def test_the_newest_invite_counts(database: Database) -> None:
 
 
 async def test_an_older_knock_does_not_overwrite_the_invite_that_answers_it(database: Database) -> None:
-    """The answer can be written down before what it answers."""
+    """The invite may be written before the knock."""
     async with database.transaction() as connection:
         await write_membership(connection, invite(received_at=9))
         await write_membership(connection, invite(membership="knock", event_id="$k", received_at=8))
         assert await fetch_membership(connection, ROOM, USER) == invite(received_at=9)
 
 
-async def test_all_of_a_users_are_listed(database: Database) -> None:
-    """Oldest first; knocks are among them."""
+async def test_all_memberships_of_a_user_are_listed(database: Database) -> None:
+    """Oldest first, including knocks."""
     async with database.transaction() as connection:
         newer = invite(room_id="!a:b.example", membership="knock", received_at=7)
         for row in (newer, invite(), invite(user_id="@other:a.example")):
@@ -53,9 +53,9 @@ async def test_all_of_a_users_are_listed(database: Database) -> None:
         assert await list_memberships_of_user(connection, USER) == [invite(), newer]
 
 
-async def test_an_invite_has_its_place_in_the_stream(database: Database) -> None:
-    """Once, however often it is sent; another invite takes its place and has a place of its own. It is found
-    by its event as long as it stands."""
+async def test_an_invite_is_appended_to_the_stream_once(database: Database) -> None:
+    """However often it is sent; another invite replaces it and has its own position. It is found by its event
+    while it is pending."""
     async with database.transaction() as connection:
         assert await insert_invite(connection, invite())
     async with database.transaction() as connection:

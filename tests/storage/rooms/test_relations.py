@@ -1,4 +1,4 @@
-"""Which events relate to which."""
+"""Relations between events."""
 
 from storage.database import Database
 from storage.rooms.events import EventRow, Verdict, fetch_relations, insert_relations, write_events
@@ -11,9 +11,9 @@ def event(event_id: str, depth: int, verdict: Verdict = "accepted", room_id: str
     )
 
 
-async def test_what_relates_to_an_event_is_listed_in_the_order_of_the_history(database: Database) -> None:
-    """All of it or of one kind; each event once, although it may relate in two ways. What was refused, and
-    what is of another room, is not listed."""
+async def test_relations_are_listed_in_the_order_of_the_history(database: Database) -> None:
+    """All or of one type; each event once, even with two relations. Rejected events and events of other rooms
+    are left out."""
     async with database.transaction() as connection:
         refused, elsewhere = event("$refused", 1, "rejected"), event("$elsewhere", 1, room_id="!other")
         await write_events(connection, [event("$2", 2), event("$1", 1), event("$3", 3), refused, elsewhere])

@@ -1,4 +1,4 @@
-"""What goes from a room to the one that follows it."""
+"""Moving aliases and the entry in the public room list to another room."""
 
 from storage.database import Database
 from storage.rooms.aliases import (
@@ -11,8 +11,8 @@ from storage.rooms.aliases import (
 )
 
 
-async def test_names_go_along(database: Database) -> None:
-    """All aliases and the place on the public list; those of other rooms stay."""
+async def test_aliases_and_publication_are_moved(database: Database) -> None:
+    """Those of other rooms stay."""
     async with database.transaction() as connection:
         for alias, room_id in (("#a:x", "!old"), ("#b:x", "!old"), ("#c:x", "!other")):
             await insert_alias(connection, Alias(alias, room_id, "@u:x", 1))

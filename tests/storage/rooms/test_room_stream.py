@@ -1,11 +1,11 @@
-"""The order of everything that was taken in."""
+"""The order of the stream."""
 
 from storage.database import Database
 from storage.rooms.stream import StreamRow, append, fetch_last_position, read
 
 
 async def test_entries_are_read_in_the_order_in_which_they_were_written(database: Database) -> None:
-    """From a cursor on, as many as are asked for. Before the first one the cursor is 0."""
+    """After a position, at most `limit`. Before the first entry the position is 0."""
     async with database.connection() as connection:
         assert await fetch_last_position(connection) == 0
     async with database.transaction() as connection:
@@ -20,8 +20,8 @@ async def test_entries_are_read_in_the_order_in_which_they_were_written(database
         assert await fetch_last_position(connection) == given[-1]
 
 
-async def test_a_reader_waits_for_what_was_given_out_earlier_and_is_not_committed(database: Database) -> None:
-    """Otherwise it would be passed over for ever. Nobody is kept from writing meanwhile."""
+async def test_a_reader_stops_before_uncommitted_positions(database: Database) -> None:
+    """Otherwise it would skip them forever. Other writers are not blocked."""
     async with database.connection() as reader:
         async with database.transaction() as slow:
             first = await append(slow, [("!r", "$first", "timeline")])
@@ -33,8 +33,8 @@ async def test_a_reader_waits_for_what_was_given_out_earlier_and_is_not_committe
         assert [row.event_id for row in await read(reader, 0, 10)] == ["$first", "$second"]
 
 
-async def test_a_writer_that_was_rolled_back_holds_nobody_up(database: Database) -> None:
-    """Its positions are never used, and what came later is read."""
+async def test_a_rolled_back_writer_does_not_hold_readers_back(database: Database) -> None:
+    """Its positions are never used, and later entries are read."""
     try:
         async with database.transaction() as connection:
             await append(connection, [("!r", "$lost", "timeline")])

@@ -1,4 +1,4 @@
-"""Rooms, and who may write to one."""
+"""Rooms and their locks."""
 
 import asyncio
 
@@ -10,15 +10,15 @@ GARDEN = RoomRow("!garden", "11", 1, ["$b", "$c"], 8)
 
 
 async def test_a_room_is_inserted_once(database: Database) -> None:
-    """Whoever is second is told, and changes nothing."""
+    """A second insert returns False and changes nothing."""
     async with database.transaction() as connection:
         assert await insert_room(connection, KITCHEN)
         assert not await insert_room(connection, KITCHEN._replace(version="11"))
         assert await fetch_rooms(connection, ["!kitchen", "!unknown"]) == [KITCHEN]
 
 
-async def test_rooms_are_changed_together(database: Database) -> None:
-    """One statement for all rooms of a transaction; the version never changes."""
+async def test_rooms_are_updated_together(database: Database) -> None:
+    """By one statement for all rooms of a transaction; the version never changes."""
     async with database.transaction() as connection:
         for room in (KITCHEN, GARDEN):
             await insert_room(connection, room)
@@ -28,8 +28,8 @@ async def test_rooms_are_changed_together(database: Database) -> None:
         assert await list_rooms(connection) == [changed[1], changed[0]]
 
 
-async def test_of_two_writers_the_second_waits_and_sees_what_the_first_did(database: Database) -> None:
-    """The lock is held to the end of the transaction, whatever order the rooms are named in."""
+async def test_a_second_writer_waits_and_sees_the_changes_of_the_first(database: Database) -> None:
+    """The lock is held until the end of the transaction, in whatever order the rooms are named."""
     async with database.transaction() as connection:
         for room in (KITCHEN, GARDEN):
             await insert_room(connection, room)

@@ -1,4 +1,4 @@
-"""Which events have been made under which transaction ids."""
+"""Sent events by transaction id."""
 
 from datetime import timedelta
 
@@ -9,7 +9,7 @@ ALICE, BOB = "@alice:a.example", "@bob:a.example"
 
 
 async def test_an_event_is_found_by_its_sender_room_and_transaction_id(database: Database) -> None:
-    """The same id of somebody else, or in another room, is another one."""
+    """The same transaction id of another sender or in another room is different."""
     async with database.transaction() as connection:
         made = {(ALICE, "1"): "$1", (ALICE, "2"): "$2", (BOB, "1"): "$3"}
         assert await insert_sent(connection, "!r", made)
@@ -21,8 +21,8 @@ async def test_an_event_is_found_by_its_sender_room_and_transaction_id(database:
         assert await fetch_sent(connection, "!r", []) == {}
 
 
-async def test_old_ones_are_forgotten(database: Database) -> None:
-    """Nobody repeats a send for ever."""
+async def test_old_transaction_ids_are_pruned(database: Database) -> None:
+    """A client repeats a send only for a limited time."""
     async with database.transaction() as connection:
         await insert_sent(connection, "!r", {(ALICE, "1"): "$1"})
     async with database.transaction() as connection:

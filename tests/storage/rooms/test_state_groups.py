@@ -4,15 +4,15 @@ from storage.database import Database
 from storage.rooms.rooms import RESERVED_IDS, StateGroupRow, fetch_chain, insert_state_groups, reserve_ids
 
 
-async def test_ids_are_reserved_in_blocks_that_nobody_else_gets(database: Database) -> None:
-    """The sequence in the migration steps as far as the constant says."""
+async def test_ids_are_reserved_in_blocks(database: Database) -> None:
+    """The increment of the sequence equals the constant."""
     async with database.transaction() as connection:
         first, second = await reserve_ids(connection), await reserve_ids(connection)
     assert len(first) == len(second) == RESERVED_IDS
     assert not set(first) & set(second)
 
 
-async def test_a_group_is_read_with_all_that_it_rests_on(database: Database) -> None:
+async def test_a_group_is_read_with_its_parents(database: Database) -> None:
     """The snapshot first, then each change."""
     snapshot = StateGroupRow(1, "!room", None, 0, ["t", "t"], ["", "k"], ["$a", "$b"])
     changed = StateGroupRow(2, "!room", 1, 1, ["t"], [""], ["$c"])

@@ -12,8 +12,8 @@ def event(event_id: str, depth: int, ts: int, **change: object) -> EventRow:
 
 
 async def test_pages_follow_each_other_in_both_directions(database: Database) -> None:
-    """By depth, and where depths are equal, because histories had parted or somebody makes all of them the
-    largest, by time and id. Outliers and what was refused are in no timeline."""
+    """By depth, and for equal depths, as after a fork or with a malicious sender, by time and id. Outliers
+    and rejected events are left out."""
     rows = [
         event("$a", 1, 10),
         event("$c", 2, 30),
@@ -36,8 +36,8 @@ async def test_pages_follow_each_other_in_both_directions(database: Database) ->
             assert seen == expected
 
 
-async def test_a_spot_may_be_at_any_time(database: Database) -> None:
-    """Before room version 6 an event may say any integer; its row is at the latest time that there is."""
+async def test_a_position_may_have_any_time(database: Database) -> None:
+    """Before room version 6 `origin_server_ts` may be any integer; the column has its clamped value."""
     rows = [event("$a", 2, 10), event("$late", 2, 2**63 - 1), event("$z", 3, 10)]
     async with database.transaction() as connection:
         await write_events(connection, rows)
