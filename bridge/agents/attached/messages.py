@@ -1,8 +1,5 @@
-"""What programs that attach themselves say, and what they are answered. The description of the interface is
-made from these models.
-
-What a program can do in the interface: names, places, and what goes in and out of each.
-"""
+"""The operations of the API for attached agents, and the models of their messages. The OpenAPI document is
+generated from them."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, Self
@@ -20,7 +17,7 @@ MAX_WAIT: Final = 60.0
 MAX_PARALLEL: Final = 64
 MAX_QUEUED: Final = 10_000
 MAX_OUTPUT: Final = 4 * 1024 * 1024
-"""Characters of an answer. What is kept of it the node decides."""
+"""Characters of an answer. The node's configuration may limit stored answers further."""
 MAX_BODY: Final = 8 * 1024 * 1024
 """Bytes of one message."""
 
@@ -44,8 +41,8 @@ SessionName = Annotated[
         min_length=8,
         max_length=64,
         pattern=r"^[A-Za-z0-9._-]+$",
-        description="A name that the program has chosen at random when it started, and says every time. The"
-        " newest session of an agent is the one that counts.",
+        description="A random name that the program chooses when it starts and sends with every message. The"
+        " newest session of an agent is the valid one.",
         examples=["7f3b1c0e9a5d4d21"],
     ),
 ]
@@ -55,11 +52,11 @@ WorkId = Annotated[
         min_length=1,
         max_length=32,
         pattern=r"^[0-9]+$",
-        description="The node's own name for a task that it has given.",
+        description="The node's id of a task.",
         examples=["1042"],
     ),
 ]
-Attempt = Annotated[int, Field(ge=1, le=2**31 - 1, description="Which time it was given: as in the task.")]
+Attempt = Annotated[int, Field(ge=1, le=2**31 - 1, description="The attempt, as in the task.")]
 
 
 class Message(BaseModel):
@@ -77,70 +74,73 @@ class WorkRef(Message):
 
 
 class Register(Message):
-    """Begin to be an agent, or go on after a break."""
+    """Attach as an agent, or attach again after a disconnection."""
 
     session: SessionName
     runtime: Annotated[str, AfterValidator(runtime_type)] = Field(
         default="command",
         pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$",
-        description="What it is: `claude`, `open_code`, `kimi`, `aider`, or another name.",
+        description="The kind of agent: `claude`, `open_code`, `kimi`, `aider`, or another name.",
     )
     capabilities: Annotated[list[str], AfterValidator(_capabilities)] = Field(
-        default=["task_execution", "messaging"], max_length=64, description="What it says it can do."
+        default=["task_execution", "messaging"], max_length=64, description="The agent's capabilities."
     )
     parallel: int = Field(
-        default=1, ge=1, le=MAX_PARALLEL, description="How many tasks it works on at the same time."
+        default=1, ge=1, le=MAX_PARALLEL, description="Tasks that the agent works on at the same time."
     )
     queue: int = Field(
         default=100,
         ge=0,
         le=MAX_QUEUED,
-        description="How many more may wait for it. With none it refuses tasks while it is busy.",
+        description="Tasks that may be queued for the agent. With 0 tasks are refused while it is busy.",
     )
     working: list[WorkRef] = Field(
-        default=[], max_length=MAX_PARALLEL, description="What it had begun before the break and still does."
+        default=[],
+        max_length=MAX_PARALLEL,
+        description="Tasks that it began before the disconnection and still works on.",
     )
 
 
 class RegisterResponse(Message):
-    address: str = Field(
-        description="By which every other agent knows it.", examples=["worker-1@kitchen.local"]
+    address: str = Field(description="The agent's address.", examples=["worker-1@kitchen.local"])
+    heartbeat_seconds: float = Field(description="The longest time between two messages of the program.")
+    silence_seconds: float = Field(
+        description="The time without a message after which the agent goes offline."
     )
-    heartbeat_seconds: float = Field(description="How often to give a sign of life, at least.")
-    silence_seconds: float = Field(description="After how much silence the agent counts as gone.")
-    begin_seconds: float = Field(description="How soon a task that was taken must be begun.")
-    working: list[WorkRef] = Field(description="Of what it had begun, what is still wanted.")
+    begin_seconds: float = Field(description="The time within which a task that was taken must be begun.")
+    working: list[WorkRef] = Field(description="Those tasks of the request that the program may continue.")
 
 
 class Unregister(Message):
-    """Be no agent any more. What was begun is answered with an error."""
+    """Detach the agent. Tasks that it has begun are answered with an error."""
 
     session: SessionName
     reason: Annotated[str, AfterValidator(_printable)] = Field(
-        default="shutdown", min_length=1, max_length=200, description="Why, for whoever looks for it."
+        default="shutdown", min_length=1, max_length=200, description="The reason, for people."
     )
 
 
 class Heartbeat(Message):
-    """A sign of life. Every other message is one too."""
+    """Show that the agent is alive. Every other message counts as a heartbeat too."""
 
     session: SessionName
     working: list[WorkId] | None = Field(
         default=None,
         max_length=MAX_PARALLEL,
-        description="What it works on. A task that is missing here too long is lost. Left out: all that it"
-        " has begun.",
+        description="The tasks that it works on. A task that is missing here for too long is lost. Omitted:"
+        " all begun tasks.",
     )
 
 
 class HeartbeatResponse(Message):
     cancelled: list[WorkId] = Field(
-        default=[], description="Of what it said that it works on: what nobody wants any more."
+        default=[], description="Those of the tasks that it works on that were cancelled."
     )
 
 
 class SetStatus(Message):
-    """Say that no task can be done now, or that they can again. Whether it is busy the node knows itself."""
+    """Report that the agent cannot do tasks at the moment, or that it can again. The node knows by itself
+    whether the agent is busy."""
 
     session: SessionName
     status: Literal["idle", "error"]
@@ -154,18 +154,20 @@ class AgentView(Message):
     capabilities: list[str]
     status: str = Field(description="`running`, `idle`, `busy`, `error` or `shutdown`.")
     current_task: str | None
-    is_attached: bool = Field(description="Whether a program is attached as this agent, to this process.")
+    is_attached: bool = Field(
+        description="Whether a program is attached as this agent to this process of the node."
+    )
 
 
 class EmptyResponse(Message):
-    """There is nothing more to say."""
+    """The operation has succeeded."""
 
 
 # -- tasks --
 
 
 class Take(Message):
-    """Ask for the next task, and wait for one."""
+    """Request the next task, and wait for it."""
 
     session: SessionName
     wait_seconds: float = Field(
@@ -177,16 +179,16 @@ class Take(Message):
     working: list[WorkId] = Field(
         default=[],
         max_length=MAX_PARALLEL,
-        description="What it works on; the answer comes early when some of it is cancelled.",
+        description="The tasks that it works on. The response is sent at once if one of them is cancelled.",
     )
 
 
 class Task(Message):
     work_id: WorkId
     attempt: Attempt
-    task_id: str = Field(description="As whoever asked for it calls it.")
+    task_id: str = Field(description="The requester's id of the task.")
     request_id: str
-    from_agent: str = Field(description="The address of whoever asked for it.")
+    from_agent: str = Field(description="The requester's address.")
     to_agent: str
     prompt: str
     context: str
@@ -194,7 +196,7 @@ class Task(Message):
     model: str | None
     metadata: dict[str, Any]
     deadline_ms: int = Field(description="Milliseconds since 1970, by the node's clock.")
-    seconds_left: float = Field(description="The same, for a program whose clock is another one.")
+    seconds_left: float = Field(description="Seconds until the deadline, independent of the program's clock.")
 
     @classmethod
     def of(cls, task: TaskAssignment, now_ms: int) -> Self:
@@ -215,7 +217,7 @@ class Task(Message):
         )
 
     def to_do(self, now_ms: int) -> TaskAssignment:
-        """As the program sees it, by its own clock."""
+        """The task with a deadline by the program's clock."""
         deadline_ms = now_ms + round(self.seconds_left * 1000)
         return TaskAssignment(
             **self.model_dump(exclude={"seconds_left", "deadline_ms"}), deadline_ms=deadline_ms
@@ -223,27 +225,27 @@ class Task(Message):
 
 
 class TakeResponse(Message):
-    task: Task | None = Field(description="Null when none came in time.")
-    cancelled: list[WorkId] = Field(default=[], description="As in the answer to a heartbeat.")
+    task: Task | None = Field(description="Null on timeout.")
+    cancelled: list[WorkId] = Field(default=[], description="As in the response to a heartbeat.")
 
 
 class Begin(Message):
-    """Begin a task. Only when this is wanted may anything be done for it."""
+    """Begin a task. The program may work on it only if the response says that it is wanted."""
 
     session: SessionName
     attempt: Attempt
 
 
 class Progress(Message):
-    """How far it is. It begins the task if that has not been done."""
+    """Report progress. This also begins the task."""
 
     session: SessionName
     attempt: Attempt
-    text: str = Field(min_length=1, max_length=4_000, description="A line for whoever waits.")
+    text: str = Field(min_length=1, max_length=4_000, description="A line of text for the requester.")
 
 
 class Result(Message):
-    """The answer. It begins the task if that has not been done."""
+    """Answer a task. Repeating it changes nothing."""
 
     session: SessionName
     attempt: Attempt
@@ -257,7 +259,7 @@ class Result(Message):
 
 
 class Failure(Message):
-    """Why there is no answer. A task that was not begun may be refused like this too."""
+    """Report that a task has no answer. The task need not have been begun."""
 
     session: SessionName
     attempt: Attempt
@@ -271,8 +273,8 @@ class Failure(Message):
 
 class TaskCallResponse(Message):
     wanted: bool = Field(
-        description="False: the task is over, was given to somebody else, or was never given. Stop working on"
-        " it; nothing that is said of it counts."
+        description="False: the task has ended, was offered again, or was never offered. Stop working on it;"
+        " further messages about it are ignored."
     )
 
 
@@ -280,43 +282,43 @@ class TaskCallResponse(Message):
 
 
 class Call(Message):
-    """What a program says through a WebSocket, as one text message."""
+    """A call through the WebSocket, as one text message."""
 
-    id: int = Field(ge=0, le=2**53 - 1, description="Chosen by the program; the answer bears it too.")
+    id: int = Field(ge=0, le=2**53 - 1, description="Chosen by the program and repeated in the response.")
     do: str = Field(max_length=32, description="The name of an operation, its `operationId`.")
     work_id: WorkId | None = Field(default=None, description="For operations on a task.")
-    body: dict[str, Any] = Field(default={}, description="As over HTTP.")
+    body: dict[str, Any] = Field(default={}, description="The body of the operation over HTTP.")
 
 
 class CallAnswer(Message):
-    """To a call: `answer` as over HTTP, or `problem` with the status that it would have had there."""
+    """The response to a call: `answer` as over HTTP, or `problem` with the HTTP status in `status`."""
 
-    id: int | None = Field(description="Null for a call that could not be read.")
+    id: int | None = Field(description="Null for an invalid call without an id.")
     answer: dict[str, Any] | None = None
     problem: "Problem | None" = None
     status: int = 200
 
 
 class Push(Message):
-    """What the node says unasked."""
+    """A message that the node sends on its own."""
 
-    task: Task | None = Field(default=None, description="A task, as if it had been taken.")
-    cancelled: list[WorkId] = Field(default=[], description="Tasks that nobody wants any more.")
-    closing: str | None = Field(default=None, description="Why the connection will be closed.")
+    task: Task | None = Field(default=None, description="A task, offered as by `take`.")
+    cancelled: list[WorkId] = Field(default=[], description="Tasks that were cancelled.")
+    closing: str | None = Field(default=None, description="Why the node closes the connection.")
     errcode: str | None = Field(
         default=None,
-        description="With `closing`: `PALAVER_SESSION_REPLACED` when another program is this agent now, and"
-        " this one has to stop.",
+        description="With `closing`: `PALAVER_SESSION_REPLACED` if another program is attached as this agent"
+        " now and this one must stop.",
     )
 
 
 class Problem(BaseModel):
-    """Why something was refused: the same form everywhere on this node."""
+    """An error. All HTTP errors of the node have this form."""
 
     errcode: str = Field(examples=["M_UNKNOWN_TOKEN"])
     error: str = Field(description="A sentence for people.")
-    field: str | None = Field(default=None, description="What in the message is wrong.")
-    retry_after_ms: int | None = Field(default=None, description="When to try again.")
+    field: str | None = Field(default=None, description="The wrong field of the message.")
+    retry_after_ms: int | None = Field(default=None, description="Milliseconds after which to try again.")
 
 
 BASE: Final = "/_palaver/v1"
@@ -328,7 +330,8 @@ MAX_AGENT_ID: Final = 255
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`takes` None: there is nothing to say. `in_query`: what there is to say stands in the address."""
+    """One operation. `request_type` None: it has no parameters. `in_query`: the parameters are in the query
+    string."""
 
     name: str
     method: str
@@ -346,40 +349,40 @@ class Operation:
 OPERATIONS: Final = (
     Operation(
         "register", "PUT", AGENT, Register, RegisterResponse,
-        "Attach a program as this agent. A new session takes the place of the one before.",
+        "Attach a program as this agent. A new session replaces the previous one.",
     ),
     Operation(
         "unregister", "DELETE", AGENT, Unregister, EmptyResponse,
-        "Take the agent away. Tasks that wait for it, and those that it has begun, fail.",
+        "Detach the agent. Its queued and begun tasks fail.",
         in_query=True,
     ),
-    Operation("show", "GET", AGENT, None, AgentView, "The agent as the node knows it."),
+    Operation("show", "GET", AGENT, None, AgentView, "Show the agent as the node knows it."),
     Operation(
-        "heartbeat", "POST", f"{AGENT}/heartbeat", Heartbeat, HeartbeatResponse, "Give a sign of life."
+        "heartbeat", "POST", f"{AGENT}/heartbeat", Heartbeat, HeartbeatResponse, "Send a heartbeat."
     ),
     Operation(
         "set_status", "PUT", f"{AGENT}/status", SetStatus, EmptyResponse,
-        "Say that the agent has failed, or that it has recovered.",
+        "Report that the agent has failed or recovered.",
     ),
     Operation(
         "take", "POST", f"{AGENT}/tasks/take", Take, TakeResponse,
-        "Wait for the next task. One that is taken and not begun in time is given again.",
+        "Wait for the next task. A task that is not begun in time is offered again.",
     ),
     Operation(
         "begin", "POST", f"{AGENT}/tasks/{{work_id}}/begin", Begin, TaskCallResponse,
-        "Begin a task: from now on nobody else gets it. If it is lost it fails.",
+        "Begin a task. It is then offered to no other program, and fails if this one is lost.",
     ),
     Operation(
         "progress", "POST", f"{AGENT}/tasks/{{work_id}}/progress", Progress, TaskCallResponse,
-        "Report on a task.",
+        "Report progress on a task.",
     ),
     Operation(
         "finish", "POST", f"{AGENT}/tasks/{{work_id}}/result", Result, TaskCallResponse,
-        "Answer a task. TaskCallResponse again it changes nothing.",
+        "Answer a task. Repeating it changes nothing.",
     ),
     Operation(
         "fail", "POST", f"{AGENT}/tasks/{{work_id}}/failure", Failure, TaskCallResponse,
-        "Say why a task has no answer. TaskCallResponse again it changes nothing.",
+        "Report that a task failed without an answer. Repeating it changes nothing.",
     ),
 )  # fmt: skip
 OPERATIONS_BY_NAME: Final = {operation.name: operation for operation in OPERATIONS}

@@ -1,4 +1,7 @@
-"""The description of the interface in OpenAPI 3.1, made from the operations and their models."""
+"""The OpenAPI 3.1 document of the API for attached agents, generated from the operations and their models.
+
+`palaver agents openapi > docs/agents-openapi.yaml` updates the published copy.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -11,30 +14,30 @@ from bridge.agents.attached.messages import DOCUMENT, MAX_AGENT_ID, OPERATIONS, 
 
 VERSION: Final = "1.0.0"
 PROBLEMS: Final[Mapping[int, str]] = {
-    400: "Something in the message is wrong; `field` says what.",
-    401: "There is no token, or not a good one.",
-    403: "The token is another agent's.",
-    404: "There is no such agent, or nothing at this place.",
-    409: "The agent is not attached, or another session has taken its place: register again, or stop.",
+    400: "The message is invalid; `field` names the wrong field.",
+    401: "The token is missing, unknown, expired or revoked.",
+    403: "The token belongs to another agent.",
+    404: "The agent or the path does not exist.",
+    409: "The agent is not attached: register again. Or another session has replaced it: stop.",
     413: "The message is too large.",
-    429: "That is too much at once; `retry_after_ms` says when to go on.",
-    503: "The node cannot say now; ask again.",
+    429: "Too many requests; try again after `retry_after_ms`.",
+    503: "The node cannot answer at the moment; try again.",
 }
 _DESCRIPTION: Final = """\
-How a program attaches itself to a node as one of its agents: it registers, takes tasks, begins them,
-reports, and answers. `palaver agents token create ID` makes the token that it needs.
+With this API a program attaches itself to a node as one of its agents: it registers, takes tasks, begins
+them, reports progress, and answers. `palaver agents token create ID` creates the token that it needs.
 
-What is said twice counts once: tasks are named by `work_id` and `attempt`, and every call may be repeated
-until it is answered. A task that was taken but not begun in time is given again. One that was begun is never
-given to anybody else: if the program is lost, it fails.
+Calls are idempotent: tasks are identified by `work_id` and `attempt`, and every call may be repeated until
+it is answered. A task that was taken but not begun in time is offered again. A task that was begun is never
+offered to another program: if the program is lost, the task fails.
 
-All of it can be done by HTTP alone, with `take` waiting for tasks; or through the WebSocket, where tasks come
-by themselves and each text message of the program is a `Call` with the body that the operation has here.
+A program can use HTTP alone, where `take` waits for tasks, or the WebSocket, where the node sends tasks as
+they arrive, and each text message of the program is a `Call` with the body of the operation over HTTP.
 """
 _WEBSOCKET: Final = """\
-A WebSocket. The program sends `Call` objects, each a text message, and gets a `CallAnswer` for each; tasks
-and cancellations come as `Push` objects once it has registered. `take` is not needed here. Closing it changes
-nothing: the program may connect again and register with the same session.
+A WebSocket. The program sends each `Call` as one text message and receives a `CallAnswer` for it. Once it has
+registered, the node sends tasks and cancellations as `Push` objects, so `take` is not used here. Closing the
+WebSocket does not detach the agent: the program may connect again and register with the same session.
 """
 
 
@@ -58,7 +61,7 @@ def document() -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "Palaver: agents that attach themselves",
+            "title": "Palaver: attached agents",
             "version": VERSION,
             "description": _DESCRIPTION,
         },
@@ -66,7 +69,11 @@ def document() -> dict[str, Any]:
         "paths": paths,
         "components": {
             "securitySchemes": {
-                "token": {"type": "http", "scheme": "bearer", "description": "Of one agent: `plv_…`."}
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "The token of one agent: `plv_…`.",
+                }
             },
             "responses": {
                 f"Problem{status}": {"description": description, "content": _json("Problem")}
@@ -85,7 +92,10 @@ def _operation(operation: Operation) -> dict[str, Any]:
     elif operation.request_type is not None:
         described["requestBody"] = {"required": True, "content": _json(operation.request_type.__name__)}
     described["responses"] = {
-        "200": {"description": "Done.", "content": _json(operation.response_type.__name__)},
+        "200": {
+            "description": "The operation has succeeded.",
+            "content": _json(operation.response_type.__name__),
+        },
         **_problems(),
     }
     return described
@@ -94,21 +104,21 @@ def _operation(operation: Operation) -> dict[str, Any]:
 def _socket() -> dict[str, Any]:
     return {
         "operationId": "socket",
-        "summary": "The same through a WebSocket.",
+        "summary": "Use the operations through a WebSocket.",
         "description": _WEBSOCKET,
         "parameters": [_agent_id()],
-        "responses": {"101": {"description": "The connection is a WebSocket now."}, **_problems()},
+        "responses": {"101": {"description": "The connection is upgraded to a WebSocket."}, **_problems()},
     }
 
 
 def _document() -> dict[str, Any]:
     return {
         "operationId": "openapi",
-        "summary": "This description.",
+        "summary": "Return this document.",
         "security": [],
         "responses": {
             "200": {
-                "description": "OpenAPI 3.1.",
+                "description": "The OpenAPI 3.1 document.",
                 "content": {"application/json": {"schema": {"type": "object"}}},
             }
         },
@@ -128,7 +138,7 @@ def _agent_id() -> dict[str, Any]:
         "name": "agent_id",
         "in": "path",
         "required": True,
-        "description": "The agent's id, without its node.",
+        "description": "The agent's id, without the node's.",
         "schema": {"type": "string", "minLength": 1, "maxLength": MAX_AGENT_ID},
     }
 
@@ -138,7 +148,7 @@ def _work_id() -> dict[str, Any]:
         "name": "work_id",
         "in": "path",
         "required": True,
-        "description": "As in the task.",
+        "description": "The `work_id` of the task.",
         "schema": {"type": "string", "pattern": "^[0-9]{1,32}$"},
     }
 
@@ -158,7 +168,7 @@ def _query(model: type[BaseModel]) -> Iterator[dict[str, Any]]:
 
 
 def _without_titles(schema: Any) -> Any:
-    """Pydantic makes a title of every name; whoever reads the name has read it."""
+    """Remove the titles that Pydantic generates: they only repeat the names."""
     if isinstance(schema, dict):
         return {
             key: _without_titles(value)

@@ -1,7 +1,7 @@
-"""Keeps an agent attached, and runs its command for each task.
+"""Keeps an agent attached to a node, and runs its command for each task.
 
-The node may be gone and come back meanwhile: what has been begun goes on, and is answered then. Told to stop,
-it finishes what it has begun; told again, it ends that.
+While the node is unavailable, begun tasks continue, and are answered later. The first request to stop lets
+begun tasks finish, the second one ends them.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from storage.concurrency import BackgroundTasks
 from storage.errors import LocalError
 
 STOP_TIMEOUT: Final = 30.0
-"""Seconds for which stopping waits for commands to end."""
+"""Seconds to wait at a stop for commands to end."""
 MIN_RETRY_DELAY: Final = 0.5
 MAX_RETRY_DELAY: Final = 30.0
 SESSION_BYTES: Final = 12
@@ -44,7 +44,7 @@ ReportLine = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class AgentDescription:
-    """What the program says of itself."""
+    """The data with which the program registers."""
 
     runtime: str
     capabilities: tuple[str, ...]
@@ -58,11 +58,11 @@ class _ActiveTask:
     work: "asyncio.Task[None] | None" = None
     is_begun: bool = False
     outcome: WorkOutcome | None = None
-    """Until the node has it."""
+    """The outcome, until the node has stored it."""
 
 
 class AgentRunner:
-    """`say` is given sentences for whoever watches."""
+    """Runs one agent. `say` is called with status messages for people."""
 
     def __init__(
         self,
@@ -89,10 +89,11 @@ class AgentRunner:
         self._idle = asyncio.Event()
         self._background = BackgroundTasks()
 
-    # -- the life of the program --
+    # -- running --
 
     async def run(self) -> None:
-        """Until it was told to leave and has finished. LocalError when it cannot be this agent."""
+        """Run until `leave` was called and all tasks are finished. Raises `LocalError` if the program cannot
+        be this agent."""
         attached = self._background.spawn("stay attached", self._stay_attached(), reports=False)
         finished = self._background.spawn("finish", self._idle.wait())
         try:
@@ -104,18 +105,18 @@ class AgentRunner:
         finally:
             works = list(self._works.values())
             for work in works:
-                work.is_begun = False  # there is nobody left to answer to
+                work.is_begun = False  # the node cannot be reached any more
             await self._background.close(STOP_TIMEOUT)
             await self._fitness.close()
 
     def leave(self) -> None:
-        """Take nothing more, and finish what was begun. Called again, end that; once more, wait for
-        nobody."""
+        """Accept no more tasks, and finish those that are begun. The second call ends them, the third one
+        does not wait."""
         if self._is_in_haste:
             self._idle.set()
         elif self._is_leaving:
             self._is_in_haste = True
-            self._say("What is under way is ended.")
+            self._say("Running commands are stopped.")
             for work in self._works.values():
                 if work.work is not None:
                     work.work.cancel()
@@ -135,9 +136,9 @@ class AgentRunner:
             try:
                 await self._connection.call("unregister", {"session": self._session}, EmptyResponse)
             except (ConnectionClosed, CallRefused) as error:
-                self._say(f"The node was not told: {error}")
+                self._say(f"The node could not be notified: {error}")
 
-    # -- the node --
+    # -- connection --
 
     async def _stay_attached(self) -> None:
         pause = MIN_RETRY_DELAY
@@ -148,8 +149,8 @@ class AgentRunner:
             except ConnectionClosed as closed:
                 if self._is_replaced:
                     raise LocalError(
-                        f"Another program is the agent {self._place.agent_id} now.",
-                        "An agent is one program at a time: give this one an id of its own.",
+                        f"Another program is attached as the agent {self._place.agent_id} now.",
+                        "Only one program at a time can be an agent: use another agent id.",
                     ) from None
                 if self._connected.is_set():
                     pause = MIN_RETRY_DELAY
@@ -167,7 +168,7 @@ class AgentRunner:
             pause = min(2 * pause, MAX_RETRY_DELAY)
 
     async def _attached(self, connection: AgentConnection) -> None:
-        """Raises `ConnectionClosed`, or `CallRefused`, in the end."""
+        """Register and exchange messages until `ConnectionClosed` or `CallRefused` is raised."""
         tasks = BackgroundTasks()
         listening = tasks.spawn("listen to the node", connection.listen(), reports=False)
         try:
@@ -220,7 +221,7 @@ class AgentRunner:
         task = push.task.to_do(self._now_ms())
         known = self._works.get(task.work_id)
         if known is not None:
-            # It could not be begun in time, and is offered again.
+            # The task was not begun in time, and is offered again.
             if not known.is_begun:
                 known.task = task
         elif self._is_leaving:
@@ -230,11 +231,11 @@ class AgentRunner:
             work.work = self._background.spawn("task of the node", self._do(work))
 
     def _drop(self, work_ids: list[str]) -> None:
-        """Nobody wants these any more."""
+        """Stop tasks that were cancelled."""
         for work_id in work_ids:
             work = self._works.get(work_id)
             if work is not None and work.work is not None:
-                self._say(f"The task {work.task.task_id} is not wanted any more.")
+                self._say(f"The task {work.task.task_id} was cancelled.")
                 work.outcome = None
                 work.is_begun = False
                 work.work.cancel()
@@ -258,8 +259,8 @@ class AgentRunner:
             except asyncio.CancelledError:
                 if not work.is_begun:
                     raise
-                # The program was told to end it.
-                reason = "The program that worked on it was stopped."
+                # The program was told to stop.
+                reason = "The program that ran the task was stopped."
                 work.outcome = TaskError(ErrorCode.NODE_UNREACHABLE, reason, {"interrupted": True})
             await self._deliver(work, work.outcome)
         finally:
@@ -267,7 +268,7 @@ class AgentRunner:
             self._look_whether_idle()
 
     async def _begin(self, work: _ActiveTask) -> bool:
-        """Only a clear yes is one: without it the node gives the task to somebody else."""
+        """Ask the node for permission to begin. Without it the node offers the task again."""
         connection = self._connection
         if connection is None or self._is_leaving:
             return False
@@ -276,7 +277,7 @@ class AgentRunner:
                 "begin", self._of(work.task.attempt), TaskCallResponse, work.task.work_id
             )
         except (ConnectionClosed, CallRefused) as error:
-            self._say(f"The task {work.task.task_id} could not be begun: {error}")
+            self._say(f"The task {work.task.task_id} could not be started: {error}")
             return False
         work.is_begun = said.wanted
         return said.wanted
@@ -287,10 +288,10 @@ class AgentRunner:
                 said = {**self._of(work.task.attempt), "text": text}
                 await self._connection.call("progress", said, TaskCallResponse, work.task.work_id)
             except (ConnectionClosed, CallRefused):
-                pass  # the next one tells more
+                pass  # the next message says more
 
     async def _deliver(self, work: _ActiveTask, outcome: WorkOutcome) -> None:
-        """Until the node has it, or does not want it."""
+        """Send the outcome until the node has stored it or no longer wants it."""
         while True:
             await self._connected.wait()
             try:
@@ -302,15 +303,16 @@ class AgentRunner:
                 if refused.is_passing or refused.status == 409:
                     await asyncio.sleep(MIN_RETRY_DELAY)
                     continue
-                self._say(f"The answer to the task {work.task.task_id} is refused: {refused.sentence}")
-                # It is of a form that the node does not take. Nobody is to wait until the deadline for that.
-                outcome = Answer(False, "The agent's answer could not be passed on.", 1)
+                self._say(f"The answer to the task {work.task.task_id} was refused: {refused.sentence}")
+                # The node does not accept the form of the answer. Send a valid one, so that the requester
+                # need not wait for the deadline.
+                outcome = Answer(False, "The agent's answer was refused by its node.", 1)
                 if work.outcome == outcome:
                     return
                 work.outcome = outcome
                 continue
             if wanted:
-                self._say(f"The task {work.task.task_id} is answered.")
+                self._say(f"The task {work.task.task_id} was answered.")
             return
 
     async def _tell(self, work_id: str, attempt: int, outcome: WorkOutcome) -> bool:
@@ -327,7 +329,7 @@ class AgentRunner:
     def _of(self, attempt: int) -> dict[str, Any]:
         return {"session": self._session, "attempt": attempt}
 
-    # -- whether the command works --
+    # -- health of the command --
 
     def _failed(self, problem: str) -> None:
         self._say(f"The command does not work: {problem}")
@@ -347,7 +349,7 @@ class AgentRunner:
             try:
                 await work
             except (ConnectionClosed, CallRefused) as error:
-                self._say(f"The node was not told: {error}")
+                self._say(f"The node could not be notified: {error}")
 
         self._background.spawn("message to the node", run())
 
@@ -355,4 +357,4 @@ class AgentRunner:
 def _advice(refused: CallRefused) -> str:
     if refused.status in {401, 403}:
         return "`palaver agents token create ID` makes a token, and `palaver agents token list` shows all."
-    return "Look at the node's address, and at its version."
+    return "Check the node's address and version."

@@ -1,4 +1,4 @@
-"""A connection to a node's interface for attached agents, from the agent's side."""
+"""The WebSocket connection from an attached program to its node."""
 
 import asyncio
 import contextlib
@@ -18,14 +18,14 @@ from bridge.agents.attached.messages import MAX_BODY, OPERATIONS_BY_NAME, SOCKET
 from federation.client.errors import PeerTlsFailure, peer_error
 
 CALL_TIMEOUT: Final = 30.0
-"""Seconds for an answer."""
+"""Seconds to wait for an answer."""
 PING_INTERVAL: Final = 20.0
 
 M = TypeVar("M", bound=Message)
 
 
 class ConnectionClosed(Exception):
-    """By whichever side. `why` is a sentence, if one was said."""
+    """Either side closed the connection. `why` is a sentence."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -33,7 +33,7 @@ class ConnectionClosed(Exception):
 
 
 class CallRefused(Exception):
-    """The node does not do what it was asked to do."""
+    """The node refused a call or the connection."""
 
     def __init__(self, status: int, errcode: str, sentence: str) -> None:
         super().__init__(f"{status} {errcode}: {sentence}")
@@ -48,7 +48,8 @@ class CallRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AgentEndpoint:
-    """Where the node is, and as whom to go there. Without `tls` the system's authorities are believed."""
+    """The node's URL, the agent's id and its token. Without `tls` the system's certificate authorities are
+    used."""
 
     url: str
     agent_id: str
@@ -62,7 +63,7 @@ class AgentEndpoint:
 
 
 class AgentConnection:
-    """`pushed` is given what comes unasked, in its order."""
+    """Makes calls. `pushed` is called with the node's messages in their order."""
 
     def __init__(self, web_socket: aiohttp.ClientWebSocketResponse, pushed: Callable[[Push], None]) -> None:
         self._socket = web_socket
@@ -74,8 +75,9 @@ class AgentConnection:
     async def call(
         self, name: str, body: Mapping[str, Any], answer: type[M], work_id: str | None = None
     ) -> M:
-        """Raises `CallRefused`, or `ConnectionClosed`; then it may have been done or not."""
-        assert name in OPERATIONS_BY_NAME, "there is such an operation"
+        """Call an operation. Raises `CallRefused`, or `ConnectionClosed`; in the latter case the node may
+        have performed it."""
+        assert name in OPERATIONS_BY_NAME, "the operation exists"
         self._number += 1
         number = self._number
         call: dict[str, Any] = {"id": number, "do": name, "body": body}
@@ -85,11 +87,11 @@ class AgentConnection:
         waiting = self._waiting[number] = loop.create_future()
         late = loop.call_later(CALL_TIMEOUT, _give_up, waiting)
         try:
-            # A connection that takes nothing any more is closed for its pings, which ends this too.
+            # A connection that accepts no data is closed when its pings time out, which ends this wait too.
             await self._socket.send_str(json.dumps(call))
             answered = await waiting
         except (ConnectionError, aiohttp.ClientError, TimeoutError) as error:
-            raise ConnectionClosed(f"The node does not answer: {type(error).__name__}.") from error
+            raise ConnectionClosed(f"The node did not answer: {type(error).__name__}.") from error
         finally:
             late.cancel()
             del self._waiting[number]
@@ -99,7 +101,7 @@ class AgentConnection:
         return answer.model_validate(answered.answer)
 
     async def listen(self) -> None:
-        """Raises `ConnectionClosed` in the end."""
+        """Read messages until `ConnectionClosed` is raised."""
         try:
             async for message in self._socket:
                 if message.type is aiohttp.WSMsgType.TEXT:
@@ -107,7 +109,7 @@ class AgentConnection:
         except (ConnectionError, aiohttp.ClientError) as error:
             self._closing = f"The connection was lost: {type(error).__name__}."
         except (ValueError, ValidationError) as error:
-            self._closing = "The node says what cannot be understood."
+            self._closing = "The node sent an invalid message."
             raise ConnectionClosed(self._closing) from error
         finally:
             self._fail_all()
@@ -139,7 +141,7 @@ def _give_up(waiting: "asyncio.Future[CallAnswer]") -> None:
 
 @contextlib.asynccontextmanager
 async def connect(place: AgentEndpoint, pushed: Callable[[Push], None]) -> AsyncIterator[AgentConnection]:
-    """Raises `CallRefused`, or `ConnectionClosed` when nobody is there."""
+    """Connect to the node. Raises `CallRefused`, or `ConnectionClosed` if the node cannot be reached."""
     try:
         async with aiohttp.ClientSession() as session:
             web_socket = await _open(session, place)
@@ -169,12 +171,12 @@ def _unreachable(place: AgentEndpoint, error: Exception) -> ConnectionClosed:
     problem = peer_error(place.url, error)
     advice = ""
     if isinstance(problem, PeerTlsFailure) and place.tls is None:
-        advice = " A development certificate is believed with --authority and the node's tls/ca.pem."
+        advice = " For a development certificate use --authority with the node's tls/ca.pem."
     return ConnectionClosed(f"The node at {place.url} {problem.problem}.{advice}")
 
 
 _SENTENCES: Final = {
-    401: "The node does not know the token, or it is not good any more.",
-    403: "The token is another agent's, or this node does not speak plain HTTP with you.",
-    404: "There is no interface for agents at this address.",
+    401: "The token is unknown, expired or revoked.",
+    403: "The token belongs to another agent, or the node does not accept plain HTTP from this address.",
+    404: "This URL has no API for attached agents.",
 }

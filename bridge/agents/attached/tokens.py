@@ -1,11 +1,8 @@
-"""Tokens with which agents show who they are: `plv_`, an id that is no secret, a secret, and a checksum.
+"""Tokens of agents: their form, their storage, and the commands of `palaver agents token`.
 
-The id finds the row in the database, which keeps nothing of the secret but a hash of the whole. The checksum
-tells what was copied badly, or is no token, before anybody looks for it.
-
-Gives tokens to agents, and knows whose a token is.
-
-`palaver agents token`: what an operator does with the tokens of agents.
+A token is `plv_`, an id that is not secret, a secret and a checksum. The id identifies the database row,
+which contains only a hash of the whole token. The checksum reveals miscopied text before the database is
+queried.
 """
 
 import hmac
@@ -33,7 +30,7 @@ ID_BYTES: Final = 7
 SECRET_BYTES: Final = 32
 
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-# So many digits hold so many bytes: 62^10 > 2^56, 62^43 > 2^256, 62^6 > 2^32.
+# Digits per bytes: 62^10 > 2^56, 62^43 > 2^256, 62^6 > 2^32.
 _ID, _SECRET, _CHECKSUM = 10, 43, 6
 _TOKEN: Final = re.compile(
     rf"{PREFIX}([0-9A-Za-z]{{{_ID}}})[0-9A-Za-z]{{{_SECRET}}}([0-9A-Za-z]{{{_CHECKSUM}}})"
@@ -49,24 +46,24 @@ class Token:
 
     @property
     def hash(self) -> bytes:
-        """No salt and no slowness: there are 2^256 secrets, and nobody guesses one."""
+        """A plain hash is enough: a secret of 256 random bits cannot be guessed."""
         return sha256(self.text.encode("ascii")).digest()
 
     def matches(self, kept: bytes) -> bool:
-        """In a time that does not depend on where they differ."""
+        """Compare with a stored hash in constant time."""
         return hmac.compare_digest(self.hash, kept)
 
 
 def make_token(id_bytes: bytes, secret: bytes) -> Token:
-    """Of random bytes."""
-    assert (len(id_bytes), len(secret)) == (ID_BYTES, SECRET_BYTES), "its length is part of its form"
+    """Make a token of random bytes."""
+    assert (len(id_bytes), len(secret)) == (ID_BYTES, SECRET_BYTES), "a token has a fixed length"
     token_id = _digits(int.from_bytes(id_bytes), _ID)
     body = f"{PREFIX}{token_id}{_digits(int.from_bytes(secret), _SECRET)}"
     return Token(token_id, body + _checksum(body))
 
 
 def parse_token(text: str) -> Token | None:
-    """None for what was never a token."""
+    """Parse a token; None if the text cannot be one."""
     found = _TOKEN.fullmatch(text)
     if found is None or _checksum(text[:-_CHECKSUM]) != found[2]:
         return None
@@ -74,8 +71,8 @@ def parse_token(text: str) -> Token | None:
 
 
 def parse_bearer(headers: list[str]) -> Token | None:
-    """Of the `Authorization` headers of a request. RFC 6750, 2.1: `Bearer`, and the word is the same in
-    capitals (RFC 9110, 11.1)."""
+    """Parse the `Authorization` headers of a request. RFC 6750, 2.1: `Bearer`; the scheme is case-insensitive
+    (RFC 9110, 11.1)."""
     if len(headers) != 1:
         return None
     scheme, _, rest = headers[0].partition(" ")
@@ -101,7 +98,7 @@ _MAX_CACHED_USES: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class TokenOwner:
-    """Whose a token is."""
+    """The agent of a token."""
 
     agent_id: str
     token_id: str
@@ -115,12 +112,13 @@ class AgentTokens:
         self._revoked: list[Callable[[str], None]] = []
 
     def on_revoked(self, listener: Callable[[str], None]) -> None:
-        """Be told the ids of tokens that this process revokes: who is connected with one is to leave."""
+        """Call `listener` with the id of each token that this process revokes, so that its connections can be
+        closed."""
         self._revoked.append(listener)
 
     async def holder(self, token: Token) -> TokenOwner | None:
-        """None for one that is not known, or is not good any more. It is asked every time: a token that was
-        revoked is so from that moment on."""
+        """The owner of a valid token, or None. Queries the database every time, so that a revocation has
+        effect at once."""
         now_ms = self.now_ms()
         async with self._database.transaction(readonly=True) as connection:
             row = await agent_tokens.fetch_token(connection, token.token_id)
@@ -140,10 +138,10 @@ class AgentTokens:
     # -- for the operator --
 
     async def create(self, agent_id: str, note: str, lasts_ms: int | None) -> tuple[Token, TokenRow]:
-        """The token can be seen now, and never again."""
+        """Create a token. Only its hash is stored, so the token cannot be shown again."""
         wrong = agent_id_problem(agent_id)
         if wrong is not None:
-            raise LocalError(f"There can be no agent {agent_id}: {wrong}", "Give its id without its node.")
+            raise LocalError(f"{agent_id} cannot be an agent id: {wrong}", "Give its id without its node.")
         token = make_token(secrets.token_bytes(ID_BYTES), secrets.token_bytes(SECRET_BYTES))
         now_ms = self.now_ms()
         expires_at = None if lasts_ms is None else now_ms + lasts_ms
@@ -151,8 +149,8 @@ class AgentTokens:
         async with self._database.transaction() as connection:
             if not await agent_tokens.insert_token(connection, row):
                 raise LocalError(
-                    f"The agent {agent_id} has {agent_tokens.MAX_TOKENS} tokens, and more are not kept.",
-                    "Revoke those that nobody uses; they are forgotten after a month.",
+                    f"The agent {agent_id} has {agent_tokens.MAX_TOKENS} tokens, which is the limit.",
+                    "Revoke unused tokens; revoked tokens are deleted after a month.",
                 )
         return token, row
 
@@ -161,14 +159,14 @@ class AgentTokens:
             return await agent_tokens.list_tokens(connection, agent_id, MAX_LISTED)
 
     async def revoke(self, agent_id: str, token_id: str | None) -> list[str]:
-        """One of an agent, or all of them."""
+        """Revoke one token of an agent, or all of them."""
         async with self._database.transaction() as connection:
             revoked = await agent_tokens.revoke_tokens(connection, agent_id, token_id, self.now_ms())
         if not revoked:
             which = "no token" if token_id is None else f"no token {token_id}"
             raise LocalError(
                 f"The agent {agent_id} has {which}.",
-                "`palaver agents token list` shows those that there are.",
+                "`palaver agents token list` shows its tokens.",
             )
         for one in revoked:
             for listener in self._revoked:
@@ -182,7 +180,7 @@ MAX_NOTE_LENGTH: Final = 200
 
 
 def commands(tokens: AgentTokens) -> Mapping[str, Command]:
-    """By the names that the control socket knows them by."""
+    """The commands by their names on the control socket."""
     return {
         "agents-token-create": partial(create, tokens),
         "agents-token-list": partial(list_tokens, tokens),
@@ -191,7 +189,7 @@ def commands(tokens: AgentTokens) -> Mapping[str, Command]:
 
 
 async def create(tokens: AgentTokens, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The one time that the token itself is said."""
+    """Create a token. The result contains the token, which is not shown again."""
     arguments = Arguments(given)
     note = arguments.optional_text("note") or ""
     if len(note) > MAX_NOTE_LENGTH:
@@ -203,18 +201,18 @@ async def create(tokens: AgentTokens, given: Mapping[str, Any]) -> Mapping[str, 
 
 
 async def list_tokens(tokens: AgentTokens, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Of one agent, or of all; those that are not good any more among them."""
+    """List the tokens of one agent or of all, including expired and revoked ones."""
     rows = await tokens.kept(Arguments(given).optional_text("agent"))
     now_ms = tokens.now_ms()
     return {"tokens": [_token_json(row, now_ms) for row in rows]}
 
 
 async def revoke(tokens: AgentTokens, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """One of an agent's, or with `all` all of them."""
+    """Revoke one token of an agent, or with `all` all of them."""
     arguments = Arguments(given)
     agent_id, token_id = arguments.text("agent"), arguments.optional_text("token_id")
     if (token_id is None) != arguments.flag("all"):
-        raise LocalError("Which token is to be revoked?", "Name one by its id, or say --all.")
+        raise LocalError("No token was named. ", "Give the id of a token, or use --all.")
     return {"agent_id": agent_id, "revoked": sorted(await tokens.revoke(agent_id, token_id))}
 
 

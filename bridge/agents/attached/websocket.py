@@ -1,6 +1,6 @@
-"""The interface through a WebSocket: calls as over HTTP, and tasks that come by themselves.
+"""The WebSocket of the API for attached agents: calls as over HTTP, and tasks pushed by the node.
 
-Of one agent one socket brings tasks, the one on which its newest session has registered last.
+Tasks of an agent are pushed on one socket: the one on which its newest session registered last.
 """
 
 import asyncio
@@ -33,18 +33,18 @@ from storage.concurrency import CLOSE_TIMEOUT, BackgroundTasks
 from storage.connect import ConnectionLost
 
 PING_INTERVAL: Final = 20.0
-"""Seconds. A connection on which nothing comes back is closed."""
+"""Seconds. A connection without a pong is closed."""
 RETRY_DELAY: Final = 1.0
 LOOP_ITERATIONS: Final = 2
-"""Of the event loop, before a call is answered: what was done is committed, and what follows from it is sent
-to whoever waits for it at another node first."""
+"""Iterations of the event loop before a call is answered. They let the effects of the call, which is
+committed, be sent to other nodes first."""
 WEBSOCKET_OPERATIONS: Final = frozenset(OPERATIONS_BY_NAME) - {"take"}
 
 log = structlog.get_logger("palaver")
 
 
 class Sockets:
-    """Those that are open, to be closed when the node stops or a token is revoked."""
+    """The open sockets, which are closed when the node stops or their token is revoked."""
 
     def __init__(self) -> None:
         self._open: set[AgentSocket] = set()
@@ -59,10 +59,10 @@ class Sockets:
             del self._bringing[socket.agent_id]
 
     def bring(self, socket: "AgentSocket") -> None:
-        """From now on this one brings the agent its tasks."""
+        """Push the agent's tasks on this socket from now on."""
         before = self._bringing.get(socket.agent_id)
         if before is not None and before is not socket:
-            before.leave("Another connection has taken the place of this one.", WSCloseCode.POLICY_VIOLATION)
+            before.leave("The agent has registered on another connection.", WSCloseCode.POLICY_VIOLATION)
         self._bringing[socket.agent_id] = socket
 
     def revoked(self, token_id: str) -> None:
@@ -107,12 +107,12 @@ class AgentSocket:
         return self._holder.token_id
 
     async def run(self) -> None:
-        """Until one side closes it."""
+        """Handle messages until one side closes the socket."""
         self._sockets.add(self)
         silence = self._services.agents.limits.timeout
         try:
             while True:
-                # Pings keep a connection, but not an agent.
+                # Pings show that the connection works, not that the agent does.
                 message = await self._socket.receive(timeout=silence)
                 if message.type is WSMsgType.TEXT:
                     await self._socket.send_str(await self._answer(message.data))
@@ -126,7 +126,7 @@ class AgentSocket:
             self._sockets.remove(self)
             if self._bringing is not None:
                 self._bringing.cancel()
-            # The program may still have to get to know why it is thrown out.
+            # Let the message that explains the closing be sent.
             await self._background.drain(CLOSE_TIMEOUT)
             await self._background.close()
 
@@ -154,7 +154,9 @@ class AgentSocket:
             operation = OPERATIONS_BY_NAME[call.do] if call.do in WEBSOCKET_OPERATIONS else None
             if operation is None:
                 raise MatrixError(
-                    "M_UNRECOGNIZED", f"There are: {', '.join(sorted(WEBSOCKET_OPERATIONS))}.", 404
+                    "M_UNRECOGNIZED",
+                    f"Unknown operation. Known ones: {', '.join(sorted(WEBSOCKET_OPERATIONS))}.",
+                    404,
                 )
             if operation.of_task and call.work_id is None:
                 raise MatrixError("M_BAD_JSON", "work_id: is missing.", 400, fields={"field": "work_id"})
@@ -168,9 +170,10 @@ class AgentSocket:
 
     async def _do(self, operation: Operation, call: Call) -> Message:
         if operation.name == "register" and await self._services.tokens.holder(self._token) is None:
-            raise MatrixError("M_UNKNOWN_TOKEN", "The token is not good any more.", 401)
+            raise MatrixError("M_UNKNOWN_TOKEN", "The token has expired or was revoked.", 401)
         if operation.name == "unregister" and self._bringing is not None:
-            # It would take the end of the session for somebody else's doing, and leave before the answer.
+            # Otherwise the end of the session would look like a replacement, and close the socket before the
+            # answer.
             self._bringing.cancel()
             self._session = None
         answer = await call_operation(self._services, self._holder, operation, call.body, call.work_id or "")
@@ -201,12 +204,12 @@ class AgentSocket:
             except ConnectionLost:
                 await asyncio.sleep(RETRY_DELAY)
             except Exception:
-                # The agent would stay attached and get nothing.
-                log.exception("An agent could not be brought a task.", agent=self.agent_id)
+                # Without a retry the agent would stay attached without getting tasks.
+                log.exception("A task could not be pushed to an agent.", agent=self.agent_id)
                 await asyncio.sleep(RETRY_DELAY)
 
     async def _bring_next(self, session: str) -> bool:
-        """Whether there is more to bring."""
+        """Push the next task or cancellation. False if the session has ended."""
         try:
             task, cancelled = await self._services.work.take(
                 self.agent_id, session, MAX_WAIT, list(self._working)
@@ -216,7 +219,7 @@ class AgentSocket:
             code = WSCloseCode.POLICY_VIOLATION if is_over else WSCloseCode.TRY_AGAIN_LATER
             self.leave(error.text, code, error.errcode)
             return False
-        # What was answered in the meantime is not among them.
+        # Skip tasks that the program has answered meanwhile.
         cancelled = [work_id for work_id in cancelled if work_id in self._working]
         if task is None and not cancelled:
             return True
@@ -239,7 +242,7 @@ class AgentSocket:
 
 
 def _number(value: dict[str, Any]) -> int | None:
-    """So that even a call that is wrong is answered by its number."""
+    """The id of a call, so that an invalid call is answered with its id."""
     number = value.get("id")
     return number if type(number) is int and 0 <= number < 2**53 else None
 
@@ -250,7 +253,7 @@ async def _socket(request: web.Request) -> web.StreamResponse:
     services.admit(holder.agent_id)
     web_socket = web.WebSocketResponse(heartbeat=PING_INTERVAL, max_msg_size=MAX_BODY, compress=False)
     if not web_socket.can_prepare(request):
-        raise MatrixError("M_UNKNOWN", "This place is for WebSockets alone.", 400)
+        raise MatrixError("M_UNKNOWN", "This endpoint accepts WebSocket connections only.", 400)
     await web_socket.prepare(request)
     await AgentSocket(services, request.app[SOCKETS], web_socket, token, holder).run()
     return web_socket
