@@ -1,8 +1,9 @@
-"""`make demo`: two nodes on this machine, agents on both, a task across, and an agent that dies.
+"""`make demo`: two nodes on this machine, agents on both, a task from one node to the other, and an agent
+that is killed.
 
-It does what a person would do, with the command `palaver` and two configuration files that it writes, and
-shows it. On a terminal the nodes stay until Ctrl-C, so that one can look around; elsewhere, and with
-`--once`, they are stopped at the end of the story. Nothing is left behind, unless `--keep` says so.
+It runs the command `palaver` with two configuration files that it writes, as a person would, and prints each
+command. On a terminal the nodes keep running until Ctrl-C, so that you can try more commands; otherwise, and
+with `--once`, they are stopped at the end. Everything is removed, unless `--keep` is given.
 """
 
 from __future__ import annotations
@@ -17,215 +18,221 @@ import time
 from pathlib import Path
 from typing import Any
 
-from demo_stage import (
+from demo_environment import (
+    AGENT_TIMEOUT,
     PALAVER,
-    SILENCE,
     WORKER,
-    Failed,
-    Leave,
-    Leaving,
+    DemoEnvironment,
+    DemoFailed,
+    Interrupted,
     Node,
-    Stage,
+    SignalWatcher,
     free_ports,
     last_lines,
-    say,
-    show_command,
+    print_command,
+    print_lines,
 )
 
 AGENT_NOT_FOUND, NODE_UNREACHABLE = 121, 123
-"""With these codes `palaver task send` ends then; `palaver task send --help` has them all."""
-VISITOR = "The program that is the visitor"
+"""Exit codes of `palaver task send`; `palaver task send --help` lists all of them."""
+VISITOR_PROGRAM = "The program of the visitor"
 
 
-def nodes_start(stage: Stage) -> None:
+def start_nodes(demo: DemoEnvironment) -> None:
     title("1. Two nodes, from nothing")
     began = time.monotonic()
-    for node, peer in stage.pairs:
+    for node, peer in demo.pairs:
         node.write(peer)
-        show_command("run", "-c", node.config)
-        stage.start_to_stay(node.what, "run", "-c", node.config, out=node.said, log=node.log)
-    for node in stage.nodes:
-        stage.wait(
-            lambda node=node: "is running as" in node.said.read_text("utf-8"),  # type: ignore[misc]
+        print_command("run", "-c", node.config)
+        demo.start_background(node.what, "run", "-c", node.config, out=node.output, log=node.log)
+    for node in demo.nodes:
+        demo.wait(
+            lambda node=node: "is running as" in node.output.read_text("utf-8"),  # type: ignore[misc]
             f"{node.what} did not start.",
             node.log,
         )
-    say(
-        f"Both run after {time.monotonic() - began:.1f} seconds: the kitchen is {stage.kitchen.name},"
-        f" the workshop {stage.workshop.name}.",
-        "Each has made its own key, certificate and Postgres, and has an agent. Neither knows of the other.",
+    print_lines(
+        f"Both run after {time.monotonic() - began:.1f} seconds: the kitchen is {demo.kitchen.name},"
+        f" the workshop {demo.workshop.name}.",
+        "Each has created its own key, certificate and Postgres, and has an agent. They are not peers yet.",
     )
 
 
-def nodes_meet(stage: Stage) -> None:
-    title("2. They are told of each other")
-    for node in stage.nodes:
-        watching = f"`palaver tail` in the {node.title}"
-        stage.start_to_stay(watching, "tail", "--json", "-c", node.config, out=node.news, log=node.news)
-        stage.wait(
-            lambda node=node: node.heard(lambda said: said["type"] == "listening"),  # type: ignore[misc]
-            f"{watching} did not begin.",
-            node.news,
+def connect_nodes(demo: DemoEnvironment) -> None:
+    title("2. Each node is added to the other as a peer")
+    for node in demo.nodes:
+        tail = f"`palaver tail` of the node {node.title}"
+        demo.start_background(tail, "tail", "--json", "-c", node.config, out=node.events, log=node.events)
+        demo.wait(
+            lambda node=node: node.find_event(lambda event: event["type"] == "listening"),  # type: ignore[misc]
+            f"{tail} did not start.",
+            node.events,
         )
-    for node, peer in stage.pairs:
+    for node, peer in demo.pairs:
         authority = f"{peer.title}/data/tls/ca.pem"
-        stage.run("peers", "add", peer.name, "--authority", authority, "-c", node.config)
+        demo.run("peers", "add", peer.name, "--authority", authority, "-c", node.config)
     began = time.time()
-    seen = max(came(stage, node, f"{peer.agent}@{peer.name}") for node, peer in stage.pairs)
-    say(f"{max(0.0, seen - began):.1f} seconds later each of them knew the other's agent.")
+    seen = max(wait_for_agent(demo, node, f"{peer.agent}@{peer.name}") for node, peer in demo.pairs)
+    print_lines(f"{max(0.0, seen - began):.1f} seconds later each of them knew the other's agent.")
 
 
-def agent_attaches(stage: Stage) -> None:
-    title("3. A third agent: a program that runs beside the workshop, and could be on any machine")
-    workshop = stage.workshop
+def attach_agent(demo: DemoEnvironment) -> None:
+    title("3. A third agent: a program that attaches itself to the workshop, from this or any machine")
+    workshop = demo.workshop
     visitor, token = f"visitor@{workshop.name}", "workshop/visitor.token"
-    stage.run("agents", "token", "create", "visitor", "--file", token, "-c", workshop.config)
-    # Its steps take so long that there is time to see it die.
+    demo.run("agents", "token", "create", "visitor", "--file", token, "-c", workshop.config)
+    # Long steps, so that it can be killed in the middle of a task.
     words = ("agent", "run", "--id", "visitor", "--token-file", token, "-c", workshop.config, "--")
     command = (sys.executable, str(WORKER), "10")
-    show_command(*words, "python3", "demo_worker.py", "10")
+    print_command(*words, "python3", "demo_worker.py", "10")
     log = workshop.files / "visitor.log"
-    stage.start_to_stay(VISITOR, *words, *command, out=log, log=log)
-    took = came(stage, stage.kitchen, visitor) - came(stage, workshop, visitor)
-    say(f"The kitchen knew of it {max(0.0, took):.2f} seconds after the workshop.")
-    stage.run("agents", "list", "-c", stage.kitchen.config)
+    demo.start_background(VISITOR_PROGRAM, *words, *command, out=log, log=log)
+    took = wait_for_agent(demo, demo.kitchen, visitor) - wait_for_agent(demo, workshop, visitor)
+    print_lines(f"The kitchen knew the agent {max(0.0, took):.2f} seconds after the workshop.")
+    demo.run("agents", "list", "-c", demo.kitchen.config)
 
 
-def task_goes_across(stage: Stage) -> None:
-    title("4. A task for the workshop, given in the kitchen")
-    carpenter = f"carpenter@{stage.workshop.name}"
-    stage.run("route", carpenter, "-c", stage.kitchen.config)
+def send_task(demo: DemoEnvironment) -> None:
+    title("4. A task from the kitchen to an agent of the workshop")
+    carpenter = f"carpenter@{demo.workshop.name}"
+    demo.run("route", carpenter, "-c", demo.kitchen.config)
     prompt = "How many words does it take to build a table?"
-    stage.run("task", "send", carpenter, prompt, "-c", stage.kitchen.config)
-    say("The reports on the way and the answer came from the other node.")
+    demo.run("task", "send", carpenter, prompt, "-c", demo.kitchen.config)
+    print_lines("The progress and the answer came from the other node.")
 
 
-def agent_dies(stage: Stage) -> None:
-    title("5. An agent dies in the middle of a task")
-    kitchen, visitor = stage.kitchen, f"visitor@{stage.workshop.name}"
+def kill_agent(demo: DemoEnvironment) -> None:
+    title("5. An agent is killed during a task")
+    kitchen, visitor = demo.kitchen, f"visitor@{demo.workshop.name}"
     words = ("task", "send", visitor, "Take your time.", "-c", kitchen.config)
-    show_command(*words)
-    asking = stage.start(*words)
-    stage.wait(
-        lambda: kitchen.heard(lambda said: said["type"] == "progress" and said["to"] == visitor),
-        f"{visitor} did not begin with its task.",
-        stage.workshop.files / "visitor.log",
+    print_command(*words)
+    asking = demo.start(*words)
+    demo.wait(
+        lambda: kitchen.find_event(lambda event: event["type"] == "progress" and event["to"] == visitor),
+        f"{visitor} did not start its task.",
+        demo.workshop.files / "visitor.log",
     )
-    stage.pause(1.0)  # so that one can see that it works
+    demo.pause(1.0)  # so that its progress is visible
     killed = time.time()
-    say(f"$ kill -9 {stage.kill(VISITOR)}    (the program that is {visitor})")
-    # Whichever is noticed first: that nobody works on the task any more, or that the agent is gone.
-    stage.finish(asking, (NODE_UNREACHABLE, AGENT_NOT_FOUND), words)
-    gone = stage.wait(
-        lambda: kitchen.heard(lambda said: says_of_agent(said, "went", visitor)),
-        f"That {visitor} is gone was not noticed.",
-        stage.workshop.log,
+    print_lines(f"$ kill -9 {demo.kill(VISITOR_PROGRAM)}    (the program of {visitor})")
+    # The expired lease of the task and the lost agent give different codes. Either may be detected first.
+    demo.finish(asking, (NODE_UNREACHABLE, AGENT_NOT_FOUND), words)
+    gone = demo.wait(
+        lambda: kitchen.find_event(lambda event: is_agent_event(event, "went", visitor)),
+        f"The kitchen did not detect that {visitor} is offline.",
+        demo.workshop.log,
     )
     after = gone["at"] / 1000 - killed
-    say(
-        f"Nobody said goodbye. When the workshop had heard nothing for {SILENCE} seconds, it took the agent",
-        f"for gone and told the kitchen: {after:.1f} seconds after the kill. The task failed, and is not",
-        "begun again: how far it had got is not known, so whoever asked is to decide.",
+    print_lines(
+        f"The agent did not unregister. After {AGENT_TIMEOUT} s without a heartbeat the workshop marked it",
+        f"offline and notified the kitchen: {after:.1f} seconds after the kill. The task failed and is not",
+        "restarted, because it is not known how far it got: the requester decides what to do.",
     )
-    stage.run("route", visitor, "-c", kitchen.config, expected=(1,))
+    demo.run("route", visitor, "-c", kitchen.config, expected=(1,))
 
 
-def look_around(stage: Stage) -> None:
-    palaver = shlex.quote(from_here(PALAVER))
-    carpenter, cook = f"carpenter@{stage.workshop.name}", f"cook@{stage.kitchen.name}"
-    token = shlex.quote(str(stage.workshop.files / "visitor.token"))
-    title("Both nodes stay. Look around, in another terminal:")
-    say(
-        f"  export PALAVER_CONFIG={at(stage, stage.kitchen)}",
+def suggest_commands(demo: DemoEnvironment) -> None:
+    palaver = shlex.quote(shorten_path(PALAVER))
+    carpenter, cook = f"carpenter@{demo.workshop.name}", f"cook@{demo.kitchen.name}"
+    token = shlex.quote(str(demo.workshop.files / "visitor.token"))
+    title("Both nodes keep running. Look around, in another terminal:")
+    print_lines(
+        f"  export PALAVER_CONFIG={at(demo, demo.kitchen)}",
         f"  {palaver} tail                       # what happens, as it happens",
         f"  {palaver} agents show {carpenter}",
         f"  {palaver} task send {cook} 'Good morning'",
         f"  {palaver} task list",
-        f"  {palaver} peers check {stage.workshop.name}",
-        f"  {palaver} audit                      # what the two servers asked of each other",
-        "The other node, to which the visitor comes back:",
-        f"  export PALAVER_CONFIG={at(stage, stage.workshop)}",
+        f"  {palaver} peers check {demo.workshop.name}",
+        f"  {palaver} audit                      # requests between the two servers",
+        "For the other node, to which the visitor attaches itself again:",
+        f"  export PALAVER_CONFIG={at(demo, demo.workshop)}",
         f"  {palaver} agent run --id visitor --token-file {token} -- wc -w",
         "",
         "Ctrl-C stops both nodes and removes their directory.",
     )
-    stage.stay()
+    demo.wait_for_interrupt()
 
 
-# ---- small things ------------------------------------------------------------------------------------
+# ---- helpers -----------------------------------------------------------------------------------------
 
 
-def came(stage: Stage, node: Node, address: str) -> float:
-    """When a node first knew of an agent, in seconds since 1970."""
-    event: dict[str, Any] = stage.wait(
-        lambda: node.heard(lambda said: says_of_agent(said, "came", address)),
-        f"{node.what} did not hear of {address}.",
+def wait_for_agent(demo: DemoEnvironment, node: Node, address: str) -> float:
+    """Wait until a node knows an agent; returns the time, in seconds since 1970."""
+    event: dict[str, Any] = demo.wait(
+        lambda: node.find_event(lambda event: is_agent_event(event, "came", address)),
+        f"{node.what} did not learn of {address}.",
         node.log,
     )
     return float(event["at"]) / 1000
 
 
-def at(stage: Stage, node: Node) -> str:
-    return shlex.quote(str(stage.directory / node.config))
+def at(demo: DemoEnvironment, node: Node) -> str:
+    return shlex.quote(str(demo.directory / node.config))
 
 
-def says_of_agent(said: dict[str, Any], what: str, address: str) -> bool:
-    return said["type"] == "agent" and (said["what"], said["agent"]) == (what, address)
+def is_agent_event(event: dict[str, Any], what: str, address: str) -> bool:
+    return event["type"] == "agent" and (event["what"], event["agent"]) == (what, address)
 
 
 def title(text: str) -> None:
     print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n{text}", flush=True)
 
 
-def from_here(command: str) -> str:
-    """As it can be typed in the directory that this was started in."""
+def shorten_path(command: str) -> str:
+    """The command relative to the current directory, if it is below."""
     path = Path(command)
     is_below = path.is_absolute() and path.is_relative_to(Path.cwd())
     return str(path.relative_to(Path.cwd())) if is_below else command
 
 
-def tell(stage: Stage, *, stays: bool) -> None:
-    nodes_start(stage)
-    nodes_meet(stage)
-    agent_attaches(stage)
-    task_goes_across(stage)
-    agent_dies(stage)
-    if stays:
-        look_around(stage)
+def run_demo(demo: DemoEnvironment, *, interactive: bool) -> None:
+    start_nodes(demo)
+    connect_nodes(demo)
+    attach_agent(demo)
+    send_task(demo)
+    kill_agent(demo)
+    if interactive:
+        suggest_commands(demo)
 
 
-def explain(failed: Failed) -> None:
-    say("", f"The demonstration failed. {failed}")
+def explain(failed: DemoFailed) -> None:
+    print_lines("", f"The demonstration failed. {failed}")
     if failed.log is not None and (lines := last_lines(failed.log)):
-        say(f"The end of {failed.log}:", *(f"  {line}" for line in lines))
+        print_lines(f"The end of {failed.log}:", *(f"  {line}" for line in lines))
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Two nodes, three agents, a task across, and a death.")
+    parser = argparse.ArgumentParser(
+        description="Two nodes, three agents, a task between the nodes, and a killed agent."
+    )
     parser.add_argument("--once", action="store_true", help="stop the nodes at the end, on a terminal too")
-    parser.add_argument("--keep", action="store_true", help="leave the directory where it is")
-    parser.add_argument("--ports", nargs=2, type=int, metavar="PORT", help="else two that are free")
+    parser.add_argument("--keep", action="store_true", help="keep the directory")
+    parser.add_argument(
+        "--ports", nargs=2, type=int, metavar="PORT", help="the ports of the two nodes (default: free ones)"
+    )
     options = parser.parse_args()
-    leaving = Leaving()
+    signals = SignalWatcher()
     directory = Path(tempfile.mkdtemp(prefix="palaver-demo-"))
-    stage = Stage(directory, leaving)
+    demo = DemoEnvironment(directory, signals)
     try:
-        say(f"Two Palaver nodes on this machine, in {directory}.")
-        stage.settle(options.ports or free_ports())
-        tell(stage, stays=sys.stdout.isatty() and not options.once)
-    except Leave:
-        return 0 if stage.is_at_its_end else 130
-    except Failed as failed:
+        print_lines(f"Two Palaver nodes on this machine, in {directory}.")
+        demo.choose_ports(options.ports or free_ports())
+        run_demo(demo, interactive=sys.stdout.isatty() and not options.once)
+    except Interrupted:
+        return 0 if demo.is_finished else 130
+    except DemoFailed as failed:
         explain(failed)
         return 1
     finally:
         with contextlib.suppress(OSError):
-            say("", "Stopping both nodes …")
-        stage.close()
+            print_lines("", "Stopping both nodes …")
+        demo.close()
         if not options.keep:
             shutil.rmtree(directory, ignore_errors=True)
         with contextlib.suppress(OSError):
-            say(f"Everything is stopped{f', and in {directory}' if options.keep else ' and removed'}.")
+            print_lines(
+                f"Everything is stopped{f', and in {directory}' if options.keep else ' and removed'}."
+            )
     return 0
 
 

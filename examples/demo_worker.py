@@ -1,26 +1,26 @@
-"""A command that can be an agent: it reads its task, says what it is at, and answers.
+"""A command that can be an agent: it reads its task, reports progress, and answers.
 
     echo "Count these words" | python examples/demo_worker.py
 
-The task is on standard input, everything else in variables PALAVER_TASK_…; each line on standard error is
-progress, and standard output is the answer. An argument says how many seconds each step takes.
+The prompt is on standard input; the other values of the task are in variables PALAVER_TASK_…. Each line on
+standard error is a progress message. Standard output is the answer. An argument sets the seconds per step.
 """
 
 import os
 import sys
 import time
 
-STEPS = ("counting the words", "looking for the longest one", "writing it down")
+STEPS = ("counting the words", "looking for the longest one", "writing the answer")
 
 
 def main() -> int:
     pause = float(sys.argv[1]) if len(sys.argv) > 1 else 1.2
     words = sys.stdin.read().split()
     if not words:
-        print("There are no words in the task.", file=sys.stderr)
+        print("The task contains no words.", file=sys.stderr)
         return 1
-    whose = os.environ.get("PALAVER_TASK_FROM", "somebody")
-    for step in (f"reading what {whose} wants", *STEPS):
+    requester = os.environ.get("PALAVER_TASK_FROM", "the requester")
+    for step in (f"reading the task of {requester}", *STEPS):
         print(step, file=sys.stderr, flush=True)
         time.sleep(pause)
     longest = max((word.strip(".,:;!?") for word in words), key=len)

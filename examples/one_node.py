@@ -1,4 +1,4 @@
-"""Start one node in a directory of its own, walk through it as a new user would, stop it."""
+"""Start one node in a temporary directory, try its commands as a new user would, and stop it."""
 
 import json
 import os
@@ -36,18 +36,18 @@ def fetch(url: str) -> None:
         print(json.dumps(json.load(answer), indent=2), flush=True)
 
 
-def walk(directory: Path, port: int, environment: dict[str, str]) -> None:
-    title("What every other server asks first: our keys, signed by themselves")
+def tour(directory: Path, port: int, environment: dict[str, str]) -> None:
+    title("What other servers request first: the node's keys, signed with themselves")
     fetch(f"http://localhost:{port}/_matrix/key/v2/server")
-    title("Is it healthy?")
+    title("The health of the node")
     fetch(f"http://localhost:{port}/health/ready")
     command(environment, directory, "doctor")
-    title("A new signing key; what the old one signed stays valid")
+    title("A new signing key; signatures of the old one stay valid")
     command(environment, directory, "keys", "rotate")
-    title("The database, saved while the node runs, and looked into")
+    title("A dump of the database while the node runs, and a query")
     command(environment, directory, "db", "dump", "saved.dump")
     command(environment, directory, "db", "shell", "--", "-c", "TABLE node")
-    title("What the node says of itself")
+    title("The status of the node")
     command(environment, directory, "status")
 
 
@@ -69,16 +69,16 @@ def main() -> int:
         )
         try:
             assert node.stdout is not None
-            started = json.loads(node.stdout.readline() or '{"error": "it ended without a word"}')
+            started = json.loads(node.stdout.readline() or '{"error": "it ended without output"}')
             if "error" in started:
                 print(started["error"], file=sys.stderr)
                 return 1
             print(json.dumps(started, indent=2), flush=True)
-            walk(directory, port, environment)
+            tour(directory, port, environment)
         finally:
             node.send_signal(signal.SIGTERM)
             code = node.wait(timeout=60)
-    title(f"The node stopped with exit code {code}. `make run` starts one that stays.")
+    title(f"The node stopped with exit code {code}. `make run` starts a node that keeps running.")
     return code
 
 

@@ -41,10 +41,10 @@ def known(routes: RoutingTable) -> tuple[AgentStatus, str | None]:
 async def test_a_step_of_the_table_is_said(routes: RoutingTable, statuses: AgentStatuses) -> None:
     """With what it is busy with, and with nothing when it is not."""
     assert statuses.apply(W, StatusInput.START, "t")
-    await routes._write_said()
+    await routes._write_pending()
     assert known(routes) == (AgentStatus.BUSY, "t")
     assert statuses.apply(W, StatusInput.COMPLETE)
-    await routes._write_said()
+    await routes._write_pending()
     assert known(routes) == (AgentStatus.IDLE, None)
 
 
@@ -56,7 +56,7 @@ async def test_steps_follow_each_other_before_they_are_written(
     assert statuses.apply(W, StatusInput.COMPLETE)
     assert statuses.apply(W, StatusInput.START, "b")
     assert statuses.apply(W, StatusInput.ERROR)
-    await routes._write_said()
+    await routes._write_pending()
     assert known(routes) == (AgentStatus.ERROR, None)
     assert statuses._pending == {}, "what was written is known by all"
 
@@ -69,7 +69,7 @@ async def test_what_the_table_does_not_have_is_not_said(
     assert not statuses.apply(W, StatusInput.RECOVER)
     assert statuses.apply(W, StatusInput.START, "a")
     assert not statuses.apply(W, StatusInput.START, "b"), "it does several, and is busy already"
-    await routes._write_said()
+    await routes._write_pending()
     assert known(routes) == (AgentStatus.BUSY, "a")
 
 
@@ -84,7 +84,7 @@ async def test_an_agent_that_is_shut_down_is_gone(routes: RoutingTable, statuses
     """From every state; and does nothing any more."""
     assert statuses.apply(W, StatusInput.START, "t")
     assert statuses.apply(W, StatusInput.SHUTDOWN)
-    await routes._write_said()
+    await routes._write_pending()
     agent = routes.agent(W)
     assert agent is not None
     assert agent.gone_reason == "shutdown"
@@ -101,11 +101,11 @@ async def test_what_somebody_else_says_later_counts(routes: RoutingTable, status
 async def test_an_agent_that_was_lost_stays_lost(routes: RoutingTable, statuses: AgentStatuses) -> None:
     """Its task fails because nobody hears of it any more, and what follows is written when it is gone."""
     assert statuses.apply(W, StatusInput.START, "t")
-    await routes._write_said()
+    await routes._write_pending()
     statuses._now_ms = Clock(NOW + 2)
     assert statuses.apply(W, StatusInput.COMPLETE)
     await routes.update([Unregistration(W, "timeout", NOW + 1)])
-    await routes._write_said()
+    await routes._write_pending()
     agent = routes.agent(W)
     assert agent is not None
     assert (agent.is_online, agent.gone_reason) == (False, "timeout")
@@ -115,5 +115,5 @@ async def test_at_the_end_it_is_not_told_any_more(routes: RoutingTable, statuses
     """The routing table may go on."""
     statuses.close()
     assert statuses.apply(W, StatusInput.START, "t")
-    await routes._write_said()
+    await routes._write_pending()
     assert W in statuses._pending

@@ -105,7 +105,7 @@ class Api:
 async def someone_waits(one: Api, agent_id: str = "worker", session: str = SESSION) -> None:
     """For a task."""
     async with asyncio.timeout(TIMEOUT):
-        while not one.node.attached.session(agent_id, session)._waiting:
+        while not one.node.attached.session(agent_id, session)._waiters:
             await asyncio.sleep(0.01)
 
 

@@ -60,7 +60,7 @@ async def test_it_takes_nobody_elses_place(database: Database, tmp_path: Path) -
     async with kitchen(database, tmp_path, [Agent(id="worker", command=["true"])]) as node:
         await node.routes.update([registered("other@here")])
         for agent_id in ("worker", "other"):
-            with pytest.raises(MatrixError, match="runs an agent of this name"):
+            with pytest.raises(MatrixError, match="runs an agent with this id"):
                 await node.attached.register(agent_id, program(), {})
 
 

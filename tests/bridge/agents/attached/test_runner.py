@@ -36,7 +36,7 @@ async def test_it_does_tasks(database: Database, tmp_path: Path) -> None:
             task = await one.node.answered()
             assert task.answer == Answer(False, "Cook in a hurry\n", 3, {"stderr": "looking"})
             assert (await one.node.requester.heard.get())[1] == {"message": "looking"}
-            await other.until("is answered")
+            await other.until("was answered")
 
 
 async def test_one_after_the_other_or_side_by_side(database: Database, tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ async def test_what_is_cancelled_is_ended(database: Database, tmp_path: Path) ->
             await one.node.ask("a")
             it = await process_in(tmp_path / "it")
             await one.node.tasks.cancel((await one.node.task("a")).key, "somebody")
-            await other.until("not wanted any more")
+            await other.until("was cancelled")
             while is_alive(it):
                 await asyncio.sleep(0.01)
 
@@ -79,7 +79,7 @@ async def test_it_goes_on_while_the_node_is_gone(database: Database, tmp_path: P
             (tmp_path / "go").touch()
             async with api(database, tmp_path, port=one.port) as again:
                 assert (await again.node.answered()).answer == Answer(True, "done\n", 0)
-                await other.until("is answered")
+                await other.until("was answered")
     assert (tmp_path / "count").read_text() == "x\n"
 
 
@@ -153,7 +153,7 @@ async def test_a_program_whose_place_is_taken_stops(database: Database, tmp_path
         await first.until("Attached as worker@here")
         async with running(await place(one), "true") as second:
             await second.until("Attached")
-            with pytest.raises(LocalError, match="Another program is the agent worker now"):
+            with pytest.raises(LocalError, match="Another program is attached as the agent worker now"):
                 await asyncio.wait_for(first.task, TIMEOUT)
             await one.node.ask("a")
             assert (await one.node.answered()).state is State.DONE
@@ -165,9 +165,9 @@ async def test_one_that_may_not_says_so(database: Database, tmp_path: Path) -> N
         good = await place(one)
         bad = AgentEndpoint(good.url, "worker", good.token[:-1] + ("a" if good.token[-1] != "a" else "b"))
         for where, part in (
-            (bad, "does not know the token"),
+            (bad, "token is unknown"),
             (AgentEndpoint(good.url, "other", good.token), "belongs to another agent"),
-            (AgentEndpoint(good.url + "/elsewhere", "worker", good.token), "no interface"),
+            (AgentEndpoint(good.url + "/elsewhere", "worker", good.token), "no API"),
         ):
             async with running(where, "true") as other:
                 with pytest.raises(LocalError, match=part):
@@ -197,7 +197,7 @@ async def test_it_gives_signs_of_life(database: Database, tmp_path: Path) -> Non
         work_id = str((await one.node.task("a")).id)
         session._tasks.pop(work_id)
         session.attachment.withdraw(work_id)
-        await other.until("not wanted any more")
+        await other.until("was cancelled")
 
 
 async def test_a_command_that_does_not_work_is_told(database: Database, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ async def test_agents_are_told_apart(database: Database, tmp_path: Path) -> None
     async with api(database, tmp_path) as one:
         one.services.limits = ApiLimits(of_agent=Rate(0.001, 1))
         one.services.admit("worker")
-        with pytest.raises(MatrixError, match="too often"):
+        with pytest.raises(MatrixError, match="too many calls"):
             one.services.admit("worker")
         one.services.admit("other")
 

@@ -47,12 +47,12 @@ async def test_from_the_first_to_the_last_day(database: Database) -> None:
     ("command", "given", "part"),
     [
         ("agents-token-create", {}, "needs agent"),
-        ("agents-token-create", {"agent": "a@b"}, "holds no @"),
+        ("agents-token-create", {"agent": "a@b"}, "must not contain an @"),
         ("agents-token-create", {"agent": "a\0"}, "not a text"),
         ("agents-token-create", {"agent": "a", "days": 0}, "not a number"),
         ("agents-token-create", {"agent": "a", "note": "x" * 201}, "note has more"),
-        ("agents-token-revoke", {"agent": "a"}, "Which token"),
-        ("agents-token-revoke", {"agent": "a", "token_id": "x", "all": True}, "Which token"),
+        ("agents-token-revoke", {"agent": "a"}, "Either one token"),
+        ("agents-token-revoke", {"agent": "a", "token_id": "x", "all": True}, "Either one token"),
         ("agents-token-revoke", {"agent": "a", "token_id": "x"}, "has no token x"),
     ],
 )

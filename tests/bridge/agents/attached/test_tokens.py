@@ -81,7 +81,7 @@ async def test_its_use_is_noted_to_the_minute(tokens: AgentTokens, clock: Clock,
 
 async def test_what_cannot_be_is_refused(tokens: AgentTokens, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a sentence for the operator."""
-    with pytest.raises(LocalError, match="holds no @"):
+    with pytest.raises(LocalError, match="must not contain an @"):
         await tokens.create("worker-1@kitchen.local", "", None)
     monkeypatch.setattr(agent_tokens, "MAX_TOKENS", 1)
     await tokens.create("worker-1", "", None)

@@ -108,7 +108,7 @@ async def test_a_program_comes_back_on_another_connection(database: Database, tm
             working = [{"work_id": task["work_id"], "attempt": 1}]
             registered = await new.call("register", parallel=2, working=working)
             assert registered["answer"]["working"] == working
-            assert await old.push() == {"closing": "Another connection has taken the place of this one."}
+            assert await old.push() == {"closing": "The agent has registered on another connection."}
             assert await old.is_closed() == aiohttp.WSCloseCode.POLICY_VIOLATION
             await one.node.ask("b")
             assert (await new.push())["task"]["task_id"] == "task-b"

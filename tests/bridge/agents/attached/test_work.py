@@ -258,7 +258,7 @@ async def test_a_sign_of_life_does_not_say_what_the_agent_does(database: Databas
         seconds.now = 100.0
         node.attached.set_status(session, has_failed=True)
         await node.work.alive(session)
-        await node.routes._write_said()
+        await node.routes._write_pending()
         await node.status_is(AgentStatus.ERROR)
 
 

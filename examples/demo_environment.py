@@ -1,4 +1,4 @@
-"""The stage of the demonstration: two nodes and what else is started, followed, and stopped again."""
+"""The environment of the demonstration: configures two nodes, and starts, watches and stops programs."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from typing import Any
 
 _NAMED = os.environ.get("PALAVER", "palaver")
 PALAVER = str(Path(_NAMED).absolute()) if "/" in _NAMED else _NAMED
-"""It is run in another directory than this one."""
+"""The command. A relative path is made absolute, because the demonstration runs it in another directory."""
 WORKER = Path(__file__).resolve().parent / "demo_worker.py"
 TIMEOUT = 120.0
-"""Seconds for one step, at most. Most take less than one."""
-LAST_PATIENCE = 75.0
-"""Seconds for everything to end; a node gives its database 45."""
-HEARTBEAT, SILENCE = 2, 8
+"""Timeout of one step, in seconds. Most take less than one."""
+STOP_TIMEOUT = 75.0
+"""Timeout for stopping everything, in seconds. A node gives its database 45."""
+HEARTBEAT, AGENT_TIMEOUT = 2, 8
 FIRST_PORT = 7701
 
 CONFIGURATION = """\
 # {title}: one of the two nodes of Palaver's demonstration.
 # `palaver config example` shows every other setting.
 
-# The name of the node, a part of every address: {agent}@{name}. A name with a port in it
-# leads there without any DNS.
+# The name of the node, a part of every address: {agent}@{name}. With a port in the name
+# no DNS records are needed.
 server_name = "{name}"
 
 [listener]
@@ -45,23 +45,23 @@ enabled = false
 [log]
 format = "text"
 
-# Instead of 256 MiB: the demonstration is small, and soon gone.
+# Instead of 256 MiB: the demonstration is small and short.
 [database]
 minimum_free_space = "16MiB"
 
-# Left out these are 30 and 120 seconds; but nobody wants to wait that long here to see that an agent is gone.
+# The defaults are 30 and 120 seconds. Shorter times show sooner that an agent is offline.
 [agent_federation]
 heartbeat_interval_secs = {heartbeat}
 agent_timeout_secs = {silence}
 
-# An agent of this node: a command, started anew for each task. Any command will do.
+# An agent of this node: any command, which is started for each task.
 [[agents]]
 id = "{agent}"
 display_name = "{display_name}"
 command = {command}
 
-# The other node is not in this file: it is named while both run, with `palaver peers add`. These blocks would
-# do the same (and need the other node's certificate when this one starts):
+# The other node is not in this file: it is added while both run, with `palaver peers add`. These blocks
+# would do the same, but need the other node's certificate when this node starts:
 #
 # [[agent_federation.peers]]
 # node_id = "{peer}"
@@ -72,41 +72,42 @@ command = {command}
 """
 
 
-class Failed(Exception):
-    """What went wrong, in a sentence. `log` is a file whose end may say why."""
+class DemoFailed(Exception):
+    """A step failed. `log` is a file whose end may say why."""
 
     def __init__(self, sentence: str, log: Path | None = None) -> None:
         super().__init__(sentence)
         self.log = log
 
 
-class Leave(Exception):
-    """Somebody does not want to see more."""
+class Interrupted(Exception):
+    """A signal asked the demonstration to stop."""
 
 
-class Leaving:
-    """Signals are only written down; who waits looks here, so that no step is left half done."""
+class SignalWatcher:
+    """Records signals, and raises `Interrupted` only while the demonstration waits, so that steps are
+    complete."""
 
     def __init__(self) -> None:
         self.number: int | None = None
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, self._asked)
+            signal.signal(number, self._handle)
 
-    def _asked(self, number: int, _: FrameType | None) -> None:
+    def _handle(self, number: int, _: FrameType | None) -> None:
         self.number = number
 
-    def look(self) -> None:
+    def check(self) -> None:
         if self.number is not None:
-            raise Leave
+            raise Interrupted
 
     def sleep(self, seconds: float) -> None:
-        self.look()
+        self.check()
         time.sleep(seconds)
-        self.look()
+        self.check()
 
 
 class Node:
-    """One of the two: where its files are, and what it said."""
+    """One of the two nodes: its files and its output."""
 
     def __init__(self, directory: Path, title: str, port: int, agent: str) -> None:
         self.title = title
@@ -117,8 +118,8 @@ class Node:
         self.files = directory / title
         self.config = f"{title}/palaver.toml"
         self.log = self.files / "node.log"
-        self.said = self.files / "node.said"
-        self.news = self.files / "news.jsonl"
+        self.output = self.files / "node.out"
+        self.events = self.files / "news.jsonl"
 
     def write(self, peer: Node) -> None:
         self.files.mkdir()
@@ -131,48 +132,48 @@ class Node:
                 display_name=f"The {self.agent}",
                 command=json.dumps([sys.executable, str(WORKER)], ensure_ascii=False),
                 heartbeat=HEARTBEAT,
-                silence=SILENCE,
+                silence=AGENT_TIMEOUT,
                 peer=peer.name,
                 peer_title=peer.title,
             ),
             "utf-8",
         )
 
-    def heard(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
-        """The first of the events that `palaver tail` has shown which is wanted."""
-        for line in self.news.read_text("utf-8").splitlines(keepends=True):
+    def find_event(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
+        """The first matching event in the output of `palaver tail`."""
+        for line in self.events.read_text("utf-8").splitlines(keepends=True):
             said: dict[str, Any] = json.loads(line) if line.endswith("\n") else {}
             if said.get("type") is not None and wanted(said):
                 return said
         return None
 
 
-class Stage:
-    """Where everything happens. What is started here is stopped here, by its process id."""
+class DemoEnvironment:
+    """Starts the programs of the demonstration, and stops them by their process ids."""
 
-    def __init__(self, directory: Path, leaving: Leaving) -> None:
+    def __init__(self, directory: Path, signals: SignalWatcher) -> None:
         self.directory = directory
-        self.is_at_its_end = False
-        self._leaving = leaving
+        self.is_finished = False
+        self._signals = signals
         self._programs: list[subprocess.Popen[bytes]] = []
-        self._staying: dict[str, tuple[subprocess.Popen[bytes], Path]] = {}
-        # The settings come from the files alone.
+        self._running: dict[str, tuple[subprocess.Popen[bytes], Path]] = {}
+        # All settings come from the configuration files.
         self._environment = {
             name: value for name, value in os.environ.items() if not name.startswith("PALAVER_")
         }
-        # Tables are as wide as the terminal; elsewhere there is none to ask.
+        # Tables are as wide as the terminal. The commands have none, so they get its width.
         self._environment.setdefault("COLUMNS", str(shutil.get_terminal_size((110, 24)).columns))
-        self.settle((0, 0))
+        self.choose_ports((0, 0))
 
-    def settle(self, ports: Sequence[int]) -> None:
-        """Where the nodes are to be."""
+    def choose_ports(self, ports: Sequence[int]) -> None:
+        """Set the ports of the two nodes."""
         self.kitchen = Node(self.directory, "kitchen", ports[0], "cook")
         self.workshop = Node(self.directory, "workshop", ports[1], "carpenter")
         self.nodes = (self.kitchen, self.workshop)
         self.pairs = ((self.kitchen, self.workshop), (self.workshop, self.kitchen))
 
     def start(self, *words: str, out: Path | None = None, log: Path | None = None) -> subprocess.Popen[bytes]:
-        """A command. Ctrl-C on the terminal is ours alone to hear: it is in a session of its own."""
+        """Start a command in a session of its own: Ctrl-C on the terminal reaches only the demonstration."""
         streams: list[Any] = [None if file is None else file.open("ab") for file in (out, log)]
         try:
             program = subprocess.Popen(
@@ -185,8 +186,8 @@ class Stage:
                 start_new_session=True,
             )
         except OSError as error:
-            problem = f"The command {PALAVER} can't be run: {error.strerror}."
-            raise Failed(f"{problem} `make run` installs it.") from None
+            problem = f"The command {PALAVER} cannot be run: {error.strerror}."
+            raise DemoFailed(f"{problem} `make run` installs it.") from None
         finally:
             for stream in streams:
                 if stream is not None:
@@ -194,21 +195,21 @@ class Stage:
         self._programs.append(program)
         return program
 
-    def start_to_stay(self, what: str, *words: str, out: Path, log: Path) -> subprocess.Popen[bytes]:
-        """One that is not to end before it is ended. `what` it is: a node, …"""
+    def start_background(self, what: str, *words: str, out: Path, log: Path) -> subprocess.Popen[bytes]:
+        """Start a program that must keep running. `what` names it in errors."""
         program = self.start(*words, out=out, log=log)
-        self._staying[what] = program, log
+        self._running[what] = program, log
         return program
 
     def kill(self, what: str) -> int:
-        """`kill -9`; gives the process id."""
-        program, _ = self._staying.pop(what)
+        """Kill a program with SIGKILL. Returns its process id."""
+        program, _ = self._running.pop(what)
         program.kill()
         return program.pid
 
     def run(self, *words: str, expected: Sequence[int] = (0,)) -> None:
-        """A command, shown with what it says."""
-        show_command(*words)
+        """Print and run a command, and wait for its end."""
+        print_command(*words)
         self.finish(self.start(*words), expected, words)
 
     def finish(self, program: subprocess.Popen[bytes], expected: Sequence[int], words: Sequence[str]) -> None:
@@ -217,46 +218,48 @@ class Stage:
         )
         self._programs.remove(program)
         if program.returncode not in expected:
-            raise Failed(f"`palaver {shlex.join(words)}` ended with code {program.returncode}.")
+            raise DemoFailed(f"`palaver {shlex.join(words)}` ended with code {program.returncode}.")
 
-    def wait(self, happened: Callable[[], Any], otherwise: str, log: Path | None = None) -> Any:
-        """What has happened, as soon as it is something; or in the end `Failed`, with the sentence."""
+    def wait(self, happened: Callable[[], Any], problem: str, log: Path | None = None) -> Any:
+        """Poll until `happened` returns a true value, and return it. Raises `DemoFailed` with `problem` on
+        timeout."""
         until = time.monotonic() + TIMEOUT
         while not (found := happened()):
-            self._look_whether_all_stay()
+            self._check_running()
             if time.monotonic() > until:
-                raise Failed(f"{otherwise} That was waited for {TIMEOUT:g} seconds.", log)
-            self._leaving.sleep(0.1)
+                raise DemoFailed(f"{problem} The timeout is {TIMEOUT:g} seconds.", log)
+            self._signals.sleep(0.1)
         return found
 
     def pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            self._leaving.sleep(0.1)
+            self._signals.sleep(0.1)
 
-    def stay(self) -> None:
-        """Until somebody has seen enough."""
-        self.is_at_its_end = True
+    def wait_for_interrupt(self) -> None:
+        """Wait for a signal."""
+        self.is_finished = True
         while True:
-            self._look_whether_all_stay()
-            self._leaving.sleep(0.2)
+            self._check_running()
+            self._signals.sleep(0.2)
 
-    def _look_whether_all_stay(self) -> None:
-        for what, (program, log) in self._staying.items():
+    def _check_running(self) -> None:
+        for what, (program, log) in self._running.items():
             if program.poll() is not None:
-                raise Failed(f"{what} ended by itself, with code {program.returncode}.", log)
+                raise DemoFailed(f"{what} ended unexpectedly with code {program.returncode}.", log)
 
     def close(self) -> None:
-        """Nodes last: what is attached to them says goodbye. No signal cuts it short."""
-        nodes = [self._staying[one.what][0] for one in self.nodes if one.what in self._staying]
-        end([one for one in self._programs if one not in nodes])
-        end(nodes)
+        """Stop everything, the nodes last, so that attached agents can unregister. Signals are ignored
+        here."""
+        nodes = [self._running[one.what][0] for one in self.nodes if one.what in self._running]
+        stop_programs([one for one in self._programs if one not in nodes])
+        stop_programs(nodes)
 
 
-def end(programs: Sequence[subprocess.Popen[bytes]]) -> None:
-    """An agent that is asked once finishes its task; asked twice, it ends that too."""
-    for number, patience in ((signal.SIGTERM, 2.0), (signal.SIGTERM, LAST_PATIENCE), (signal.SIGKILL, 10.0)):
-        until = time.monotonic() + patience
+def stop_programs(programs: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Stop programs. An agent finishes its task after the first SIGTERM, and ends it after the second."""
+    for number, timeout in ((signal.SIGTERM, 2.0), (signal.SIGTERM, STOP_TIMEOUT), (signal.SIGKILL, 10.0)):
+        until = time.monotonic() + timeout
         for program in programs:
             if program.poll() is None:
                 program.send_signal(number)
@@ -264,12 +267,12 @@ def end(programs: Sequence[subprocess.Popen[bytes]]) -> None:
             time.sleep(0.05)
 
 
-def say(*lines: str) -> None:
+def print_lines(*lines: str) -> None:
     print(*lines, sep="\n", flush=True)
 
 
-def show_command(*words: str) -> None:
-    say(f"$ palaver {shlex.join(words)}")
+def print_command(*words: str) -> None:
+    print_lines(f"$ palaver {shlex.join(words)}")
 
 
 def last_lines(log: Path, count: int = 15) -> list[str]:
@@ -280,14 +283,14 @@ def last_lines(log: Path, count: int = 15) -> list[str]:
 
 
 def free_ports() -> tuple[int, int]:
-    """The same ones each time, if nobody else has them: that reads better."""
+    """Two free ports, the same ones at each run if possible."""
     found: list[int] = []
     for port in range(FIRST_PORT, FIRST_PORT + 200):
         if is_free(port):
             found.append(port)
         if len(found) == 2:
             return found[0], found[1]
-    raise Failed(f"No two ports are free from {FIRST_PORT} on. Name two others with --ports.")
+    raise DemoFailed(f"No two ports are free from {FIRST_PORT} on. Choose two with --ports.")
 
 
 def is_free(port: int) -> bool:
