@@ -122,12 +122,12 @@ async def test_it_tells_its_story(palaver: Path, place: Path) -> None:
     for part in (
         "Both run after",
         "each of them knew the other's agent",
-        "reading what operator@localhost:",
+        "reading the task of operator@localhost:",
         "10 words. The longest one is “words”.",
         "$ kill -9 ",
         "seconds after the kill",
         "Unknown  The agent visitor@localhost:",
-        "has not been heard from for too long",
+        "sent no heartbeat for too long",
         "Everything is stopped and removed.",
     ):
         assert part in one.text, one.text
@@ -192,7 +192,7 @@ async def test_what_goes_wrong_is_told_with_the_end_of_the_log(palaver: Path, pl
     with take(taken):
         async with demo(palaver, place, "--once", "--ports", str(lasting_port()), str(taken)) as one:
             assert await one.end() == 1, one.text
-    assert "The demonstration failed. The node workshop ended by itself, with code 1." in one.text
+    assert "The demonstration failed. The node workshop ended unexpectedly with code 1." in one.text
     assert "node.log" in one.text
     assert f"Port {taken} on 127.0.0.1 is taken" in one.text
     await nothing_is_left(place)

@@ -24,7 +24,7 @@ def test_the_answer_stands_apart_from_what_is_told_on_the_way() -> None:
     """Progress on standard error, the answer on standard output, and 0 for success."""
     done = work("How many words are these?", PALAVER_TASK_FROM="cook@kitchen.local")
     assert (done.returncode, done.stdout) == (0, "5 words. The longest one is “words”.\n")
-    assert done.stderr.splitlines()[0] == "reading what cook@kitchen.local wants"
+    assert done.stderr.splitlines()[0] == "reading the task of cook@kitchen.local"
     assert len(done.stderr.splitlines()) == 4
 
 

@@ -30,19 +30,19 @@ def test_addresses(text: str, parts: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "names the agent's node behind an @"),
-        ("worker-1", "names the agent's node behind an @"),
-        ("@", "An agent's id is not empty."),
-        ("@kitchen.local", "An agent's id is not empty."),
-        ("@worker-1:kitchen.local", "An agent's id is not empty."),
-        ("worker-1@", "A node's id is not empty."),
-        ("a@b@c", "A node's id holds no @."),
-        ("a@@", "A node's id holds no @."),
-        ("a\0@b", "An agent's id holds no NUL."),
-        ("a@b\0", "A node's id holds no NUL."),
-        ("\ud800@b", "An agent's id is text that can be written in UTF-8."),
-        ("ä" * 128 + "@b", "An agent's id has at most 255 bytes."),
-        ("a@" + "b" * 256, "A node's id has at most 255 bytes."),
+        ("", "is an agent id, an @ and a node id"),
+        ("worker-1", "is an agent id, an @ and a node id"),
+        ("@", "An agent's id must not be empty."),
+        ("@kitchen.local", "An agent's id must not be empty."),
+        ("@worker-1:kitchen.local", "An agent's id must not be empty."),
+        ("worker-1@", "A node's id must not be empty."),
+        ("a@b@c", "A node's id must not contain an @."),
+        ("a@@", "A node's id must not contain an @."),
+        ("a\0@b", "An agent's id must not contain NUL."),
+        ("a@b\0", "A node's id must not contain NUL."),
+        ("\ud800@b", "An agent's id must be valid Unicode."),
+        ("ä" * 128 + "@b", "An agent's id must have at most 255 bytes."),
+        ("a@" + "b" * 256, "A node's id must have at most 255 bytes."),
     ],
 )
 def test_what_is_none_says_why(text: str, reason: str) -> None:
@@ -62,8 +62,8 @@ def test_a_target_may_be_a_bare_id() -> None:
     """The routing table knows its node, if there is only one."""
     assert parse_target("worker-1") == BareAgentId("worker-1")
     assert parse_target("worker-1@kitchen.local") == AgentAddress("worker-1", "kitchen.local")
-    assert parse_target("worker-1@") == InvalidAddress("A node's id is not empty.")
-    assert parse_target("") == InvalidAddress("An agent's id is not empty.")
+    assert parse_target("worker-1@") == InvalidAddress("A node's id must not be empty.")
+    assert parse_target("") == InvalidAddress("An agent's id must not be empty.")
 
 
 @given(PARTS, PARTS)

@@ -76,7 +76,7 @@ async def test_news_is_worked_on_in_its_order(intake: Intake) -> None:
         StatusUpdate(at("w"), BUSY, "t", NOW + 1),
         StatusUpdate(at("w"), IDLE, None, NOW - 1),
     )
-    kinds = [type(verdict) for verdict in applied.verdicts]
+    kinds = [type(verdict) for verdict in applied.outcomes]
     assert kinds == [Updated, UnknownAgent, Updated, StaleUpdate]
     assert (intake.agent("w").status, intake.agent("w").current_task) == (BUSY, "t")
     assert applied.has_changed
@@ -104,7 +104,7 @@ async def test_a_decision_is_made_on_what_the_database_has(database: Database) -
         await here.intake.apply(connection, [Unregistration(at("w"), "shutdown", NOW + 5)], NOW)
     assert there.agent("w").is_online
     applied = await there.take(StatusUpdate(at("w"), BUSY, "t", NOW + 4))
-    assert applied.verdicts == [StaleUpdate("something newer is known of the agent")]
+    assert applied.outcomes == [StaleUpdate("a newer update of the agent is known")]
     assert not there.agent("w").is_online
 
 
@@ -139,7 +139,7 @@ async def test_a_heartbeat_without_news_writes_one_row(intake: Intake) -> None:
             NodeRow("a", None, False, NOW, NOW + 10, NOW + 9, None)
         ]
     repeated = await intake.take(beat, now_ms=NOW + 11)
-    assert (repeated.beats, [type(verdict) for verdict in repeated.verdicts]) == ([], [StaleUpdate])
+    assert (repeated.heartbeats, [type(verdict) for verdict in repeated.outcomes]) == ([], [StaleUpdate])
 
 
 async def test_a_heartbeat_brings_back_and_leaves_out(intake: Intake) -> None:
@@ -150,7 +150,7 @@ async def test_a_heartbeat_brings_back_and_leaves_out(intake: Intake) -> None:
         await agents.expire_silent(connection, NOW + 3, NOW + 4, "own")
     await intake.follow()
     applied = await intake.take(NodeHeartbeat("a", NOW + 5, {"w": BUSY, "x": IDLE}), now_ms=NOW + 6)
-    assert applied.verdicts == [HeartbeatRecorded(("x",))]
+    assert applied.outcomes == [HeartbeatRecorded(("x",))]
     assert applied.has_changed
     assert (intake.agent("w").is_online, intake.agent("w").status) == (True, BUSY)
     assert not intake.agent("v").is_online
@@ -173,7 +173,7 @@ async def test_agents_of_a_node_are_bounded(database: Database) -> None:
     intake = Intake(database, RegistrarLimits(agents_per_node=2))
     await intake.take(registered(at("w")), Unregistration(at("w"), "x", NOW + 1))
     applied = await intake.take(registered(at("v")), registered(at("u")), registered(at("v"), NOW + 1))
-    assert [type(verdict) for verdict in applied.verdicts] == [Updated, LimitReached, Updated]
+    assert [type(verdict) for verdict in applied.outcomes] == [Updated, LimitReached, Updated]
     assert set(intake.table.agents_of("a")) == {"w", "v"}
 
 
@@ -184,7 +184,7 @@ async def test_nodes_are_bounded(database: Database) -> None:
     applied = await intake.take(
         registered(at("w", "b")), NodeHeartbeat("c", NOW, {}), registered(at("v")), NodeHeartbeat("a", NOW)
     )
-    assert [type(verdict) for verdict in applied.verdicts] == [
+    assert [type(verdict) for verdict in applied.outcomes] == [
         LimitReached,
         LimitReached,
         Updated,

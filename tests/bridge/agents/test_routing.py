@@ -107,12 +107,12 @@ def test_the_number_of_candidates_is_bounded() -> None:
     [
         ("v@a", NOT_FOUND, "The node a has no agent v."),
         ("v@c", NOT_FOUND, "No node c is known."),
-        ("left@a", NOT_FOUND, "has gone: maintenance"),
-        ("lost@a", NOT_FOUND, "The agent lost@a has not been heard from"),
-        ("lost@b", ErrorCode.NODE_UNREACHABLE, "The node b has not been heard from"),
-        ("left@b", NOT_FOUND, "has gone: maintenance"),
-        ("@", ErrorCode.INVALID_PAYLOAD, "not empty"),
-        ("a@b@c", ErrorCode.INVALID_PAYLOAD, "no @"),
+        ("left@a", NOT_FOUND, "is offline: maintenance"),
+        ("lost@a", NOT_FOUND, "The agent lost@a is offline: it sent no heartbeat"),
+        ("lost@b", ErrorCode.NODE_UNREACHABLE, "The node b is offline: it sent no heartbeat"),
+        ("left@b", NOT_FOUND, "is offline: maintenance"),
+        ("@", ErrorCode.INVALID_PAYLOAD, "not be empty"),
+        ("a@b@c", ErrorCode.INVALID_PAYLOAD, "must not contain an @"),
     ],
 )
 def test_nowhere_has_a_reason(target: str, code: ErrorCode, words: str) -> None:
@@ -198,10 +198,10 @@ def test_equal_values_are_kept_once() -> None:
     ("target", "words"),
     [
         ("w", ["w@kitchen.local is on another node", "at http://k:7676", "busy with t-1", "12 s ago"]),
-        ("v@n", ["v@n is on another node", "by its name", "idle", "claude"]),
+        ("v@n", ["v@n is on another node", "by server discovery", "idle", "claude"]),
         (f"me@{HERE}", [f"me@{HERE} is an agent of this node", "idle"]),
         ("nobody", ["No agent nobody is known.", "AGENT_NOT_FOUND"]),
-        ("w@kitchen", ["No node kitchen is known.", "There is w@kitchen.local."]),
+        ("w@kitchen", ["No node kitchen is known.", "Known: w@kitchen.local."]),
     ],
 )
 def test_a_person_is_told_where_and_why(target: str, words: list[str]) -> None:

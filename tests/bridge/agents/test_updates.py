@@ -242,7 +242,7 @@ def beat(sent_at: int = SAID + 1, **statuses: AgentStatus) -> NodeHeartbeat:
 def differences(agents: list[Agent], news: NodeHeartbeat) -> tuple[set[Any], set[str]]:
     found = compare_heartbeat(NODE, {agent.agent_id: agent for agent in agents}, news, NOW)
     assert not isinstance(found, StaleUpdate)
-    return set(found.news), set(found.unknown)
+    return set(found.updates), set(found.unknown)
 
 
 def test_a_heartbeat_that_says_nothing_new_costs_nothing() -> None:

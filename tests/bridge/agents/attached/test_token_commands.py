@@ -48,7 +48,7 @@ async def test_from_the_first_to_the_last_day(database: Database) -> None:
     [
         ("agents-token-create", {}, "needs agent"),
         ("agents-token-create", {"agent": "a@b"}, "must not contain an @"),
-        ("agents-token-create", {"agent": "a\0"}, "not a text"),
+        ("agents-token-create", {"agent": "a\0"}, "not a valid name"),
         ("agents-token-create", {"agent": "a", "days": 0}, "not a number"),
         ("agents-token-create", {"agent": "a", "note": "x" * 201}, "note has more"),
         ("agents-token-revoke", {"agent": "a"}, "Either one token"),

@@ -94,6 +94,6 @@ async def test_a_remote_agent_is_shown(node: Operated) -> None:
     shown = await node.ask("agents-show", agent="gone@a.test")
     assert (shown["status"], shown["gone_reason"], shown["queue"]) == ("gone", "crash", None)
     assert (shown["node"]["url"], shown["node"]["trusted"]) == ("http://10.0.0.1:7676", True)
-    assert "has gone: crash" in shown["why"]
+    assert "is offline: crash" in shown["why"]
     busy = await node.ask("agents-show", agent="coder@a.test")
     assert (busy["status"], busy["current_task"]) == ("busy", "task-7")
