@@ -21,7 +21,7 @@ from bridge.connectors.offices.protocol.tools import Outcome
 from bridge.control.client import stream_node
 from bridge.tasks.errors import ErrorCode
 from bridge.tasks.view import CANCELLED
-from bridge.tasks.view import EXIT_CODES as OF_TASKS
+from bridge.tasks.view import EXIT_CODES as TASK_EXIT_CODES
 from bridge.text.terminal import harmless, harmless_lines
 from bridge.text.times import ago, moment, seconds_of
 from storage.errors import LocalError
@@ -30,14 +30,14 @@ WRONG_USAGE: Final = 2
 MAX_INPUT: Final = 1_048_576
 """Characters read from standard input."""
 # The codes of tasks. Other failures exit with 1: the tool fails, or the call is refused.
-EXIT: Final[Mapping[str, int]] = {
+EXIT_CODES: Final[Mapping[str, int]] = {
     Outcome.DONE: 0,
-    Outcome.NOT_FOUND: OF_TASKS[ErrorCode.AGENT_NOT_FOUND],
-    Outcome.TIMED_OUT: OF_TASKS[ErrorCode.TIMEOUT],
-    Outcome.INTERRUPTED: OF_TASKS[ErrorCode.NODE_UNREACHABLE],
+    Outcome.NOT_FOUND: TASK_EXIT_CODES[ErrorCode.AGENT_NOT_FOUND],
+    Outcome.TIMED_OUT: TASK_EXIT_CODES[ErrorCode.TIMEOUT],
+    Outcome.INTERRUPTED: TASK_EXIT_CODES[ErrorCode.NODE_UNREACHABLE],
     Outcome.CANCELLED: CANCELLED,
 }
-CODES: Final = ", ".join(f"{code} {outcome.replace('_', ' ')}" for outcome, code in EXIT.items())
+CODES: Final = ", ".join(f"{code} {outcome.replace('_', ' ')}" for outcome, code in EXIT_CODES.items())
 app = typer.Typer(help="Manage offices, in which Agents call the tools of Computers.", no_args_is_help=True)
 token = typer.Typer(help="Manage the tokens with which Agents and Computers connect.", no_args_is_help=True)
 app.add_typer(token, name="token")
@@ -83,7 +83,7 @@ def call(
         output.show(result)
     else:
         _print_result(output, result)
-    raise typer.Exit(EXIT.get(result["outcome"], FAILED))
+    raise typer.Exit(EXIT_CODES.get(result["outcome"], FAILED))
 
 
 async def _call(data_dir: Path, given: dict[str, Any]) -> dict[str, Any]:

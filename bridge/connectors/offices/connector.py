@@ -23,7 +23,7 @@ from bridge.connectors.offices.cluster.events import ClusterEvents
 from bridge.connectors.offices.cluster.links import create_link
 from bridge.connectors.offices.cluster.members import ClusterMembers
 from bridge.connectors.offices.config import Offices, office_settings, offices_of
-from bridge.connectors.offices.federated.sealing import Sealing
+from bridge.connectors.offices.federated.encryption import NodeCipher
 from bridge.connectors.offices.federated.shared_offices import SharedOffices
 from bridge.connectors.offices.rooms.call_log import OfficeRecords
 from bridge.connectors.offices.rooms.rooms import OfficeRooms, RoomParts, portal_of
@@ -83,7 +83,7 @@ def connect(parts: NodeParts) -> Connector:
             settings=parts.people,
             now_ms=parts.now_ms,
             report=parts.report,
-            sealing=Sealing(parts.key),
+            cipher=NodeCipher(parts.key),
             nodes=settings.nodes,
         ),
         parts.routes,
@@ -116,9 +116,9 @@ class DisabledOfficesConnector(Connector):
         """Unregister the members that an earlier process has left behind."""
         routes = self._parts.routes
         local = routes.table.agents_of(self._parts.config.server_name)
-        news = unregister_all(local.values(), self._parts.now_ms())
-        if news:
-            await routes.update(news)
+        updates = unregister_all(local.values(), self._parts.now_ms())
+        if updates:
+            await routes.update(updates)
 
     async def close(self) -> None:
         """There is nothing to close."""
@@ -164,7 +164,7 @@ class OfficesConnector(Connector):
         )
         self._approvals = CallApprovals(parts, settings, self._cancel_call)
         self.rooms = OfficeRooms(parts)
-        self._shared = None if parts.sealing is None else SharedOffices(parts, parts.sealing, self._records)
+        self._shared = None if parts.cipher is None else SharedOffices(parts, parts.cipher, self._records)
         self._broker: Broker | None = None
         self._cluster: ClusterMembers | None = None
         if settings.broker is not None:

@@ -137,10 +137,10 @@ class ChatCallReplies:
     async def close(self) -> None:
         await self._background.close()
 
-    async def reply(self, event: RoomEvent, made: OrderRow, text: Text) -> None:
+    async def reply(self, event: RoomEvent, order: OrderRow, text: Text) -> None:
         await self._telling.tell(event, place_of(event.room_id, self._parts.settings), text, "answer")
         async with self._parts.database.transaction() as connection:
-            await office_orders.mark_reported(connection, made.event_id)
+            await office_orders.mark_reported(connection, order.event_id)
 
     async def thread_link(self, room_id: str, call_id: str) -> str | None:
         """A link to the call's message, as soon as that has been sent; None if it takes too long."""
@@ -173,38 +173,38 @@ class ChatCallReplies:
         async with self._parts.database.transaction() as connection:
             unanswered = await office_orders.list_unreported(connection, BATCH_SIZE)
             await office_orders.prune(connection, now_ms - RETENTION_MS, BATCH_SIZE)
-        for made in unanswered:
-            if self._is_running(made.event_id):
+        for order in unanswered:
+            if self._is_running(order.event_id):
                 continue
             try:
-                await self._reply_from_log(made, now_ms)
+                await self._reply_from_log(order, now_ms)
             except ConnectionLost:
                 raise
             except Exception as error:
                 # One failure must not hold up the replies to others.
-                self._parts.report(f"Failed to reply to the call in {made.event_id}.", error)
+                self._parts.report(f"Failed to reply to the call in {order.event_id}.", error)
 
-    async def _reply_from_log(self, made: OrderRow, now_ms: int) -> None:
+    async def _reply_from_log(self, order: OrderRow, now_ms: int) -> None:
         async with self._parts.database.transaction(readonly=True) as connection:
-            called = await office_records.fetch_call(connection, made.call_id)
-            answered = await office_records.fetch_answer(connection, made.call_id)
-        if answered is None and (called or now_ms < made.at_ms + GIVE_UP_MS):
+            called = await office_records.fetch_call(connection, order.call_id)
+            answered = await office_records.fetch_answer(connection, order.call_id)
+        if answered is None and (called or now_ms < order.at_ms + GIVE_UP_MS):
             return  # another process of the node may be executing it
         text = Text.of(INTERRUPTED)
         if called and answered is not None:
-            call, body = read_call(made.call_id, called[0].body, called[0].at_ms), read_body(answered)
-            thread = await self.thread_link(made.room_id, made.call_id)
+            call, body = read_call(order.call_id, called[0].body, called[0].at_ms), read_body(answered)
+            thread = await self.thread_link(order.room_id, order.call_id)
             text = answer_text(call.computer, call.tool_name, body["answer"], body["took_ms"], thread)
         try:
-            event = await self._parts.backend.event(made.room_id, made.event_id)
+            event = await self._parts.backend.event(order.room_id, order.event_id)
         except MatrixError:
             event = None
         if event is not None:
-            await self.reply(event, made, text)
+            await self.reply(event, order, text)
             return
         # The message is no longer in the room, so there is no need to reply.
         async with self._parts.database.transaction() as connection:
-            await office_orders.mark_reported(connection, made.event_id)
+            await office_orders.mark_reported(connection, order.event_id)
 
 
 NAME: Final = "offices-orders"
@@ -305,11 +305,11 @@ class ChatCalls:
 
     async def _accept(self, event: RoomEvent, office_id: str, command: CallCommand) -> None:
         """Record the message before the tool is called."""
-        made = OrderRow(event.event_id, event.room_id, call_id_of(event.event_id), self._parts.now_ms())
+        order = OrderRow(event.event_id, event.room_id, call_id_of(event.event_id), self._parts.now_ms())
         async with self._parts.database.transaction() as connection:
-            is_new = await office_orders.insert_order(connection, made)
+            is_new = await office_orders.insert_order(connection, order)
         if is_new:
-            self._run(event.event_id, self._execute(event, office_id, command, made))
+            self._run(event.event_id, self._execute(event, office_id, command, order))
 
     async def _is_known(self, event_id: str) -> bool:
         async with self._parts.database.transaction(readonly=True) as connection:
@@ -353,10 +353,10 @@ class ChatCalls:
         text = help_text(await self._calls.tools(office_id, event.sender))
         await self._telling.tell(event, self._place(event.room_id), text, "answer")
 
-    async def _execute(self, event: RoomEvent, office_id: str, command: CallCommand, made: OrderRow) -> None:
+    async def _execute(self, event: RoomEvent, office_id: str, command: CallCommand, order: OrderRow) -> None:
         reason = self._calls.why_not(office_id, command.computer)
         if reason is not None:
-            await self._replies.reply(event, made, Text.of(reason))
+            await self._replies.reply(event, order, Text.of(reason))
             return
         try:
             result = await self._calls.call(
@@ -366,15 +366,15 @@ class ChatCalls:
                 command.params,
                 seconds=command.timeout,
                 by=event.sender,
-                call_id=made.call_id,
+                call_id=order.call_id,
             )
         except ConnectionLost:
             # A call that cannot be recorded is not made.
-            await self._replies.reply(event, made, Text.of(NOT_MADE))
+            await self._replies.reply(event, order, Text.of(NOT_MADE))
             return
-        thread = await self._replies.thread_link(event.room_id, made.call_id)
+        thread = await self._replies.thread_link(event.room_id, order.call_id)
         text = answer_text(command.computer, command.tool_name, result.answer, result.took_ms, thread)
-        await self._replies.reply(event, made, text)
+        await self._replies.reply(event, order, text)
 
     def _place(self, room_id: str) -> Place:
         return place_of(room_id, self._settings)

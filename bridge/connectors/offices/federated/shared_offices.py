@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cachetools import LRUCache
 
+from bridge.connectors.offices.federated.encryption import NodeCipher
 from bridge.connectors.offices.federated.messages import TYPES, Cancel, Request, Response, Update, read
-from bridge.connectors.offices.federated.sealing import Sealing
 from bridge.connectors.offices.federated.shared_room import (
     NO_MEMBERS,
     OfficeMembers,
@@ -237,11 +237,11 @@ class SharedOffices:
     """Offices of other nodes, and offices of this node that members of other nodes may join. Runs between
     `start` and `close`."""
 
-    def __init__(self, parts: RoomParts, sealing: Sealing, records: "OfficeRecords") -> None:
+    def __init__(self, parts: RoomParts, cipher: NodeCipher, records: "OfficeRecords") -> None:
         self._parts = parts
         self._names = parts.settings.names
         self._records = records
-        self._transport = RemoteCallTransport(parts, sealing)
+        self._transport = RemoteCallTransport(parts, cipher)
         self._server: SmcpServer | None = None
         self._rooms = SharedRooms(parts)
         self._handled: LRUCache[str, bool] = LRUCache(MAX_HANDLED)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
+from bridge.connectors.offices.federated.encryption import NodeCipher
 from bridge.connectors.offices.federated.messages import (
     MAX_BYTES,
     MAX_INLINE,
@@ -20,7 +21,6 @@ from bridge.connectors.offices.federated.messages import (
     Update,
     content_of,
 )
-from bridge.connectors.offices.federated.sealing import Sealing
 from bridge.connectors.offices.federated.shared_room import RemoteMember
 from bridge.connectors.offices.protocol.errors import INTERNAL, flat_error
 from bridge.connectors.offices.protocol.relay import RelayRequest
@@ -43,10 +43,10 @@ class RemoteCallTransport:
     """Sends requests of local members, encrypted for the node of their target, and matches the responses;
     sends the answers of local members to requests of other nodes."""
 
-    def __init__(self, parts: RoomParts, sealing: Sealing) -> None:
-        self._side = parts.backend
+    def __init__(self, parts: RoomParts, cipher: NodeCipher) -> None:
+        self._backend = parts.backend
         self._report = parts.report
-        self._sealing = sealing
+        self._cipher = cipher
         self._pending: dict[str, _PendingRequest] = {}
 
     # -- requests of local members --
@@ -123,7 +123,7 @@ class RemoteCallTransport:
                 raise ValueError(f"It is not valid base64: {wrong}") from None
         else:
             sealed = await self._fetch(body)
-        return self._sealing.open(sealed, id_, sender)
+        return self._cipher.open(sealed, id_, sender)
 
     # -- internals --
 
@@ -131,17 +131,17 @@ class RemoteCallTransport:
         self._pending.pop(id_, None)
 
     async def _seal(self, sender: str, public_key: str, id_: str, content: Any) -> Body:
-        sealed = self._sealing.seal(public_key, id_, sender, content)
+        sealed = self._cipher.seal(public_key, id_, sender, content)
         if len(sealed) > MAX_BYTES:
             raise ValueError(f"it has {len(sealed)} bytes")
         if len(sealed) * 4 <= MAX_INLINE * 3:
             return Inline(b64encode(sealed).decode())
-        info = await self._side.upload(sender, sealed, SEALED_TYPE)
+        info = await self._backend.upload(sender, sealed, SEALED_TYPE)
         return InFile(str(info.mxc), sha256(sealed).hexdigest(), len(sealed))
 
     async def _fetch(self, file: InFile) -> bytes:
         try:
-            async with self._side.download(file.mxc) as opened:
+            async with self._backend.download(file.mxc) as opened:
                 data = bytearray()
                 async for chunk in opened.chunks:
                     data += chunk
@@ -157,4 +157,4 @@ class RemoteCallTransport:
         self, room_id: str, sender: str, event: OfficeEvent, name: str, request_event: str | None = None
     ) -> None:
         type_, content = content_of(event, request_event=request_event)
-        await self._side.send(room_id, sender, type_, content, transaction_id=f"office/{name}")
+        await self._backend.send(room_id, sender, type_, content, transaction_id=f"office/{name}")

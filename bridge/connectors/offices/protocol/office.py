@@ -61,7 +61,7 @@ Input: TypeAlias = Join | Leave | Disconnect
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejection:
     """Nothing changes. `reason` is sent to the client."""
 
     reason: str
@@ -131,7 +131,7 @@ class OfficeMembership:
 
     # -- transitions --
 
-    def decide(self, sid: str, event: Input) -> Rejected | Effects:
+    def decide(self, sid: str, event: Input) -> Rejection | Effects:
         transition = _TRANSITIONS[self.state(sid), type(event)]
         return transition(self, sid, event)
 
@@ -168,79 +168,79 @@ class OfficeMembership:
         if member.role == AGENT:
             del self._agents[member.office_id]
 
-    def _enter(self, sid: str, join: Join, before: Effects = ()) -> Rejected | Effects:
+    def _enter(self, sid: str, join: Join, before: Effects = ()) -> Rejection | Effects:
         """All checks run before the old office is left."""
         if join.role == AGENT and join.office_id in self._agents:
-            return Rejected("Room already has an agent")
+            return Rejection("Room already has an agent")
         if self.find(join.office_id, join.name) is not None:
-            return Rejected(f"Name '{join.name}' is taken in the office")
+            return Rejection(f"Name '{join.name}' is taken in the office")
         if len(self.members(join.office_id)) >= self._max_members:
-            return Rejected("Room is full")
+            return Rejection("Room is full")
         return (*before, EnterEffect(Member(sid, join.role, join.name, join.office_id)))
 
-    def join_as_agent(self, sid: str, join: Input) -> Rejected | Effects:
+    def join_as_agent(self, sid: str, join: Input) -> Rejection | Effects:
         assert isinstance(join, Join), _BY_TABLE
         if join.role != AGENT:
-            return Rejected("Role mismatch: this connection is an agent")
+            return Rejection("Role mismatch: this connection is an agent")
         return self._enter(sid, join)
 
-    def join_as_computer(self, sid: str, join: Input) -> Rejected | Effects:
+    def join_as_computer(self, sid: str, join: Input) -> Rejection | Effects:
         assert isinstance(join, Join), _BY_TABLE
         if join.role != COMPUTER:
-            return Rejected("Role mismatch: this connection is a computer")
+            return Rejection("Role mismatch: this connection is a computer")
         return self._enter(sid, join)
 
-    def join_first(self, sid: str, join: Input) -> Rejected | Effects:
+    def join_first(self, sid: str, join: Input) -> Rejection | Effects:
         assert isinstance(join, Join), _BY_TABLE
         return self._enter(sid, join)
 
-    def join_again_as_agent(self, sid: str, join: Input) -> Rejected | Effects:
+    def join_again_as_agent(self, sid: str, join: Input) -> Rejection | Effects:
         """ "An Agent in A that joins B is refused: leave first." """
         assert isinstance(join, Join), _BY_TABLE
         member = self._members[sid]
         if join.role != AGENT:
-            return Rejected("Role mismatch: this connection is an agent")
+            return Rejection("Role mismatch: this connection is an agent")
         if join.office_id != member.office_id:
-            return Rejected("Agent is already in another office: leave it first")
+            return Rejection("Agent is already in another office: leave it first")
         return self._rejoin(member, join)
 
-    def join_again_as_computer(self, sid: str, join: Input) -> Rejected | Effects:
+    def join_again_as_computer(self, sid: str, join: Input) -> Rejection | Effects:
         """ "A Computer that joins another office leaves the old one first." """
         assert isinstance(join, Join), _BY_TABLE
         member = self._members[sid]
         if join.role != COMPUTER:
-            return Rejected("Role mismatch: this connection is a computer")
+            return Rejection("Role mismatch: this connection is a computer")
         if join.office_id == member.office_id:
             return self._rejoin(member, join)
         return self._enter(sid, join, (LeaveEffect(member),))
 
-    def leave(self, sid: str, leave: Input) -> Rejected | Effects:
+    def leave(self, sid: str, leave: Input) -> Rejection | Effects:
         assert isinstance(leave, Leave), _BY_TABLE
         member = self._members[sid]
         if member.office_id != leave.office_id:
-            return Rejected("Not in office")
+            return Rejection("Not in office")
         return (LeaveEffect(member),)
 
-    def leave_outside(self, sid: str, leave: Input) -> Rejected | Effects:
-        return Rejected("Not in office")
+    def leave_outside(self, sid: str, leave: Input) -> Rejection | Effects:
+        return Rejection("Not in office")
 
-    def disconnect(self, sid: str, event: Input) -> Rejected | Effects:
+    def disconnect(self, sid: str, event: Input) -> Rejection | Effects:
         """ "Automatic leave: the connection ends; the server stops." """
         return (LeaveEffect(self._members[sid]),)
 
-    def disconnect_outside(self, sid: str, event: Input) -> Rejected | Effects:
+    def disconnect_outside(self, sid: str, event: Input) -> Rejection | Effects:
         return ()
 
     @staticmethod
-    def _rejoin(member: Member, join: Join) -> Rejected | Effects:
+    def _rejoin(member: Member, join: Join) -> Rejection | Effects:
         """A repeated join of the same office succeeds without effect, so no member is notified."""
         if join.name != member.name:
-            return Rejected(f"Already in the office as '{member.name}'")
+            return Rejection(f"Already in the office as '{member.name}'")
         return ()
 
 
 _BY_TABLE: Final = "the transition table selects by type"
-_Transition: TypeAlias = Callable[[OfficeMembership, str, Input], Rejected | Effects]
+_Transition: TypeAlias = Callable[[OfficeMembership, str, Input], Rejection | Effects]
 _TRANSITIONS: Final[Mapping[tuple[State, type[Input]], _Transition]] = {
     (State.NEW, Join): OfficeMembership.join_first,
     (State.NEW, Leave): OfficeMembership.leave_outside,

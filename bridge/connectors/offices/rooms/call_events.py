@@ -17,7 +17,7 @@ import orjson
 from bridge.connectors.offices.calls.chat_command import HELP, PREFIX, USAGE, USAGE_JSON, InvalidCommand
 from bridge.connectors.offices.calls.direct_call import MAX_SHOWN_LENGTH, list_names
 from bridge.connectors.offices.protocol.tools import Outcome, ToolResult, outcome_text, read_result
-from bridge.connectors.offices.rooms.masking import Masked
+from bridge.connectors.offices.rooms.masking import MaskedValue
 from bridge.people.texts.text import (
     MARK,
     Kind,
@@ -74,7 +74,7 @@ class ToolCall:
     agent: str
     computer: str
     tool_name: str
-    params: Masked
+    params: MaskedValue
     at_ms: int
     is_direct: bool = False
 
@@ -202,7 +202,7 @@ def _media(info: MediaInfo) -> dict[str, Any]:
     }
 
 
-def _params_text(params: Masked) -> Text:
+def _params_text(params: MaskedValue) -> Text:
     """Collapsed in HTML, since most readers skip the parameters."""
     if params.value in ({}, [], None):
         return Text.of("")

@@ -83,21 +83,21 @@ _MARKERS: Final = (
 )
 
 
-class Masked(NamedTuple):
+class MaskedValue(NamedTuple):
     """`hidden` are the JSON pointers (RFC 6901) of the values that are hidden wholly or in part."""
 
     value: Any
     hidden: tuple[str, ...]
 
 
-def masked(params: object, extra_keys: Collection[str] = ()) -> Masked:
+def masked(params: object, extra_keys: Collection[str] = ()) -> MaskedValue:
     """Return a masked copy of params, which may have any form. `extra_keys` are further names of secrets;
     case and punctuation do not matter."""
-    masking = _Masking(frozenset(_normalized(key) for key in extra_keys))
-    return Masked(masking.copy(params), tuple(masking.hidden))
+    masker = _Masker(frozenset(_normalized(key) for key in extra_keys))
+    return MaskedValue(masker.copy(params), tuple(masker.hidden))
 
 
-class _Masking:
+class _Masker:
     """Masks one value from its beginning until the size limit is reached. What follows is not read."""
 
     def __init__(self, extra: frozenset[str]) -> None:

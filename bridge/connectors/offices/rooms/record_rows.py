@@ -11,7 +11,7 @@ from bridge.connectors.offices.protocol.office import AGENT, COMPUTER, Member
 from bridge.connectors.offices.protocol.relay import RelayRequest
 from bridge.connectors.offices.protocol.versions import ProtocolVersion, parse_version
 from bridge.connectors.offices.rooms.call_events import ToolCall
-from bridge.connectors.offices.rooms.masking import Masked, masked
+from bridge.connectors.offices.rooms.masking import MaskedValue, masked
 from storage.offices.records import NewRecord, PresentMember, RecordRow
 
 JOINED: Final = "joined"
@@ -132,7 +132,7 @@ def read_call(call_id: str, body: bytes, at_ms: int) -> ToolCall:
         computer=content["computer"],
         tool_name=content["tool_name"],
         # They were masked before they were stored.
-        params=Masked(content["params"], tuple(content["hidden"])),
+        params=MaskedValue(content["params"], tuple(content["hidden"])),
         at_ms=at_ms,
         is_direct=content.get("direct") is True,
     )

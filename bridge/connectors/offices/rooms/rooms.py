@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridge.connectors.interface import PortalRoom
-from bridge.connectors.offices.federated.sealing import Sealing
+from bridge.connectors.offices.federated.encryption import NodeCipher
 from bridge.connectors.offices.protocol.office import OfficeName, parse_office_name
 from bridge.connectors.offices.rooms.office_room import (
     ALIAS_KIND,
@@ -100,14 +100,14 @@ class RoomParts:
     settings: PeopleSettings
     now_ms: Callable[[], int]
     report: Report
-    sealing: Sealing | None = None
+    cipher: NodeCipher | None = None
     """Without it, offices are not shared with other nodes."""
     nodes: tuple[str, ...] = ()
     """Servers and user id patterns of other nodes whose members may join offices of this node."""
 
     @property
     def public_key(self) -> str:
-        return "" if self.sealing is None else self.sealing.public_key
+        return "" if self.cipher is None else self.cipher.public_key
 
     async def room_of(self, office_id: str) -> str:
         """Create the office's room if it does not exist; join that of another node. Raises `MatrixError`."""

@@ -78,7 +78,7 @@ class OfficeTimeline:
         self._woken = asyncio.Event()
         self._rooms: LRUCache[str, str] = LRUCache(MAX_ROOMS)
         # Set when `wait_until_published` is waiting.
-        self._hurry = asyncio.Event()
+        self._flush_requested = asyncio.Event()
         # Set, and replaced by a new event, when records have been sent.
         self._progress = asyncio.Event()
 
@@ -98,7 +98,7 @@ class OfficeTimeline:
             async with self._parts.database.transaction(readonly=True) as connection:
                 if not await office_records.has_unsent_membership_changes(connection, office_id):
                     return
-            self._hurry.set()
+            self._flush_requested.set()
             await _wait(progress, PUBLISHED_POLL_INTERVAL)
 
     # -- internals --
@@ -126,8 +126,8 @@ class OfficeTimeline:
         if not count:
             await _wait(self._woken, POLL_INTERVAL)
         elif count < BATCH_SIZE:
-            await _wait(self._hurry, BATCH_INTERVAL)
-            self._hurry.clear()
+            await _wait(self._flush_requested, BATCH_INTERVAL)
+            self._flush_requested.clear()
 
     async def _publish_batch(self) -> int:
         """Send pending records and return how many there were. Which records share a message is decided, and

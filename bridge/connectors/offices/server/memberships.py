@@ -29,7 +29,7 @@ from bridge.connectors.offices.protocol.office import (
     LeaveEffect,
     Member,
     OfficeMembership,
-    Rejected,
+    Rejection,
     is_remote,
 )
 from bridge.connectors.offices.protocol.versions import ProtocolVersion
@@ -200,7 +200,7 @@ class Memberships:
                 for office_id in sorted(offices):
                     await self._apply_remote_changes(office_id)
                 effects = self.offices.decide(sid, request)
-                if isinstance(effects, Rejected):
+                if isinstance(effects, Rejection):
                     return False, effects.reason
                 await self._record(sid, effects)
                 if isinstance(request, Join):
@@ -219,7 +219,7 @@ class Memberships:
             if self.connections.pop(sid, None) is None:
                 return
             effects = self.offices.decide(sid, Disconnect())
-            assert not isinstance(effects, Rejected), "a disconnect is never rejected"
+            assert not isinstance(effects, Rejection), "a disconnect is never rejected"
             try:
                 async with self._cluster.lock({effect.member.office_id for effect in effects}):
                     await self._record(sid, effects)
@@ -286,7 +286,7 @@ class Memberships:
                 join = Join(one.role, one.name, office_id)
                 effects = self.offices.decide(one.user, join)
                 # The member that blocks this join is about to leave; the office is refreshed after that.
-                if not isinstance(effects, Rejected):
+                if not isinstance(effects, Rejection):
                     self._remote[one.user] = one
                     await self._apply(one.user, effects)
 
@@ -294,7 +294,7 @@ class Memberships:
         """Remove a member that is not connected to this process. The caller may hold another office's lock,
         so nothing may be awaited before the removal takes effect."""
         effects = self.offices.decide(sid, Disconnect())
-        assert not isinstance(effects, Rejected), "a disconnect is never rejected"
+        assert not isinstance(effects, Rejection), "a disconnect is never rejected"
         self.offices.apply(sid, effects)
         self.offices.forget(sid)
         self._remote.pop(sid, None)

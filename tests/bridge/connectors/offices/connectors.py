@@ -11,7 +11,7 @@ from nacl.signing import SigningKey
 
 from bridge.agents.routing_table import RoutingTable
 from bridge.connectors.offices.connector import OfficesConnector
-from bridge.connectors.offices.federated.sealing import Sealing
+from bridge.connectors.offices.federated.encryption import NodeCipher
 from bridge.connectors.offices.rooms.rooms import RoomParts
 from bridge.connectors.offices.settings import OfficeSettings
 from bridge.connectors.offices.tokens import OfficeTokens
@@ -57,7 +57,7 @@ async def offices_of(
     parts = room_parts(node, problems, rights)
     if is_shared:
         key = SigningKey(sha256(node.name.encode()).digest())
-        parts = replace(parts, sealing=Sealing(lambda: key), nodes=settings.get("nodes", ()))
+        parts = replace(parts, cipher=NodeCipher(lambda: key), nodes=settings.get("nodes", ()))
     routes = RoutingTable(node.name, node.database, now_ms=now_ms)
     connector = OfficesConnector(OfficeSettings(**settings), tokens, parts, routes, report=parts.report)
     app = web.Application()

@@ -22,7 +22,7 @@ from bridge.connectors.offices.protocol.office import (
     Join,
     Member,
     OfficeMembership,
-    Rejected,
+    Rejection,
 )
 from bridge.connectors.offices.protocol.relay import Refusal, RelayRequest
 
@@ -38,7 +38,7 @@ def offices() -> OfficeMembership:
         ("c3", COMPUTER, "barrel", "b"),
     ):
         effects = found.decide(sid, Join(role, name, office_id))
-        assert not isinstance(effects, Rejected)
+        assert not isinstance(effects, Rejection)
         found.apply(sid, effects)
     return found
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from nacl.signing import SigningKey
 
+from bridge.connectors.offices.federated.encryption import NodeCipher
 from bridge.connectors.offices.federated.messages import MAX_BYTES, InFile, Inline, Request, Response, read
-from bridge.connectors.offices.federated.sealing import Sealing
 from bridge.connectors.offices.federated.shared_room import RemoteMember
 from bridge.connectors.offices.federated.transport import RemoteCallTransport
 from bridge.connectors.offices.protocol.events import CLIENT_EVENTS
@@ -33,10 +33,10 @@ class Setup:
     def __init__(self, node: Node, room_id: str, problems: list[str]) -> None:
         key = SigningKey(b"k" * 32)
         self.node, self.room_id, self.problems = node, room_id, problems
-        self.sealing = Sealing(lambda: key)
-        self.transport = RemoteCallTransport(room_parts(node, problems), self.sealing)
-        self.target = RemoteMember(HANDS, COMPUTER, "hands", None, self.sealing.public_key)
-        self.requester = RemoteMember(BOSS, AGENT, "boss", None, self.sealing.public_key)
+        self.cipher = NodeCipher(lambda: key)
+        self.transport = RemoteCallTransport(room_parts(node, problems), self.cipher)
+        self.target = RemoteMember(HANDS, COMPUTER, "hands", None, self.cipher.public_key)
+        self.requester = RemoteMember(BOSS, AGENT, "boss", None, self.cipher.public_key)
         self.answers: list[Any] = []
 
     async def call(self, **fields: Any) -> Request:
@@ -48,7 +48,7 @@ class Setup:
         return request
 
     def sealed(self, id_: str, content: Any, sender: str = HANDS) -> Inline:
-        return Inline(b64encode(Sealing.seal(self.sealing.public_key, id_, sender, content)).decode())
+        return Inline(b64encode(NodeCipher.seal(self.cipher.public_key, id_, sender, content)).decode())
 
 
 async def prepare(node: Node) -> Setup:
@@ -78,7 +78,7 @@ async def test_only_the_first_valid_response_counts(node: Node) -> None:
 async def test_an_unreadable_response_becomes_an_error(node: Node) -> None:
     """The caller must not wait for another one."""
     setup = await prepare(node)
-    sealed = Sealing.seal(setup.sealing.public_key, "0" * 32, HANDS, {})
+    sealed = NodeCipher.seal(setup.cipher.public_key, "0" * 32, HANDS, {})
     info = await node.rooms.upload(HANDS, sealed)
     digest = sha256(sealed).hexdigest()
     for body in (

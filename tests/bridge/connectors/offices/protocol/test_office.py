@@ -17,14 +17,14 @@ from bridge.connectors.offices.protocol.office import (
     LeaveEffect,
     Member,
     OfficeMembership,
-    Rejected,
+    Rejection,
     State,
 )
 
 
-def step(offices: OfficeMembership, sid: str, event: Input) -> Rejected | Effects:
+def step(offices: OfficeMembership, sid: str, event: Input) -> Rejection | Effects:
     effects = offices.decide(sid, event)
-    if not isinstance(effects, Rejected):
+    if not isinstance(effects, Rejection):
         offices.apply(sid, effects)
     return effects
 
@@ -33,7 +33,7 @@ def joined(*members: tuple[str, str, str, str], maximum: int = 200) -> OfficeMem
     """Each member as connection id, role, name and office id."""
     offices = OfficeMembership(maximum)
     for sid, role, name, office_id in members:
-        assert not isinstance(step(offices, sid, Join(role, name, office_id)), Rejected)
+        assert not isinstance(step(offices, sid, Join(role, name, office_id)), Rejection)
     return offices
 
 
@@ -60,11 +60,11 @@ def test_a_second_agent_is_refused() -> None:
     """It is not bound to a role or an office by the refused join."""
     offices = joined(("a1", AGENT, "boss", "a"))
     before = offices_by_sid(offices)
-    assert step(offices, "a2", Join(AGENT, "rival", "a")) == Rejected("Room already has an agent")
+    assert step(offices, "a2", Join(AGENT, "rival", "a")) == Rejection("Room already has an agent")
     assert offices_by_sid(offices) == before
     assert offices.state("a2") is State.NEW
     assert offices.find("a", "rival") is None
-    assert not isinstance(step(offices, "a2", Join(COMPUTER, "rival", "a")), Rejected)
+    assert not isinstance(step(offices, "a2", Join(COMPUTER, "rival", "a")), Rejection)
 
 
 def test_an_agent_can_repeat_its_join() -> None:
@@ -73,14 +73,14 @@ def test_an_agent_can_repeat_its_join() -> None:
     offices = joined(("a1", AGENT, "boss", "a"))
     assert step(offices, "a1", Join(AGENT, "boss", "a")) == ()
     for other in (Join(AGENT, "chief", "a"), Join(AGENT, "boss", "b"), Join(COMPUTER, "boss", "a")):
-        assert isinstance(step(offices, "a1", other), Rejected)
+        assert isinstance(step(offices, "a1", other), Rejection)
     assert offices_by_sid(offices) == {"a1": "a"}
 
 
 def test_computers_are_limited_only_by_the_maximum() -> None:
     offices = joined(*((f"c{n}", COMPUTER, f"hands {n}", "a") for n in range(3)), maximum=3)
-    assert step(offices, "c3", Join(COMPUTER, "more", "a")) == Rejected("Room is full")
-    assert not isinstance(step(offices, "c3", Join(COMPUTER, "more", "b")), Rejected)
+    assert step(offices, "c3", Join(COMPUTER, "more", "a")) == Rejection("Room is full")
+    assert not isinstance(step(offices, "c3", Join(COMPUTER, "more", "b")), Rejection)
 
 
 def test_a_computer_changes_its_office() -> None:
@@ -94,14 +94,14 @@ def test_a_computer_changes_its_office() -> None:
     assert offices_by_sid(offices) == {"c1": "b", "c2": "a"}
     assert offices.find("a", "hands") is None
     assert step(offices, "c1", Join(COMPUTER, "hands", "b")) == ()
-    assert isinstance(step(offices, "c1", Join(COMPUTER, "fists", "b")), Rejected)
-    assert isinstance(step(offices, "c1", Join(AGENT, "hands", "b")), Rejected)
+    assert isinstance(step(offices, "c1", Join(COMPUTER, "fists", "b")), Rejection)
+    assert isinstance(step(offices, "c1", Join(AGENT, "hands", "b")), Rejection)
 
 
 def test_a_refused_change_leaves_the_computer_where_it_was() -> None:
     """All checks run before the old office is left."""
     offices = joined(("c1", COMPUTER, "hands", "a"), ("c2", COMPUTER, "hands", "b"))
-    assert isinstance(step(offices, "c1", Join(COMPUTER, "hands", "b")), Rejected)
+    assert isinstance(step(offices, "c1", Join(COMPUTER, "hands", "b")), Rejection)
     assert offices_by_sid(offices) == {"c1": "a", "c2": "b"}
 
 
@@ -109,8 +109,10 @@ def test_names_are_unique_within_an_office_across_roles() -> None:
     """The same name can be used in another office."""
     offices = joined(("c1", COMPUTER, "hands", "a"))
     for role in (AGENT, COMPUTER):
-        assert step(offices, "x", Join(role, "hands", "a")) == Rejected("Name 'hands' is taken in the office")
-    assert not isinstance(step(offices, "x", Join(COMPUTER, "hands", "b")), Rejected)
+        assert step(offices, "x", Join(role, "hands", "a")) == Rejection(
+            "Name 'hands' is taken in the office"
+        )
+    assert not isinstance(step(offices, "x", Join(COMPUTER, "hands", "b")), Rejection)
 
 
 @pytest.mark.parametrize("role", [AGENT, COMPUTER])
@@ -118,14 +120,14 @@ def test_a_member_that_leaves_keeps_its_role(role: str) -> None:
     """A connection cannot leave an office of which it is no member."""
     offices = joined(("x", role, "x", "a"))
     for wrong in ("b", ""):
-        assert step(offices, "x", Leave(wrong)) == Rejected("Not in office")
+        assert step(offices, "x", Leave(wrong)) == Rejection("Not in office")
     assert step(offices, "x", Leave("a")) == (LeaveEffect(Member("x", role, "x", "a")),)
-    assert step(offices, "x", Leave("a")) == Rejected("Not in office")
+    assert step(offices, "x", Leave("a")) == Rejection("Not in office")
     assert offices.members("a") == ()
     other = COMPUTER if role == AGENT else AGENT
-    assert isinstance(step(offices, "x", Join(other, "x", "a")), Rejected)
-    assert not isinstance(step(offices, "x", Join(role, "x", "b")), Rejected)
-    assert step(offices, "new", Leave("a")) == Rejected("Not in office")
+    assert isinstance(step(offices, "x", Join(other, "x", "a")), Rejection)
+    assert not isinstance(step(offices, "x", Join(role, "x", "b")), Rejection)
+    assert step(offices, "new", Leave("a")) == Rejection("Not in office")
 
 
 @pytest.mark.parametrize("role", [AGENT, COMPUTER])
@@ -137,4 +139,4 @@ def test_a_disconnect_removes_the_member(role: str) -> None:
     assert offices.state("x") is State.NEW
     assert step(offices, "x", Disconnect()) == ()
     assert offices.agent("a") is None
-    assert not isinstance(step(offices, "y", Join(role, "x", "a")), Rejected)
+    assert not isinstance(step(offices, "y", Join(role, "x", "a")), Rejection)

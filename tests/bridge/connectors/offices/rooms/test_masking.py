@@ -15,7 +15,7 @@ from bridge.connectors.offices.rooms.masking import (
     MAX_PATHS_BYTES,
     MAX_TEXT_LENGTH,
     MORE,
-    Masked,
+    MaskedValue,
     masked,
 )
 from bridge.connectors.offices.tokens import make_token
@@ -74,7 +74,7 @@ def test_paths_are_json_pointers() -> None:
     """RFC 6901, into the masked value."""
     params = {"a/b": [1, {"token": SECRET}], "c~d": {"url": f"https://me:{SECRET}@x/"}, "open": "x"}
     found = masked(params)
-    assert found == Masked(
+    assert found == MaskedValue(
         {"a/b": [1, {"token": HIDDEN}], "c~d": {"url": f"https://me:{HIDDEN}@x/"}, "open": "x"},
         ("/a~1b/1/token", "/c~0d/url"),
     )
@@ -84,12 +84,12 @@ def test_paths_are_json_pointers() -> None:
     "key", ["path", "name", "author", "keyboard", "compass", "spin", "pinned", "passed", "key", "authority"]
 )
 def test_similar_names_are_not_hidden(key: str) -> None:
-    assert masked({key: "x"}) == Masked({key: "x"}, ())
+    assert masked({key: "x"}) == MaskedValue({key: "x"}, ())
 
 
 def test_flags_and_counts_are_no_secrets() -> None:
     params = {"use_token": True, "password": None, "max_tokens": 500, "maxTokens": 5}
-    assert masked(params) == Masked(params, ())
+    assert masked(params) == MaskedValue(params, ())
     assert masked({"tokens": "abc"}).value == {"tokens": HIDDEN}
 
 
@@ -105,9 +105,9 @@ def test_configured_names_are_hidden() -> None:
 def test_a_pair_of_name_and_value_is_recognised(naming: str) -> None:
     """Headers and variables are often listed in this form."""
     pair = {naming: "X-Api-Key", "Value": SECRET}
-    assert masked([pair]) == Masked([{naming: "X-Api-Key", "Value": HIDDEN}], ("/0/Value",))
+    assert masked([pair]) == MaskedValue([{naming: "X-Api-Key", "Value": HIDDEN}], ("/0/Value",))
     harmless = {naming: "Accept", "value": "text/plain"}
-    assert masked(harmless) == Masked(harmless, ())
+    assert masked(harmless) == MaskedValue(harmless, ())
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_ordinary_texts_are_unchanged() -> None:
         "../" * 50,
         "a." * 100,
     ]
-    assert masked(texts) == Masked(texts, ())
+    assert masked(texts) == MaskedValue(texts, ())
     assert "a." not in masked(f"https://me:{'a.' * 100}@db/x").value
 
 

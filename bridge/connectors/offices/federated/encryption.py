@@ -14,7 +14,7 @@ from nacl.public import PrivateKey, PublicKey, SealedBox
 from nacl.signing import SigningKey
 
 
-class Sealing:
+class NodeCipher:
     """`key` returns the node's signing key, from which the encryption key is derived."""
 
     def __init__(self, key: Callable[[], SigningKey]) -> None:
