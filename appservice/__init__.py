@@ -1,1 +1,1 @@
-"""The Matrix side of a node that is a guest of somebody else's homeserver."""
+"""The Matrix backend of a node that is attached to an existing homeserver as an application service."""

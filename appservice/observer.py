@@ -1,4 +1,4 @@
-"""What the appservice side reports to metrics and logs."""
+"""What the application service reports to metrics and logs."""
 
 from typing import TYPE_CHECKING
 
@@ -7,33 +7,32 @@ if TYPE_CHECKING:
 
 
 class AppserviceObserver:
-    """Does nothing: metrics and logs derive from it. Its methods are called from the event loop and must
-    return at once."""
+    """Does nothing; the observer for metrics and logs derives from it. The event loop calls its methods, so
+    they must return immediately."""
 
     # -- requests to the homeserver --
 
-    def asked(self, method: str, kind: str, outcome: str, seconds: float) -> None:
-        """`kind` is as `request_kind` has it. `outcome` is `ok`, `refused`, `limited`, `away` or
-        `cancelled`."""
+    def request_finished(self, method: str, kind: str, outcome: str, seconds: float) -> None:
+        """`kind` is from `request_kind`. `outcome` is `ok`, `refused`, `limited`, `away` or `cancelled`."""
 
-    # -- whether it is there --
+    # -- availability --
 
-    def away(self, wrong: str) -> None: ...
+    def unavailable(self, reason: str) -> None: ...
 
-    def back(self, seconds: float) -> None: ...
+    def available(self, seconds: float) -> None: ...
 
-    def unreached(self, wrong: str) -> None:
-        """It is there, and does not reach this node."""
+    def unreachable(self, reason: str) -> None:
+        """The homeserver is available, but cannot reach this node."""
 
-    def reached(self) -> None: ...
+    def reachable(self) -> None: ...
 
-    def pinged(self) -> None:
-        """It has reached this node, asked to do so."""
+    def ping_received(self) -> None:
+        """The homeserver has reached this node with a requested ping."""
 
-    # -- what it sends --
+    # -- received transactions --
 
-    def taken_in(self, transaction: "Transaction", *, is_new: bool, seconds: float) -> None:
-        """A transaction of the homeserver has been committed, or had been before."""
+    def transaction_received(self, transaction: "Transaction", *, is_new: bool, seconds: float) -> None:
+        """A transaction is committed, or was already."""
 
     def problem(self, sentence: str, error: BaseException | None) -> None:
-        """Something the operator should read."""
+        """A problem that the operator should know about."""

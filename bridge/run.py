@@ -1,6 +1,6 @@
-"""The life of a node: what starts in which order, what a signal does, and the same order backwards.
+"""Runs a node: the order in which parts start and stop, and the handling of signals.
 
-How late the event loop runs: what a person notices first when a node is overloaded.
+Also measures the delay of the event loop, the first sign of an overloaded node.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ INTERVAL = 0.5
 
 
 async def measure_event_loop_lag(observe: Callable[[float], None]) -> None:
-    """Until cancelled: ask to be woken, and report how much later it happened."""
+    """Until cancelled: sleep, and report how much later the event loop resumed."""
     loop = asyncio.get_running_loop()
     while True:
         asked = loop.time() + INTERVAL
@@ -55,8 +55,8 @@ async def measure_event_loop_lag(observe: Callable[[float], None]) -> None:
 
 log = structlog.get_logger("palaver")
 
-# What stopping may take beyond the time that requests are given: Postgres writes its last checkpoint.
-STOP_PATIENCE = 45.0
+# Time for stopping beyond the timeout of requests: Postgres writes its last checkpoint.
+STOP_TIMEOUT = 45.0
 KEYS_ROTATED = "keys-rotated"
 """The topic of notifications between the processes of a node."""
 Step = Callable[[str], None]
@@ -67,7 +67,7 @@ def log_problem(sentence: str, error: BaseException | None) -> None:
 
 
 class Node:
-    """Started once, stopped once; whoever is started later is stopped earlier."""
+    """Start once and stop once; parts stop in the reverse order of their start."""
 
     def __init__(self, config: Config, *, step: Step = lambda _: None) -> None:
         self.config = config
@@ -79,10 +79,10 @@ class Node:
         self._stack = contextlib.AsyncExitStack()
         self._health = Health()
         self._keys_problem: str | None = None
-        self.backend = self._make_carrier()
+        self.backend = self._make_backend()
 
     async def start(self) -> None:
-        """Returns when everything answers. LocalError when a person has to put something right."""
+        """Return when everything responds. LocalError if the operator has to fix something."""
         try:
             await self._start()
         except BaseException:
@@ -97,8 +97,8 @@ class Node:
         self.keys = PublishedKeys(config.server_name, files, files.load_or_create(), now_ms)
         self.tls = Tls(tls_files(config))
 
-        # Bound before the database is touched: a taken port is the commonest mistake and cheap to find. Who
-        # connects from now on waits until there is something to answer with.
+        # Bound before the database is used: a taken port is the most common mistake and cheap to detect.
+        # Clients that connect from now on wait in the backlog.
         settings = listener_settings(config)
         self._step("opening the port")
         listening = bind(settings.binds, settings.port)
@@ -119,12 +119,12 @@ class Node:
             self.database.pool,
             now_ms=now_ms,
             report=log_problem,
-            guest_of=config.guest_of,
+            homeserver=config.guest_of,
         )
         await self.peers.start()
         stack.push_async_callback(self.peers.close)
         await self.backend.open(self.database.pool, self.peers)
-        # Once more: it is closed before what it stands on.
+        # Pushed again, so that it is closed before the parts it depends on.
         stack.push_async_callback(self.backend.close)
         self._step("starting the agents")
         self.core = NodeCore(
@@ -169,7 +169,7 @@ class Node:
         stack.push_async_callback(background.close)
         background.supervise("event loop lag", partial(measure_event_loop_lag, self.metrics.lag.observe))
 
-    def _make_carrier(self) -> NodeBackend:
+    def _make_backend(self) -> NodeBackend:
         if self.config.guest_of is not None:
             return AppserviceBackend(
                 self.config, metrics=self.metrics, health=self._health, now_ms=now_ms, step=self._step
@@ -199,12 +199,12 @@ class Node:
         await self._stack.aclose()
 
     def reload(self) -> LocalError | None:
-        """Read all certificates again. What is wrong with one is logged, and the old ones stay."""
+        """Read all certificates again. Problems are logged, and the old certificates stay in use."""
         problem = self.tls.reload() or self._reload_authorities()
         if problem is None:
-            log.info("The certificates were read again.")
+            log.info("Reloaded the certificates.")
         else:
-            log.error("A new certificate can't be used; the old one stays.", problem=str(problem))
+            log.error("A new certificate is invalid; the old one stays in use.", problem=str(problem))
         return problem
 
     def _reload_authorities(self) -> LocalError | None:
@@ -215,7 +215,7 @@ class Node:
         return None
 
     def summary(self) -> dict[str, Any]:
-        """What a person wants to know first."""
+        """The first facts for a person."""
         config = self.config
         addresses = [str(address) for address in self.listener.addresses]
         metrics = self.metrics_server.address if self.metrics_server is not None else None
@@ -245,20 +245,20 @@ class Node:
 
     async def _rotate_keys(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
         keys = self.keys.rotate()
-        log.info("The signing key was rotated.", key_id=keys.current.key_id)
+        log.info("Rotated the signing key.", key_id=keys.current.key_id)
         self.database.pool.session.notify(KEYS_ROTATED)
         return describe(keys)
 
     def _reload_keys(self, _: str | None) -> None:
-        """Another process of this node may have rotated them."""
+        """Another process of this node may have rotated the keys."""
         problem = None
         try:
             if self.keys.reload():
-                log.info("The signing key was rotated elsewhere.", key_id=self.keys.keys.current.key_id)
+                log.info("Another process rotated the signing key.", key_id=self.keys.keys.current.key_id)
         except LocalError as error:
             problem = str(error)
             if problem != self._keys_problem:
-                log.error("The signing key can't be read again; the old one stays.", problem=problem)
+                log.error("Failed to reload the signing key; the old one stays in use.", problem=problem)
         self._keys_problem = problem
 
     async def _reload(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -269,24 +269,24 @@ class Node:
 
 
 async def run(config: Config, *, step: Step, announce: Callable[[Mapping[str, Any]], None]) -> None:
-    """From nothing to a running node, and back to nothing on SIGTERM or SIGINT."""
+    """Start a node, and stop it on SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
-    leave = asyncio.Event()
+    stop_requested = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, leave.set)
+        loop.add_signal_handler(number, stop_requested.set)
     node = Node(config, step=step)
-    # Before there is a certificate to read again, the signal must not end the process.
+    # Ignore the signal until there is a certificate to reload.
     loop.add_signal_handler(signal.SIGHUP, lambda: None)
 
     background = BackgroundTasks()
     starting = background.spawn("start the node", node.start(), reports=False)
-    leaving = background.spawn("wait for a signal", leave.wait())
-    await asyncio.wait({starting, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    stopping = background.spawn("wait for a signal", stop_requested.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
         starting.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await starting
-        log.info("Stopped before it had started.")
+        log.info("Stopped before the start was complete.")
         return
     try:
         starting.result()
@@ -295,14 +295,14 @@ async def run(config: Config, *, step: Step, announce: Callable[[Mapping[str, An
         raise
 
     loop.add_signal_handler(signal.SIGHUP, node.reload)
-    # What there is now stays: a full collection, which everything waits for, need not look at it again.
+    # Current objects are permanent, so exclude them from future full collections, which block the event loop.
     gc.collect()
     gc.freeze()
     announce(node.summary())
     log.info("Started.", server_name=config.server_name, version=node.version)
-    await leaving
+    await stopping
     log.info("Stopping.")
     began = monotonic()
-    async with asyncio.timeout(config.listener.shutdown_timeout + STOP_PATIENCE):
+    async with asyncio.timeout(config.listener.shutdown_timeout + STOP_TIMEOUT):
         await node.stop()
     log.info("Stopped.", seconds=round(monotonic() - began, 3))

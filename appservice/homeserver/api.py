@@ -1,9 +1,7 @@
-"""mautrix's `HTTPAPI`, with what it does on the wire done anew.
+"""mautrix's `HTTPAPI` with its own request code.
 
-As it comes it reads any amount of an answer, follows a redirect and takes the token along, writes what is
-said into a log, and makes one error of many. What is kept is how addresses are made of paths.
-
-The homeserver of which this node is a guest does not answer.
+The original reads responses of any size, follows redirects with the token, logs contents, and maps different
+failures to one error. Only its URL building is reused.
 """
 
 from collections.abc import AsyncIterator
@@ -18,40 +16,41 @@ from storage.connect import ConnectionLost
 from storage.errors import LocalError
 
 
-class HomeserverAway(ConnectionLost):
-    """Whether it did what it was asked for is not known. Whoever goes on by itself after its database was
-    away does so after this too: nothing is lost by it, and the order is kept."""
+class HomeserverUnavailable(ConnectionLost):
+    """The homeserver did not respond, so it is unknown whether it processed the request. Code that retries
+    after a lost database connection (`ConnectionLost`) retries after this error too: nothing is lost, and the
+    order is kept."""
 
     def __init__(self, url: str, reason: str) -> None:
         LocalError.__init__(
             self,
-            f"The homeserver at {url} does not answer ({reason}).",
-            "Palaver goes on by itself once it answers again; look there if it does not.",
+            f"The homeserver at {url} does not respond ({reason}).",
+            "Palaver continues automatically once it responds again; check the homeserver if it does not.",
         )
 
 
 MIB: Final = 1024 * 1024
-MOST_BYTES: Final = 8 * MIB
-"""Of an answer that is one object."""
-CONNECT: Final = 10.0
+MAX_BYTES: Final = 8 * MIB
+"""Maximum size of a response that is one JSON object."""
+CONNECT_TIMEOUT: Final = 10.0
 CHUNK: Final = 64 * 1024
 
-# Who waits for how long says whoever asks.
-_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT)
+# The caller sets the total timeout.
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT)
 
 
-class TooMuch(ValueError):
-    """More than anybody wants to read."""
+class ResponseTooLarge(ValueError):
+    """The response exceeds the caller's limit."""
 
     def __init__(self) -> None:
-        super().__init__("it says far too much")
+        super().__init__("its response is too large")
 
 
 class HomeserverApi(HTTPAPI):
-    """`request` gives the status and the bytes of whatever is answered. Raises `HomeserverAway`."""
+    """`request` returns the status and the body of any response. Raises `HomeserverUnavailable`."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str, *, most_bytes: int = MOST_BYTES) -> None:
-        # The token comes with each request: there may be several.
+    def __init__(self, session: aiohttp.ClientSession, url: str, *, most_bytes: int = MAX_BYTES) -> None:
+        # Each request passes its token, because there may be several.
         super().__init__(URL(url), "", client_session=session, default_retry_count=0)
         self._url = url
         self._most_bytes = most_bytes
@@ -76,18 +75,18 @@ class HomeserverApi(HTTPAPI):
             ) as response:
                 return (response.status, await read_all(response, self._most_bytes)), response
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise HomeserverAway(self._url, reason(error)) from error
+            raise HomeserverUnavailable(self._url, reason(error)) from error
 
     def _log_request(self, *args: Any, **kwargs: Any) -> None:
-        """What is said is nobody's but those in the room."""
+        """Contents are for the members of the room, not for the log."""
 
     def _log_request_done(self, *args: Any, **kwargs: Any) -> None:
-        """It is counted by whoever asked."""
+        """The caller measures its requests."""
 
 
 async def read_all(response: aiohttp.ClientResponse, limit: int) -> bytes:
     if response.content_length is not None and response.content_length <= CHUNK:
-        # As nearly all are: it comes in one piece.
+        # Most responses are this small and arrive in one chunk.
         return await response.read()
     return b"".join([piece async for piece in read_pieces(response, limit)])
 
@@ -97,19 +96,19 @@ async def read_pieces(response: aiohttp.ClientResponse, limit: int) -> AsyncIter
     async for piece in response.content.iter_chunked(CHUNK):
         taken += len(piece)
         if taken > limit:
-            raise TooMuch
+            raise ResponseTooLarge
         yield piece
 
 
 def reason(error: Exception) -> str:
-    """Why there is no answer, as part of a sentence. No word of what was sent is in it."""
+    """Why there is no response, as part of a sentence. It contains nothing of the request's contents."""
     if isinstance(error, TimeoutError):
-        return "it took too long"
+        return "the request timed out"
     if isinstance(error, aiohttp.ClientConnectorError):
         return unreachable(error.os_error)
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError | OSError):
-        return "it broke off the connection"
+        return "it closed the connection"
     if isinstance(error, aiohttp.ClientResponseError):
-        return "what it says is not HTTP"
+        return "its response is not HTTP"
     text = str(error) or type(error).__name__
     return "".join(one for one in text.splitlines()[0] if one.isprintable())[:200]

@@ -1,8 +1,8 @@
-"""Whether the homeserver is there: when it is looked for, when the others wait, and when it is asked to reach
-us.
+"""Decides whether the homeserver is available: when to check it, when requests have to wait, and when to ping
+it.
 
-A machine: `receive(input, now) -> effects`, `deadline()`. One request that got no answer says little: a look
-is taken first, and only what it finds lets the others wait. Meanwhile they go on.
+A state machine: `receive(input, now) -> effects`, `deadline()`. A single request without a response proves
+little, so a check follows, and requests continue until the check has failed.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,226 +11,235 @@ from enum import Enum
 from typing import Final, TypeAlias
 
 FIRST_PAUSE: Final = 1.0
-LONGEST_PAUSE: Final = 30.0
-SLOWER: Final = 1.5
-"""Seconds between two looks at one that is away. A homeserver is back within half a minute most often."""
-QUIET: Final = 1.0
-"""Seconds after a look that found it well in which no other is taken: one request may fail for ever."""
-HEARD_WITHIN: Final = 300.0
-"""Seconds in which it has sent us nothing, after which it is asked to reach us. One that gave up on us would
-be silent for long; asked, it sends at once what it has kept."""
-PING_AGAIN: Final = 30.0
-"""Seconds, while it does not reach us."""
+MAX_PAUSE: Final = 30.0
+BACKOFF_FACTOR: Final = 1.5
+"""Factor between the pauses, in seconds, between two checks of an unavailable homeserver. Most restarts take
+less than half a minute."""
+CHECK_INTERVAL: Final = 1.0
+"""Seconds after a successful check in which no other is made: one particular request may fail permanently."""
+PING_AFTER_SILENCE: Final = 300.0
+"""Seconds without traffic from the homeserver, after which this node requests a ping. A homeserver that has
+stopped sending to this node would stay silent for long; a ping makes it send its queue immediately."""
+PING_RETRY: Final = 30.0
+"""Seconds between two pings while the homeserver cannot reach this node."""
 
 
 class State(Enum):
-    THERE = "there"
-    DOUBTED = "doubted"
-    AWAY = "away"
+    AVAILABLE = "there"
+    SUSPECTED = "doubted"
+    UNAVAILABLE = "away"
 
 
-# ---- what happens -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """Somebody has asked it for something, and got no answer."""
+# ---- inputs ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """Somebody has asked it, and got an answer."""
+class RequestFailed:
+    """A request to the homeserver got no response."""
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """It has sent us something."""
+class RequestAnswered:
+    """A request to the homeserver got a response."""
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """`wrong` is a sentence of what was found; None: it is there, and knows us."""
-
-    wrong: str | None
+class TrafficReceived:
+    """The homeserver has sent something to this node."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pinged:
-    """`wrong`: why it does not reach us."""
+class CheckFinished:
+    """`problem` is a sentence; None: the homeserver is available and knows the registration."""
 
-    wrong: str | None
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PingFinished:
+    """`problem`: why the homeserver cannot reach this node."""
+
+    problem: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The deadline has come."""
+    """The deadline has passed."""
 
 
-Input: TypeAlias = Lost | Answered | Heard | Looked | Pinged | Tick
+Input: TypeAlias = RequestFailed | RequestAnswered | TrafficReceived | CheckFinished | PingFinished | Tick
 
 
-# ---- what is to be done -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """Ask it who we are, and say what comes of it: `Looked`."""
+# ---- effects -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Ping:
-    """Ask it to reach us, and say what comes of it: `Pinged`."""
+class CheckHomeserver:
+    """Call the homeserver's whoami endpoint and pass the result in as `CheckFinished`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shut:
-    """From now on everybody waits."""
-
-    wrong: str
+class PingHomeserver:
+    """Request a ping from the homeserver and pass the result in as `PingFinished`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """Everybody goes on. `seconds`: how long it was away."""
+class MarkUnavailable:
+    """From now on requests wait."""
+
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class MarkAvailable:
+    """Requests continue. `seconds`: how long the homeserver was unavailable."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Unreached:
-    """It is there, and does not reach us."""
+class ReportUnreachable:
+    """The homeserver is available, but cannot reach this node."""
 
-    wrong: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reached:
-    """It reaches us again."""
-
-
-Effect: TypeAlias = Look | Ping | Shut | Opened | Unreached | Reached
+    problem: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """`since` is when it was lost, `pause` the one before the next look. `look_at` is the deadline of one
-    that is away, `ping_at` that of one that is there; None while somebody is about it."""
+class ReportReachable:
+    """The homeserver can reach this node again."""
+
+
+Effect: TypeAlias = (
+    CheckHomeserver | PingHomeserver | MarkUnavailable | MarkAvailable | ReportUnreachable | ReportReachable
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """`since` is when the homeserver became unavailable, `pause` the pause before the next check. `check_at`
+    is the deadline while it is unavailable, `ping_at` while it is available; None while the check or ping is
+    running."""
 
     state: State
-    heard_at: float
+    received_at: float
     since: float = 0.0
     pause: float = FIRST_PAUSE
     quiet_until: float = 0.0
-    look_at: float | None = None
+    check_at: float | None = None
     ping_at: float | None = None
-    is_unreached: bool = False
+    is_unreachable: bool = False
 
 
-_Next: TypeAlias = tuple[_Known, tuple[Effect, ...]]
+_Next: TypeAlias = tuple[_Snapshot, tuple[Effect, ...]]
 
 
-class HomeserverWatch:
-    """It is taken for there in the beginning: whoever starts has just looked."""
+class AvailabilityMachine:
+    """The homeserver counts as available initially: the caller has just checked it."""
 
     def __init__(self, now: float) -> None:
-        self._known = _Known(State.THERE, now, ping_at=now + HEARD_WITHIN)
+        self._known = _Snapshot(State.AVAILABLE, now, ping_at=now + PING_AFTER_SILENCE)
 
     @property
     def state(self) -> State:
         return self._known.state
 
     @property
-    def is_reached(self) -> bool:
-        return not self._known.is_unreached
+    def is_reachable(self) -> bool:
+        return not self._known.is_unreachable
 
     def deadline(self) -> float | None:
         """When a `Tick` is due."""
-        return self._known.look_at if self._known.state is State.AWAY else self._known.ping_at
+        return self._known.check_at if self._known.state is State.UNAVAILABLE else self._known.ping_at
 
-    def receive(self, happened: Input, now: float) -> tuple[Effect, ...]:
-        act = _TRANSITIONS.get((self._known.state, type(happened)))
+    def receive(self, input_: Input, now: float) -> tuple[Effect, ...]:
+        act = _TRANSITIONS.get((self._known.state, type(input_)))
         if act is None:
             return ()
-        self._known, effects = act(self._known, happened, now)
+        self._known, effects = act(self._known, input_, now)
         return effects
 
 
-def _doubt(known: _Known, happened: Input, now: float) -> _Next:
-    if now < known.quiet_until:
-        return known, ()
-    return replace(known, state=State.DOUBTED, since=now), (Look(),)
+def _suspect(snapshot: _Snapshot, input_: Input, now: float) -> _Next:
+    if now < snapshot.quiet_until:
+        return snapshot, ()
+    return replace(snapshot, state=State.SUSPECTED, since=now), (CheckHomeserver(),)
 
 
-def _hear(known: _Known, happened: Input, now: float) -> _Next:
-    effects = (Reached(),) if known.is_unreached else ()
-    return replace(known, heard_at=now, is_unreached=False), effects
+def _receive_traffic(snapshot: _Snapshot, input_: Input, now: float) -> _Next:
+    effects = (ReportReachable(),) if snapshot.is_unreachable else ()
+    return replace(snapshot, received_at=now, is_unreachable=False), effects
 
 
-def _see(known: _Known, happened: Input, now: float) -> _Next:
-    """A doubt was looked into."""
-    assert isinstance(happened, Looked), "the table says so"
-    if happened.wrong is None:
-        return replace(known, state=State.THERE, quiet_until=now + QUIET), ()
-    away = replace(known, state=State.AWAY, pause=FIRST_PAUSE, look_at=now + FIRST_PAUSE)
-    return away, (Shut(happened.wrong),)
+def _conclude_check(snapshot: _Snapshot, input_: Input, now: float) -> _Next:
+    """A check after a failed request has finished."""
+    assert isinstance(input_, CheckFinished), "guaranteed by the transition table"
+    if input_.problem is None:
+        return replace(snapshot, state=State.AVAILABLE, quiet_until=now + CHECK_INTERVAL), ()
+    away = replace(snapshot, state=State.UNAVAILABLE, pause=FIRST_PAUSE, check_at=now + FIRST_PAUSE)
+    return away, (MarkUnavailable(input_.problem),)
 
 
-def _see_away(known: _Known, happened: Input, now: float) -> _Next:
-    assert isinstance(happened, Looked), "the table says so"
-    if happened.wrong is not None:
-        pause = min(known.pause * SLOWER, LONGEST_PAUSE)
-        return replace(known, pause=pause, look_at=now + pause), ()
+def _conclude_recovery_check(snapshot: _Snapshot, input_: Input, now: float) -> _Next:
+    assert isinstance(input_, CheckFinished), "guaranteed by the transition table"
+    if input_.problem is not None:
+        pause = min(snapshot.pause * BACKOFF_FACTOR, MAX_PAUSE)
+        return replace(snapshot, pause=pause, check_at=now + pause), ()
     there = replace(
-        known, state=State.THERE, heard_at=now, quiet_until=now + QUIET, look_at=None, ping_at=None
+        snapshot,
+        state=State.AVAILABLE,
+        received_at=now,
+        quiet_until=now + CHECK_INTERVAL,
+        check_at=None,
+        ping_at=None,
     )
-    # It has given up on us meanwhile, and would send again in some minutes.
-    return there, (Opened(now - known.since), Ping())
+    # The homeserver has stopped sending meanwhile and would retry only after minutes.
+    return there, (MarkAvailable(now - snapshot.since), PingHomeserver())
 
 
-def _suspect(known: _Known, happened: Input, now: float) -> _Next:
-    """It is back, it seems."""
-    return (known, ()) if known.look_at is None else (replace(known, look_at=now), ())
+def _check_now(snapshot: _Snapshot, input_: Input, now: float) -> _Next:
+    """The homeserver seems to be available again."""
+    return (snapshot, ()) if snapshot.check_at is None else (replace(snapshot, check_at=now), ())
 
 
-def _look_again(known: _Known, happened: Input, now: float) -> _Next:
-    return replace(known, look_at=None), (Look(),)
+def _check_again(snapshot: _Snapshot, input_: Input, now: float) -> _Next:
+    return replace(snapshot, check_at=None), (CheckHomeserver(),)
 
 
-def _be_due(known: _Known, happened: Input, now: float) -> _Next:
-    if known.ping_at is None:
-        return known, ()
-    due = known.heard_at + HEARD_WITHIN
-    if known.is_unreached or now >= due:
-        return replace(known, ping_at=None), (Ping(),)
-    return replace(known, ping_at=due), ()
+def _ping_if_due(snapshot: _Snapshot, input_: Input, now: float) -> _Next:
+    if snapshot.ping_at is None:
+        return snapshot, ()
+    due = snapshot.received_at + PING_AFTER_SILENCE
+    if snapshot.is_unreachable or now >= due:
+        return replace(snapshot, ping_at=None), (PingHomeserver(),)
+    return replace(snapshot, ping_at=due), ()
 
 
-def _be_reached(known: _Known, happened: Input, now: float) -> _Next:
-    assert isinstance(happened, Pinged), "the table says so"
-    if happened.wrong is None:
-        reached = replace(known, heard_at=now, ping_at=now + HEARD_WITHIN, is_unreached=False)
-        return reached, (Reached(),) if known.is_unreached else ()
-    unreached = replace(known, ping_at=now + PING_AGAIN, is_unreached=True)
-    return unreached, () if known.is_unreached else (Unreached(happened.wrong),)
+def _conclude_ping(snapshot: _Snapshot, input_: Input, now: float) -> _Next:
+    assert isinstance(input_, PingFinished), "guaranteed by the transition table"
+    if input_.problem is None:
+        reached = replace(snapshot, received_at=now, ping_at=now + PING_AFTER_SILENCE, is_unreachable=False)
+        return reached, (ReportReachable(),) if snapshot.is_unreachable else ()
+    unreached = replace(snapshot, ping_at=now + PING_RETRY, is_unreachable=True)
+    return unreached, () if snapshot.is_unreachable else (ReportUnreachable(input_.problem),)
 
 
-def _ping_later(known: _Known, happened: Input, now: float) -> _Next:
-    """It went away while it was asked to reach us."""
-    return replace(known, ping_at=now + PING_AGAIN), ()
+def _ping_later(snapshot: _Snapshot, input_: Input, now: float) -> _Next:
+    """The homeserver became unavailable during a ping."""
+    return replace(snapshot, ping_at=now + PING_RETRY), ()
 
 
-_TRANSITIONS: Final[Mapping[tuple[State, type[Input]], Callable[[_Known, Input, float], _Next]]] = {
-    (State.THERE, Lost): _doubt,
-    (State.THERE, Heard): _hear,
-    (State.THERE, Pinged): _be_reached,
-    (State.THERE, Tick): _be_due,
-    (State.DOUBTED, Heard): _hear,
-    (State.DOUBTED, Looked): _see,
-    (State.DOUBTED, Pinged): _be_reached,
-    (State.DOUBTED, Tick): _be_due,
-    (State.AWAY, Answered): _suspect,
-    (State.AWAY, Heard): _suspect,
-    (State.AWAY, Looked): _see_away,
-    (State.AWAY, Pinged): _ping_later,
-    (State.AWAY, Tick): _look_again,
+_TRANSITIONS: Final[Mapping[tuple[State, type[Input]], Callable[[_Snapshot, Input, float], _Next]]] = {
+    (State.AVAILABLE, RequestFailed): _suspect,
+    (State.AVAILABLE, TrafficReceived): _receive_traffic,
+    (State.AVAILABLE, PingFinished): _conclude_ping,
+    (State.AVAILABLE, Tick): _ping_if_due,
+    (State.SUSPECTED, TrafficReceived): _receive_traffic,
+    (State.SUSPECTED, CheckFinished): _conclude_check,
+    (State.SUSPECTED, PingFinished): _conclude_ping,
+    (State.SUSPECTED, Tick): _ping_if_due,
+    (State.UNAVAILABLE, RequestAnswered): _check_now,
+    (State.UNAVAILABLE, TrafficReceived): _check_now,
+    (State.UNAVAILABLE, CheckFinished): _conclude_recovery_check,
+    (State.UNAVAILABLE, PingFinished): _ping_later,
+    (State.UNAVAILABLE, Tick): _check_again,
 }

@@ -1,5 +1,5 @@
-"""Asks the homeserver, in the name of the registration or of one of its users: requests as clients make them,
-answers as JSON or as a stream of bytes."""
+"""Sends client-server API requests to the homeserver, as the registration's sender or as one of its users.
+Responses are JSON or a stream of bytes."""
 
 import asyncio
 import time
@@ -14,19 +14,19 @@ import aiohttp
 from aiohttp import hdrs
 from mautrix.api import MediaPath, Method, PathBuilder
 
-from appservice.homeserver.answers import Broken, meaning, request_kind
 from appservice.homeserver.api import (
     CHUNK,
-    CONNECT,
+    CONNECT_TIMEOUT,
+    MAX_BYTES,
     MIB,
-    MOST_BYTES,
     HomeserverApi,
-    HomeserverAway,
-    TooMuch,
+    HomeserverUnavailable,
+    ResponseTooLarge,
     read_all,
     read_pieces,
     reason,
 )
+from appservice.homeserver.responses import InvalidResponse, interpret_response, request_kind
 from appservice.observer import AppserviceObserver
 from federation.matrix.canonical_json import NotCanonical, encode
 from federation.matrix.errors import MatrixError
@@ -36,31 +36,31 @@ from federation.media.media import parse_mxc
 from storage.concurrency import uninterrupted
 
 if TYPE_CHECKING:
-    from appservice.homeserver.availability_watch import Watch
+    from appservice.homeserver.availability_monitor import AvailabilityMonitor
 
 TIMEOUT: Final = 60.0
-"""Seconds, for the whole of it."""
+"""Seconds for a whole request."""
 LIST_TIMEOUT: Final = 180.0
-IDLE: Final = 30.0
-"""Seconds that may pass in a stream without a byte."""
-KEEP: Final = 25.0
-"""Seconds; homeservers and what stands in front of them keep a connection for longer."""
-MOST_CONNECTIONS: Final = 32
-MOST_WAITING: Final = 30.0
-"""Seconds in all, while the homeserver has enough."""
-MOST_OF_A_LIST: Final = 64 * MIB
+IDLE_TIMEOUT: Final = 30.0
+"""Seconds that a stream may pause."""
+KEEPALIVE: Final = 25.0
+"""Seconds; homeservers and reverse proxies keep a connection for longer."""
+MAX_CONNECTIONS: Final = 32
+MAX_WAITING: Final = 30.0
+"""Total seconds to wait while the homeserver rate-limits a request."""
+MAX_LIST: Final = 64 * MIB
 """Bytes: the state of a room with a hundred thousand members."""
-MOST_MEDIA: Final = 100 * MIB
-SLOWEST: Final = 32 * 1024
-"""Bytes a second that an upload is given time for."""
+MAX_MEDIA: Final = 100 * MIB
+MIN_UPLOAD_RATE: Final = 32 * 1024
+"""Bytes per second that the timeout of an upload assumes."""
 
 LIMIT_EXCEEDED: Final = "M_LIMIT_EXCEEDED"
 _ANSWERED: Final = frozenset({"ok", "refused", "limited"})
 Query = Mapping[str, str | Sequence[str]]
-"""What has several values is asked with all of them."""
+"""A parameter with several values is sent once for each."""
 
 _USER_AGENT: Final = f"Palaver/{version('palaver')}"
-_STREAMED: Final = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT, sock_read=IDLE)
+_STREAMED: Final = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=IDLE_TIMEOUT)
 
 
 T = TypeVar("T")
@@ -68,8 +68,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Downloaded:
-    """What the homeserver calls it; nothing of that has been made safe. `size` is None where it does not
-    say."""
+    """Content type and file name are as the homeserver sends them, not sanitised. `size` is None if it does
+    not send one."""
 
     content_type: str | None
     file_name: str | None
@@ -79,11 +79,11 @@ class Downloaded:
 
 @asynccontextmanager
 async def open_session() -> AsyncIterator[aiohttp.ClientSession]:
-    """To one homeserver, with its connections kept."""
+    """Connections to one homeserver, kept alive."""
     async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=MOST_CONNECTIONS, keepalive_timeout=KEEP, ttl_dns_cache=60),
+        connector=aiohttp.TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=KEEPALIVE, ttl_dns_cache=60),
         cookie_jar=aiohttp.DummyCookieJar(),
-        # Compressed, a small answer could become one that fills the memory.
+        # A small compressed response could expand until it fills the memory.
         headers={hdrs.ACCEPT_ENCODING: "identity"},
         auto_decompress=False,
     ) as session:
@@ -91,8 +91,8 @@ async def open_session() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 class HomeserverClient:
-    """`session` is one of `open_session`, closed by whoever opened it. `url` is where clients reach the
-    homeserver, `token` the `as_token`."""
+    """`session` comes from `open_session`; its opener closes it. `url` is where clients reach the homeserver,
+    `token` is the `as_token`."""
 
     def __init__(
         self,
@@ -101,16 +101,16 @@ class HomeserverClient:
         token: str,
         *,
         observer: AppserviceObserver | None = None,
-        watch: "Watch | None" = None,
+        monitor: "AvailabilityMonitor | None" = None,
     ) -> None:
         self.url = url
         self._api = HomeserverApi(session, url)
-        self._api_of_lists = HomeserverApi(session, url, most_bytes=MOST_OF_A_LIST)
+        self._api_of_lists = HomeserverApi(session, url, most_bytes=MAX_LIST)
         self._authorization = f"Bearer {token}"
         self._observer = observer or AppserviceObserver()
-        self._watch = watch
+        self._monitor = monitor
 
-    async def ask(
+    async def request(
         self,
         method: Method,
         path: PathBuilder | str,
@@ -120,33 +120,36 @@ class HomeserverClient:
         query: Query | None = None,
         ts: int | None = None,
         token: str | None = None,
-        patience: float = TIMEOUT,
+        timeout_seconds: float = TIMEOUT,
     ) -> dict[str, Any]:
-        """The answer's JSON object. `user` is as whom it is asked, `ts` the time that the event is to bear,
-        `token` another one than that of the registration.
+        """Return the response's JSON object. `user` is the user to act as, `ts` the event's timestamp,
+        `token` an access token other than the registration's.
 
-        Raises `MatrixError` when the homeserver refuses it, and `HomeserverAway` when there is no answer, so
-        that nobody knows whether it was done."""
+        Raises `MatrixError` if the homeserver refuses the request, and `HomeserverUnavailable` if there is no
+        response, so that it is unknown whether the request was processed.
+        """
         body = None if method is Method.GET else _encoded(content)
         params = _params(user, query, ts)
         waited = 0.0
         while True:
             try:
-                return await self._once(method, _safe(path), body, params, token, patience, wanted=dict)
+                return await self._once(
+                    method, _safe(path), body, params, token, timeout_seconds, wanted=dict
+                )
             except MatrixError as refused:
                 if refused.errcode != LIMIT_EXCEEDED:
                     raise
                 pause: float = refused.fields["retry_after_ms"] / 1000
                 waited += pause
-                if waited > MOST_WAITING:
+                if waited > MAX_WAITING:
                     raise
-            # It was not done, so that it can be said again without a thought.
+            # The homeserver did not process it, so repeating it is safe.
             await asyncio.sleep(pause)
 
-    async def ask_list(
+    async def request_list(
         self, path: PathBuilder | str, *, user: str | None = None, query: Query | None = None
     ) -> list[Any]:
-        """The same for what is answered with an array, such as the state of a room."""
+        """The same for a response that is a JSON array, such as the state of a room."""
         return await self._once(
             Method.GET, _safe(path), None, _params(user, query, None), None, LIST_TIMEOUT, wanted=list
         )
@@ -158,10 +161,9 @@ class HomeserverClient:
         content_type: str | None = None,
         name: str | None = None,
         *,
-        limit: int = MOST_MEDIA,
+        limit: int = MAX_MEDIA,
     ) -> str:
-        """Its `mxc://` address. Homeservers want to know its size first, so that it waits on the disk until
-        it is whole."""
+        """Return the `mxc://` URI. Homeservers require the size first, so the content is spooled to disk."""
         with SpooledTemporaryFile(max_size=MIB) as file:
             size = 0
             async for chunk in _pieces(chunks):
@@ -180,22 +182,22 @@ class HomeserverClient:
                 hdrs.CONTENT_LENGTH: str(size),
             }
             params = _params(user, None if name is None else {"filename": name}, None)
-            patience = TIMEOUT + size / SLOWEST
+            timeout_seconds = TIMEOUT + size / MIN_UPLOAD_RATE
             path = str(MediaPath.v3.upload)
             found = await self._once(
-                Method.POST, path, read(), params, None, patience, described, wanted=dict
+                Method.POST, path, read(), params, None, timeout_seconds, described, wanted=dict
             )
         mxc = found.get("content_uri")
         if not isinstance(mxc, str) or parse_mxc(mxc) is None:
-            raise HomeserverAway(self.url, "it does not say where it keeps what was uploaded")
+            raise HomeserverUnavailable(self.url, "its response has no valid content_uri")
         return mxc
 
     @asynccontextmanager
     async def download(
-        self, mxc: str, *, user: str | None = None, limit: int = MOST_MEDIA
+        self, mxc: str, *, user: str | None = None, limit: int = MAX_MEDIA
     ) -> AsyncIterator[Downloaded]:
-        """Raises `MatrixError` when there is none to be had. So do the chunks when they are more than
-        `limit`."""
+        """Raises `MatrixError` if the media cannot be downloaded. Iterating the chunks raises it when they
+        exceed `limit`."""
         if parse_mxc(mxc) is None:
             raise media_errors.invalid_mxc_uri()
         async with AsyncExitStack() as stack:
@@ -204,7 +206,7 @@ class HomeserverClient:
             except MatrixError as refused:
                 if refused.errcode != "M_UNRECOGNIZED":
                     raise
-                # Before v1.11 there was only the one that asks for no token.
+                # Before v1.11 only the unauthenticated endpoint existed.
                 response = await self._open(stack, mxc, user, authenticated=False)
             size = response.content_length
             if size is not None and size > limit:
@@ -223,31 +225,31 @@ class HomeserverClient:
         body: bytes | AsyncGenerator[bytes, None] | None,
         params: dict[str, Any],
         token: str | None,
-        patience: float,
+        timeout_seconds: float,
         headers: Mapping[str, str] | None = None,
         *,
         wanted: type[T],
     ) -> T:
-        if self._watch is not None:
-            await self._watch.passed()
-        with self._counted(method, path):
+        if self._monitor is not None:
+            await self._monitor.wait_until_available()
+        with self._measured(method, path):
             api = self._api if wanted is dict else self._api_of_lists
             sent = {**(headers or {}), **self._headers(token)}
             try:
-                async with asyncio.timeout(patience):
+                async with asyncio.timeout(timeout_seconds):
                     status, data = await api.request(method, path, body, sent, params)
             except TimeoutError as error:
-                raise HomeserverAway(self.url, reason(error)) from error
-            return self._judged(meaning(status, data, wanted, own_token=token is None))
+                raise HomeserverUnavailable(self.url, reason(error)) from error
+            return self._unwrap(interpret_response(status, data, wanted, own_token=token is None))
 
     async def _open(
         self, stack: AsyncExitStack, mxc: str, user: str | None, *, authenticated: bool
     ) -> aiohttp.ClientResponse:
-        """An answer whose body has not been read."""
-        if self._watch is not None:
-            await self._watch.passed()
+        """A response whose body has not been read."""
+        if self._monitor is not None:
+            await self._monitor.wait_until_available()
         url = self._api.get_download_url(mxc, authenticated=authenticated)
-        with self._counted(Method.GET, url.raw_path):
+        with self._measured(Method.GET, url.raw_path):
             try:
                 response = await stack.enter_async_context(
                     self._api.session.get(
@@ -260,24 +262,24 @@ class HomeserverClient:
                 )
                 if response.status == 200:
                     return response
-                data = await read_all(response, MOST_BYTES)
+                data = await read_all(response, MAX_BYTES)
             except (aiohttp.ClientError, OSError, ValueError) as error:
-                raise HomeserverAway(self.url, reason(error)) from error
-            self._judged(meaning(response.status, data, dict))
-            raise HomeserverAway(self.url, f"HTTP status {response.status}")
+                raise HomeserverUnavailable(self.url, reason(error)) from error
+            self._unwrap(interpret_response(response.status, data, dict))
+            raise HomeserverUnavailable(self.url, f"HTTP status {response.status}")
 
     async def _chunks(self, response: aiohttp.ClientResponse, limit: int) -> AsyncIterator[bytes]:
         try:
             async for piece in read_pieces(response, limit):
                 yield piece
-        except TooMuch:
+        except ResponseTooLarge:
             raise media_errors.remote_too_large(limit) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise HomeserverAway(self.url, reason(error)) from error
+            raise HomeserverUnavailable(self.url, reason(error)) from error
 
-    def _judged(self, found: T | MatrixError | Broken) -> T:
-        if isinstance(found, Broken):
-            raise HomeserverAway(self.url, found.reason)
+    def _unwrap(self, found: T | MatrixError | InvalidResponse) -> T:
+        if isinstance(found, InvalidResponse):
+            raise HomeserverUnavailable(self.url, found.reason)
         if isinstance(found, MatrixError):
             raise found
         return found
@@ -289,15 +291,15 @@ class HomeserverClient:
         }
 
     @contextmanager
-    def _counted(self, method: Method, path: str) -> Iterator[None]:
+    def _measured(self, method: Method, path: str) -> Iterator[None]:
         began = time.monotonic()
         outcome = "ok"
         try:
             yield
-        except HomeserverAway as away:
+        except HomeserverUnavailable as away:
             outcome = "away"
-            if self._watch is not None:
-                self._watch.lost(away)
+            if self._monitor is not None:
+                self._monitor.request_failed(away)
             raise
         except MatrixError as refused:
             outcome = "limited" if refused.errcode == LIMIT_EXCEEDED else "refused"
@@ -306,16 +308,21 @@ class HomeserverClient:
             outcome = "cancelled"
             raise
         finally:
-            if self._watch is not None and outcome in _ANSWERED:
-                self._watch.answered()
-            self._observer.asked(method.value, request_kind(path), outcome, time.monotonic() - began)
+            if self._monitor is not None and outcome in _ANSWERED:
+                self._monitor.request_answered()
+            self._observer.request_finished(
+                method.value, request_kind(path), outcome, time.monotonic() - began
+            )
 
 
 def _safe(path: PathBuilder | str) -> str:
-    """No id leads to another place: what is quoted has no slash, but addresses are cleaned of their dots."""
+    """Prevent ids from changing the path: quoting removes slashes, but URLs are normalised for dot
+    segments."""
     text = str(path)
     if "/." in text and not {".", ".."}.isdisjoint(text.split("/")):
-        raise MatrixError("M_INVALID_PARAM", "A name of dots alone cannot stand in an address.")
+        raise MatrixError(
+            "M_INVALID_PARAM", "An identifier that consists of dots alone cannot be used in a URL."
+        )
     return text
 
 
@@ -323,7 +330,7 @@ def _encoded(content: Mapping[str, Any] | None) -> bytes:
     try:
         return encode(dict(content or {}))
     except NotCanonical as problem:
-        raise MatrixError("M_BAD_JSON", f"That cannot be written as JSON: {problem}.") from None
+        raise MatrixError("M_BAD_JSON", f"The content cannot be encoded as JSON: {problem}.") from None
 
 
 def _params(user: str | None, query: Query | None, ts: int | None) -> dict[str, Any]:

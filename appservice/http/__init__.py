@@ -1,1 +1,1 @@
-"""The port the homeserver talks to."""
+"""The HTTP endpoints that the homeserver calls."""

@@ -1,7 +1,7 @@
-"""The aiohttp application behind the port that the homeserver speaks to, and that port.
+"""The aiohttp application and the listener for the homeserver's requests.
 
-The listener, its limits and its errors are those of the federation port; here one peer speaks, and shows a
-token instead of a signature.
+Listener, limits and errors are those of the federation port. Here the only peer is the homeserver,
+authenticated by a token instead of a signature.
 """
 
 import socket
@@ -12,19 +12,19 @@ from typing import Final
 from aiohttp import web
 
 from appservice.http.endpoints import ROUTES
-from appservice.http.services import SERVICES, AppServices
+from appservice.http.services import SERVICES, EndpointServices
 from federation.http.server.capacity import KIB, Limits
 from federation.http.server.listener import Bind, Listener, ListenerSettings
 from federation.http.server.observer import Observer
 from federation.matrix.networks import Network
 
 EVERYWHERE: Final[tuple[Network, ...]] = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
-"""Homeservers speak plain HTTP to their application services, within a machine or a network of containers.
-Who can reach the port at all its address decides, and who is answered the token."""
+"""Homeservers speak plain HTTP to their application services, within one machine or container network. The
+bind address decides which hosts can connect, and the token decides which requests are answered."""
 
 LIMITS: Final = Limits(
-    # Synapse sends 100 events, 100 EDUs and 100 messages to devices at once, each of up to 64 KiB, and
-    # whoever refused what is too large would be sent it for ever.
+    # Synapse sends up to 100 events, 100 EDUs and 100 to-device messages at once, each of up to 64 KiB, and
+    # would repeat a rejected transaction for ever.
     max_body=64 * KIB * KIB,
     max_bodies=256 * KIB * KIB,
     max_connections=200,
@@ -32,38 +32,38 @@ LIMITS: Final = Limits(
 )
 
 
-Serve = Callable[[web.Application], None]
-"""Puts more routes into the application, and what they need."""
+AddRoutes = Callable[[web.Application], None]
+"""Adds more routes to the application, and the state that they need."""
 
 
-def nothing_else(app: web.Application) -> None:
-    """What a homeserver asks is all."""
+def no_more_routes(app: web.Application) -> None:
+    """Add nothing to the endpoints of the application service API."""
 
 
 def make_app(
-    services: AppServices, limits: Limits = LIMITS, serve_besides: Serve = nothing_else
+    services: EndpointServices, limits: Limits = LIMITS, add_routes: AddRoutes = no_more_routes
 ) -> web.Application:
-    """Each endpoint module has its `ROUTES`. What matches none of them is answered by the middleware: "404
-    and `M_UNRECOGNIZED`", "405" for a wrong method."""
+    """The middleware answers requests that match no route: "404 and `M_UNRECOGNIZED`", "405" for a wrong
+    method."""
     app = web.Application(client_max_size=limits.max_body)
     app[SERVICES] = services
     app.add_routes(ROUTES)
-    serve_besides(app)
+    add_routes(app)
     return app
 
 
 def make_listener(
-    services: AppServices,
+    services: EndpointServices,
     binds: Sequence[Bind],
     port: int,
     observer: Observer,
     limits: Limits = LIMITS,
     *,
     listening: Sequence[socket.socket] = (),
-    serve_besides: Serve = nothing_else,
+    add_routes: AddRoutes = no_more_routes,
 ) -> Listener:
-    """It runs between `start` and `close`. `listening`: sockets that were bound before; they are closed
-    there."""
+    """It runs between `start` and `close`. `listening` are sockets that are already bound; the listener
+    closes them."""
     settings = ListenerSettings(binds, port, EVERYWHERE, limits)
-    app = make_app(services, limits, serve_besides)
+    app = make_app(services, limits, add_routes)
     return Listener(app, settings, None, observer, listening=listening)

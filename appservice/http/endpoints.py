@@ -1,17 +1,18 @@
-"""`GET /_matrix/mau/live` and `GET /_matrix/mau/ready`: where supervisors of bridges look.
+"""The endpoints that the homeserver and bridge supervisors call.
 
-They show no token, and are told nothing that an attacker could use.
+`GET /_matrix/mau/live` and `GET /_matrix/mau/ready`: health checks for supervisors. They need no token and
+reveal nothing that an attacker could use.
 
-`POST /_matrix/app/v1/ping`: the homeserver reaches us. Application service API, "Pinging".
+`POST /_matrix/app/v1/ping`: the homeserver checks that it reaches this node. Application service API,
+"Pinging".
 
-`GET /_matrix/app/v1/users/{userId}` and `/rooms/{roomAlias}`: somebody looks for one of ours that the
-homeserver does not know yet. Application service API, "Querying".
+`GET /_matrix/app/v1/users/{userId}` and `/rooms/{roomAlias}`: the homeserver asks for a user or alias of this
+node's namespaces that it does not know yet. Application service API, "Querying".
 
 `GET /_matrix/app/v1/thirdparty/…`: clients look up agents and their rooms. Application service API,
 "Third-party networks".
 
-`PUT /_matrix/app/v1/transactions/{txnId}`: what has happened. Application service API, "Pushing
-events".
+`PUT /_matrix/app/v1/transactions/{txnId}`: new events. Application service API, "Pushing events".
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from appservice.http.services import SERVICES, UNSTABLE, V1, AppServices, begin
+from appservice.http.services import SERVICES, UNSTABLE, V1, EndpointServices, begin
 from appservice.intake.transaction import read
 from appservice.registration.namespaces import AT, AgentRoom, Namespaces
 from appservice.registration.registration import PROTOCOL
@@ -35,7 +36,7 @@ NAMESPACE: Final = "namespace"
 
 
 def protocol(namespaces: Namespaces) -> dict[str, Any]:
-    """How agents are named, and which networks of them there are: one, this node's."""
+    """The fields of an agent's address. There is one network: this node."""
     return {
         "user_fields": [NODE, AGENT],
         "location_fields": [NAMESPACE],
@@ -55,8 +56,9 @@ def protocol(namespaces: Namespaces) -> dict[str, Any]:
     }
 
 
-def agent_asked_for(fields: Mapping[str, str], namespaces: Namespaces) -> tuple[str, str] | None:
-    """Id and node. Without a node it is one of this node's; an address may be given whole."""
+def requested_agent(fields: Mapping[str, str], namespaces: Namespaces) -> tuple[str, str] | None:
+    """Return agent id and node id. The node defaults to this one; the agent field may also hold a whole
+    address."""
     agent_id, at, node_id = fields.get(AGENT, "").partition(AT)
     node_id = node_id if at else fields.get(NODE, namespaces.node_id)
     if not agent_id or not node_id or AT in node_id or not _is_text(agent_id) or not _is_text(node_id):
@@ -64,13 +66,13 @@ def agent_asked_for(fields: Mapping[str, str], namespaces: Namespaces) -> tuple[
     return agent_id, node_id
 
 
-def room_asked_for(fields: Mapping[str, str]) -> AgentRoom | None:
+def requested_room(fields: Mapping[str, str]) -> AgentRoom | None:
     namespace = fields.get(NAMESPACE, "")
     return AgentRoom("agents", namespace) if namespace and _is_text(namespace) else None
 
 
 def third_party_user(agent: tuple[str, str], namespaces: Namespaces) -> dict[str, Any] | None:
-    """None when no user can be called so."""
+    """None if the address fits no user id."""
     user_id = namespaces.user(*agent)
     if user_id is None:
         return None
@@ -78,7 +80,7 @@ def third_party_user(agent: tuple[str, str], namespaces: Namespaces) -> dict[str
 
 
 def location(room: AgentRoom, namespaces: Namespaces) -> dict[str, Any] | None:
-    """None for a room that people do not look for."""
+    """None for a room that is not listed for people."""
     alias = namespaces.alias(room)
     if alias is None or room.kind != "agents":
         return None
@@ -86,7 +88,7 @@ def location(room: AgentRoom, namespaces: Namespaces) -> dict[str, Any] | None:
 
 
 def _is_text(value: str) -> bool:
-    """What an address may hold, and a query may not bring: it was decoded by somebody else."""
+    """Whether the decoded query value can be part of an address."""
     return (
         has_valid_length(value)
         and "\0" not in value
@@ -95,12 +97,12 @@ def _is_text(value: str) -> bool:
 
 
 async def live(request: web.Request) -> web.Response:
-    """The process answers."""
+    """The process responds."""
     return json_response({"status": "alive"})
 
 
 async def ready(request: web.Request) -> web.Response:
-    """Every check is fine. Which one is not is told on the node's own port, to whoever may know."""
+    """Every check passes. Details of a failed check are only available on the node's own port."""
     is_ready = request.app[SERVICES].is_ready()
     return json_response({"status": "ready" if is_ready else "not ready"}, 200 if is_ready else 503)
 
@@ -115,7 +117,7 @@ async def ping(request: web.Request) -> web.Response:
         raise MatrixError("M_BAD_JSON", "The body is not an object.")
     # "transaction_id: A transaction ID for the ping, copied directly from the POST call to the homeserver."
     transaction_id = body.get("transaction_id")
-    services.pinged(
+    services.ping_received(
         transaction_id if isinstance(transaction_id, str) and has_valid_length(transaction_id) else None
     )
     return json_response({})
@@ -126,7 +128,7 @@ async def users(request: web.Request) -> web.Response:
     # the user using the client-server API."
     services = begin(request)
     agent = services.namespaces.agent(request.match_info["user_id"])
-    if agent is None or not await services.known().provide_agent(*agent):
+    if agent is None or not await services.require_queries().provide_agent(*agent):
         raise MatrixError("M_NOT_FOUND", "There is no such agent.", 404)
     return json_response({})
 
@@ -137,13 +139,13 @@ async def rooms(request: web.Request) -> web.Response:
     services = begin(request)
     room = services.namespaces.room(request.match_info["alias"])
     if room is not None and services.queries is None:
-        services.room_asked(room.namespace)
-    if room is None or not await services.known().provide_room(room):
+        services.room_queried(room.namespace)
+    if room is None or not await services.require_queries().provide_room(room):
         raise MatrixError("M_NOT_FOUND", "There is no such room of agents.", 404)
     return json_response({})
 
 
-def _begin(request: web.Request) -> AppServices:
+def _begin(request: web.Request) -> EndpointServices:
     services = begin(request)
     if request.match_info.get("protocol", PROTOCOL) != PROTOCOL:
         raise MatrixError("M_NOT_FOUND", f"The only protocol here is {PROTOCOL}.", 404)
@@ -156,7 +158,7 @@ async def protocols(request: web.Request) -> web.Response:
 
 async def third_party_users(request: web.Request) -> web.Response:
     services = _begin(request)
-    return await _users(services, agent_asked_for(request.query, services.namespaces))
+    return await _users(services, requested_agent(request.query, services.namespaces))
 
 
 async def user_by_id(request: web.Request) -> web.Response:
@@ -164,15 +166,15 @@ async def user_by_id(request: web.Request) -> web.Response:
     return await _users(services, services.namespaces.agent(request.query.get("userid", "")))
 
 
-async def _users(services: AppServices, agent: tuple[str, str] | None) -> web.Response:
+async def _users(services: EndpointServices, agent: tuple[str, str] | None) -> web.Response:
     found = third_party_user(agent, services.namespaces) if agent is not None else None
-    if agent is None or found is None or not await services.known().knows_agent(*agent):
+    if agent is None or found is None or not await services.require_queries().knows_agent(*agent):
         raise MatrixError("M_NOT_FOUND", "There is no such agent.", 404)
     return json_response([found])
 
 
 async def locations(request: web.Request) -> web.Response:
-    return await _locations(_begin(request), room_asked_for(request.query))
+    return await _locations(_begin(request), requested_room(request.query))
 
 
 async def location_by_alias(request: web.Request) -> web.Response:
@@ -180,26 +182,26 @@ async def location_by_alias(request: web.Request) -> web.Response:
     return await _locations(services, services.namespaces.room(request.query.get("alias", "")))
 
 
-async def _locations(services: AppServices, room: AgentRoom | None) -> web.Response:
+async def _locations(services: EndpointServices, room: AgentRoom | None) -> web.Response:
     found = location(room, services.namespaces) if room is not None else None
-    if room is None or found is None or not await services.known().knows_room(room):
+    if room is None or found is None or not await services.require_queries().knows_room(room):
         raise MatrixError("M_NOT_FOUND", "There is no such room of agents.", 404)
     return json_response([found])
 
 
-_READ_AT_ONCE: Final = 512 * 1024
-"""Reading more than this at once would keep everything else waiting; a thread does it."""
+_MAX_PARSED_INLINE: Final = 512 * 1024
+"""Larger bodies are parsed in a thread, because parsing them would block the event loop."""
 
 
 async def transactions(request: web.Request) -> web.Response:
     services = begin(request)
     body = await request.read()
-    transaction = await asyncio.to_thread(read, body) if len(body) > _READ_AT_ONCE else read(body)
-    # "Note that the application service should distinguish between transactions by txnId": 200 says that it
-    # will not be needed again, so it is said once all of it is on disk.
+    transaction = await asyncio.to_thread(read, body) if len(body) > _MAX_PARSED_INLINE else read(body)
+    # "Note that the application service should distinguish between transactions by txnId": after a 200 the
+    # homeserver does not repeat the transaction, so the response follows the commit.
     if request.transport is not None:
-        services.came_by(request.transport.get_extra_info("peername"))
-    await services.take_in(request.match_info["txn_id"], transaction)
+        services.connection_used(request.transport.get_extra_info("peername"))
+    await services.receive(request.match_info["txn_id"], transaction)
     return json_response({})
 
 
@@ -209,7 +211,7 @@ ROUTES = (
     web.post(f"{V1}/ping", ping),
     *tuple(
         route
-        # The second one is the path of before v1.0, to which homeservers fall back.
+        # Homeservers fall back to the paths without a prefix, from before v1.0.
         for prefix in (V1, "")
         for route in (
             web.get(f"{prefix}/users/{{user_id:[^/]+}}", users),
@@ -229,7 +231,7 @@ ROUTES = (
     ),
     *tuple(
         web.put(f"{prefix}/transactions/{{txn_id:[^/]+}}", transactions)
-        # The second one is the path of before v1.0, to which homeservers fall back.
+        # Homeservers fall back to the paths without a prefix, from before v1.0.
         for prefix in (V1, "")
     ),
 )

@@ -1,4 +1,4 @@
-"""What the endpoints have to be given, and what each of them begins with."""
+"""The state that the endpoints share, and the authentication that each begins with."""
 
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
@@ -13,17 +13,17 @@ from appservice.registration.namespaces import AgentRoom, Namespaces
 from federation.matrix.errors import MatrixError
 
 if TYPE_CHECKING:
-    from appservice.appservice import WatchedIntake
+    from appservice.appservice import MonitoredIntake
     from appservice.intake.intake import Intake
 
 V1 = "/_matrix/app/v1"
 UNSTABLE = "/_matrix/app/unstable"
-"""Of `thirdparty` alone. The other paths had no prefix at all before; homeservers fall back to both."""
+"""Only for `thirdparty`. The other paths had no prefix before v1; homeservers fall back to both."""
 
 
-class AgentsAndRooms:
-    """The agents and rooms that the homeserver can ask for. `is_agent` and `is_room` say which the node has;
-    `make_room` creates a room and its alias."""
+class AgentQueries:
+    """Answers the homeserver's queries for agents and rooms. `is_agent` and `is_room` decide whether the node
+    has one; `make_room` creates a room and its alias."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class AgentsAndRooms:
         self._make_room = make_room
 
     async def provide_agent(self, agent_id: str, node_id: str) -> bool:
-        """Whether there is such an agent. When it returns, the homeserver knows its ghost."""
+        """Whether the agent exists. On return its ghost is registered with the homeserver."""
         user = self._namespaces.user(agent_id, node_id)
         if user is None or not self._is_agent(agent_id, node_id):
             return False
@@ -49,7 +49,7 @@ class AgentsAndRooms:
         return True
 
     async def provide_room(self, room: AgentRoom) -> bool:
-        """Whether this node has such a room. When it returns, the alias leads there."""
+        """Whether this node has the room. On return the alias resolves to it."""
         if not await self._is_room(room):
             return False
         await self._make_room(room)
@@ -63,44 +63,44 @@ class AgentsAndRooms:
 
 
 @dataclass(slots=True)
-class AppServices:
-    """`intake` and `queries` are None until the node works: the homeserver is told to come again, and
-    `has_refused` notes that it was. `pinged` gets the id of each ping that the homeserver brought, `came_by`
-    the connection of each transaction, `room_asked` the name of a room that was asked for before there were
-    queries. `is_ready` is about the whole node, and is quick."""
+class EndpointServices:
+    """`intake` and `queries` are None until the node has started: until then requests get a 503, and
+    `has_refused` records that. `ping_received` receives the id of each ping from the homeserver,
+    `connection_used` the connection of each transaction, `room_queried` the name of a room that the
+    homeserver asks for before `queries` is set. `is_ready` covers the whole node and must be fast."""
 
     hs_token: str = field(repr=False)
     namespaces: Namespaces
-    intake: "Intake | WatchedIntake | None" = None
-    queries: AgentsAndRooms | None = None
-    pinged: Callable[[str | None], None] = lambda transaction_id: None
+    intake: "Intake | MonitoredIntake | None" = None
+    queries: AgentQueries | None = None
+    ping_received: Callable[[str | None], None] = lambda transaction_id: None
     is_ready: Callable[[], bool] = lambda: True
-    came_by: Callable[[Hashable], None] = lambda connection: None
-    room_asked: Callable[[str], None] = lambda name: None
+    connection_used: Callable[[Hashable], None] = lambda connection: None
+    room_queried: Callable[[str], None] = lambda name: None
     has_refused: bool = False
 
-    async def take_in(self, transaction_id: str, transaction: Transaction) -> None:
-        """When it returns, all of it has been committed."""
+    async def receive(self, transaction_id: str, transaction: Transaction) -> None:
+        """On return the whole transaction is committed."""
         if self.intake is None:
             self.has_refused = True
             raise _not_yet()
-        await self.intake.take_in(transaction_id, transaction)
+        await self.intake.receive(transaction_id, transaction)
 
-    def known(self) -> AgentsAndRooms:
+    def require_queries(self) -> AgentQueries:
         if self.queries is None:
             raise _not_yet()
         return self.queries
 
 
 def _not_yet() -> MatrixError:
-    return MatrixError("M_UNKNOWN", "This node does not work yet: come again.", 503)
+    return MatrixError("M_UNKNOWN", "This node is still starting: try again.", 503)
 
 
-SERVICES = web.AppKey("SERVICES", AppServices)
+SERVICES = web.AppKey("SERVICES", EndpointServices)
 
 
-def begin(request: web.Request) -> AppServices:
-    """Who answers, once it is known that the homeserver asks. Raises `MatrixError`."""
+def begin(request: web.Request) -> EndpointServices:
+    """Authenticate the homeserver and return the services. Raises `MatrixError`."""
     services = request.app[SERVICES]
     credentials.check(
         request.headers.getall(hdrs.AUTHORIZATION, []),

@@ -1,1 +1,1 @@
-"""What the homeserver pushes to us, and what it forgot to push."""
+"""Receives the events that the homeserver pushes, and fetches those that it failed to push."""

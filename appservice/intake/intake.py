@@ -1,8 +1,8 @@
-"""Takes in what the homeserver sends: each transaction once, in its order, and on disk before it is answered.
+"""Receives the homeserver's transactions: each exactly once, in order, and committed before the response.
 
-A transaction, the events in it and their places in the stream are one commit. So one that comes again,
-because its answer was lost or this process was killed, finds itself recorded and has no second effect; and
-the same event in another transaction is recognised by its id. Nothing is kept in memory.
+A transaction, its events and their positions in the stream are one commit. A repeated transaction, because
+the response was lost or this process was killed, finds itself recorded and has no second effect; the same
+event in another transaction is recognised by its id. Nothing is kept in memory.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Final
 
 from appservice.intake.received_event import MEMBER, REDACTION, ReceivedEvent, is_invite, sent_mark, to_bytes
 from appservice.intake.state_entries import to_entry
-from appservice.intake.transaction import Told, Transaction, wrong_id
+from appservice.intake.transaction import EphemeralEvent, Transaction, transaction_id_problem
 from federation.events.room_event import StreamedEvent
 from federation.matrix.canonical_json import encode
 from federation.matrix.errors import MatrixError, limit_exceeded
@@ -26,19 +26,19 @@ from storage.database import Connection, Database
 from storage.federation.edus import NewMessage, insert_messages
 from storage.rooms.stream import Kind
 
-KEPT: Final = timedelta(days=7)
-"""For how long a repeated transaction or event is recognised. A homeserver repeats the one that failed last,
-and nothing that came before it."""
-MOST_WAITING: Final = 4
-"""A homeserver sends one transaction at a time; after a time-out of its own there may be two."""
-LATER_MS: Final = 1_000
+RETENTION: Final = timedelta(days=7)
+"""How long a repeated transaction or event is recognised. A homeserver repeats only the transaction that
+failed last."""
+MAX_WAITING: Final = 4
+"""A homeserver sends one transaction at a time; after its own timeout there may be two."""
+RETRY_AFTER_MS: Final = 1_000
 
 
 class Intake:
-    """`registration` is the id of ours. `is_ours` says of a user whether it is a ghost. `tell` is given what
-    is worth something for a moment, once the transaction has been committed; `woken` is called when the
-    stream has more to read, with what it is, or with nothing where it has to be looked at; and `report` is
-    given a sentence on what was left out."""
+    """`registration` is the id of this node's registration. `is_ours` decides whether a user is a ghost.
+    `publish` receives ephemeral data and to-device messages after the commit. `on_events` is called when the
+    stream has new events: with those events, or with an empty sequence if the stream has to be read. `report`
+    receives a sentence about skipped entries."""
 
     def __init__(
         self,
@@ -46,55 +46,58 @@ class Intake:
         database: Database,
         *,
         is_ours: Callable[[str], bool],
-        tell: Callable[[Told | ToDevice], None] = lambda said: None,
-        woken: Callable[[Sequence[StreamedEvent]], None] = lambda entries: None,
+        publish: Callable[[EphemeralEvent | ToDevice], None] = lambda item: None,
+        on_events: Callable[[Sequence[StreamedEvent]], None] = lambda entries: None,
         report: Callable[[str], None] = lambda problem: None,
     ) -> None:
         self._registration = registration
         self._database = database
         self._is_ours = is_ours
-        self._tell = tell
-        self._woken = woken
+        self._publish = publish
+        self._on_events = on_events
         self._report = report
         self._one_at_a_time = asyncio.Lock()
         self._waiting = 0
 
-    async def take_in(self, transaction_id: str, transaction: Transaction) -> bool:
-        """When it returns, all of it has been committed. Whether anything was new. Raises `MatrixError`; the
-        homeserver sends the transaction again then."""
-        wrong = wrong_id(transaction_id)
+    async def receive(self, transaction_id: str, transaction: Transaction) -> bool:
+        """On return everything is committed. Return whether the transaction was new. Raises `MatrixError`;
+        the homeserver then repeats the transaction."""
+        wrong = transaction_id_problem(transaction_id)
         if wrong is not None:
             raise MatrixError("M_INVALID_PARAM", wrong)
-        if self._waiting >= MOST_WAITING:
-            raise limit_exceeded("Send one transaction at a time.", 429, LATER_MS)
+        if self._waiting >= MAX_WAITING:
+            raise limit_exceeded("Send one transaction at a time.", 429, RETRY_AFTER_MS)
         self._waiting += 1
         by_id: dict[str, ReceivedEvent] = {}
         for one in transaction.events:
             by_id.setdefault(one.event.event_id, one)
         try:
             async with self._one_at_a_time:
-                taken = await self._commit(transaction_id, transaction, by_id.values())
+                result = await self._commit(transaction_id, transaction, by_id.values())
         except ConnectionLost as lost:
-            # It may have been committed. Then it is recognised when it comes again.
+            # The transaction may have been committed; a repetition is recognised.
             self._report(str(lost))
-            raise MatrixError("M_UNKNOWN", "The database of this service is away: try again.", 503) from lost
+            raise MatrixError(
+                "M_UNKNOWN", "The database of this application service is unavailable: try again.", 503
+            ) from lost
         finally:
             self._waiting -= 1
         if by_id:
-            # Also when it has come before: whoever took it in may have been killed before the readers knew.
-            self._woken(() if taken.some_are_redacted else self._streamed(by_id.values(), taken))
-        if taken.is_new:
-            self._pass_on(transaction)
-        return taken.is_new
+            # Also for a repeated transaction: the process that committed it may have been killed before it
+            # notified readers.
+            self._on_events(() if result.some_are_redacted else self._streamed(by_id.values(), result))
+        if result.is_new:
+            self._publish_ephemeral(transaction)
+        return result.is_new
 
     async def prune(self) -> int:
-        """Forget what nobody will send again and everybody has read, and rooms that nobody of ours is in; how
-        many events it was."""
+        """Delete transactions and events that are read and past retention, and rooms without ghosts. Return
+        the number of deleted events."""
         async with self._database.transaction() as connection:
             await events.lock_registration(connection, self._registration)
             await guest_rooms.prune_rooms(connection)
-            await events.prune_transactions(connection, KEPT)
-            return await events.prune_events(connection, KEPT)
+            await events.prune_transactions(connection, RETENTION)
+            return await events.prune_events(connection, RETENTION)
 
     async def _commit(
         self, transaction_id: str, transaction: Transaction, received: Collection[ReceivedEvent]
@@ -112,14 +115,14 @@ class Intake:
             ],
         )
         if not transaction.to_device:
-            # One statement is a transaction of its own, and one round trip.
+            # One statement is a transaction of its own and takes one round trip.
             async with self._database.autocommit() as connection:
                 return await events.receive_transaction(connection, new)
         async with self._database.transaction() as connection:
-            taken = await events.receive_transaction(connection, new)
-            if taken.is_new:
+            result = await events.receive_transaction(connection, new)
+            if result.is_new:
                 await self._write_device_messages(connection, transaction.to_device)
-        return taken
+        return result
 
     async def _write_device_messages(self, connection: Connection, messages: Sequence[ToDevice]) -> None:
         rows = [
@@ -132,8 +135,8 @@ class Intake:
         await insert_messages(connection, rows, MAX_DEVICE_MESSAGES)
 
     def _kind(self, received: ReceivedEvent) -> Kind:
-        """As the stream of a homeserver tells them apart: an invite of one of ours, by somebody else, is to
-        be answered. All else is news of a room that one of ours is in."""
+        """Classified as in a homeserver's stream: an invite of a ghost by a user who is no ghost is an invite
+        to answer; everything else is timeline."""
         event = received.event
         invites_us = is_invite(event) and event.state_key is not None and self._is_ours(event.state_key)
         return "invite" if invites_us and not self._is_ours(event.sender) else "timeline"
@@ -141,7 +144,7 @@ class Intake:
     def _row(self, received: ReceivedEvent) -> NewEvent:
         event = received.event
         member = event.state_key if event.type == MEMBER else None
-        # No column holds NUL, and no user has one in its id.
+        # Postgres text cannot hold NUL, and no valid user id contains it.
         if member is not None and "\0" in member:
             member = None
         return NewEvent(
@@ -153,16 +156,18 @@ class Intake:
             to_bytes(received),
         )
 
-    def _streamed(self, received: Collection[ReceivedEvent], taken: ReceiveResult) -> list[StreamedEvent]:
-        """What has not been there before, with its place."""
+    def _streamed(self, received: Collection[ReceivedEvent], result: ReceiveResult) -> list[StreamedEvent]:
+        """The new events with their positions in the stream."""
         return [
             StreamedEvent(position, self._kind(one), one.event, one.invite_state)
-            for position, one in zip(taken.positions, received, strict=False)
+            for position, one in zip(result.positions, received, strict=False)
             if position is not None
         ]
 
-    def _pass_on(self, transaction: Transaction) -> None:
-        for said in (*transaction.ephemeral, *transaction.to_device):
-            self._tell(said)
-        if transaction.left_out:
-            self._report(f"The homeserver sent what could not be read: {'; '.join(transaction.left_out)}.")
+    def _publish_ephemeral(self, transaction: Transaction) -> None:
+        for item in (*transaction.ephemeral, *transaction.to_device):
+            self._publish(item)
+        if transaction.skipped:
+            self._report(
+                f"The homeserver sent entries that could not be parsed: {'; '.join(transaction.skipped)}."
+            )

@@ -1,6 +1,7 @@
-"""An event as the homeserver sends it to us, and as it is kept until everybody has read it.
+"""An event as the homeserver pushes it, and as it is stored until every reader has read it.
 
-It comes in the form that clients get. The homeserver has judged it, and nothing of it can be checked again.
+Events arrive in the client format. The homeserver has authorised them, and nothing of that can be verified
+again.
 """
 
 import re
@@ -18,43 +19,45 @@ from federation.matrix.room_version import DEFAULT_ROOM_VERSION
 from federation.transactions.edus import MAX_INTEGER, is_event_id_text
 
 MAX_BYTES: Final = 65_536
-"""Of an event, with all that servers add to it for each other; so what is kept of it is less. As much again
-may be shown of a room."""
+"""Of an event in the federation format; the stored part is smaller. The stripped state of an invite may have
+as much again."""
 
 REDACTION: Final = "m.room.redaction"
 MEMBER: Final = "m.room.member"
 TRANSACTION_KEY: Final = "io.palaver.transaction"
-"""In the contents of messages that we send: by it they are known when they come back."""
+"""Stands in the content of messages that this node sends, and identifies them when the homeserver pushes them
+back."""
 _KEY: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedEvent:
-    """`invite_state` is what is shown of a room to whom it invites."""
+    """`invite_state` is the stripped state of the room that an invite contains."""
 
     event: RoomEvent
     invite_state: tuple[StrippedEvent, ...] = ()
 
 
 def read(value: object) -> ReceivedEvent | str:
-    """The event, or why it is none: a sentence for the operator, with nothing in it of what was sent."""
+    """Return the event, or why it is invalid: a sentence for the operator that quotes nothing of the
+    event."""
     if not isinstance(value, Mapping):
-        return "an event is no object"
+        return "an event is not an object"
     ids = tuple(value.get(name) for name in ("event_id", "room_id", "sender"))
     event_id, room_id, sender = ids
     if not is_event_id_text(event_id) or not isinstance(event_id, str):
         return "an event has no id"
     if not isinstance(room_id, str) or not is_room_id(room_id):
-        return "an event is in no room"
+        return "an event has no room id"
     if not isinstance(sender, str) or not is_user_id(sender):
         return "an event has no sender"
     type_, content, state_key = (value.get(name) for name in ("type", "content", "state_key"))
     if not isinstance(type_, str) or not has_valid_length(type_):
         return "an event has no type"
     if not isinstance(content, dict):
-        return "the content of an event is no object"
+        return "the content of an event is not an object"
     if state_key is not None and not (isinstance(state_key, str) and has_valid_length(state_key)):
-        return "a state key is no text that could be one"
+        return "a state key is not a valid string"
     unsigned = value.get("unsigned")
     unsigned = unsigned if isinstance(unsigned, Mapping) else {}
     event = RoomEvent(
@@ -72,7 +75,7 @@ def read(value: object) -> ReceivedEvent | str:
     try:
         size = len(encode(to_json(event), strict=False))
     except NotCanonical:
-        return "an event cannot be written down"
+        return "an event cannot be encoded"
     return received if size <= MAX_BYTES else f"an event has more than {MAX_BYTES} bytes"
 
 
@@ -81,7 +84,7 @@ def is_invite(event: RoomEvent) -> bool:
 
 
 def sent_mark(event: RoomEvent) -> str | None:
-    """By what an event is known as the one that its sender sent under a key."""
+    """The mark that identifies an event by its sender and transaction key."""
     key = event.content.get(TRANSACTION_KEY)
     if not isinstance(key, str) or _KEY.fullmatch(key) is None:
         return None
@@ -89,42 +92,42 @@ def sent_mark(event: RoomEvent) -> str | None:
 
 
 def mark(key: str, sender: str) -> str:
-    """Everybody in a room reads the keys there: with the sender it is the sender's own."""
+    """Every member of a room can read and copy a key; together with the sender it is unique to the sender."""
     return f"{key} {sender}"
 
 
 def to_bytes(received: ReceivedEvent) -> bytes:
-    kept = to_json(received.event)
+    stored = to_json(received.event)
     if received.invite_state:
-        kept["invite_state"] = list(received.invite_state)
-    return encode(kept, strict=False)
+        stored["invite_state"] = list(received.invite_state)
+    return encode(stored, strict=False)
 
 
-def from_bytes(kept: bytes, *, is_redacted: bool = False) -> ReceivedEvent:
-    """`is_redacted`: a redaction has come that asks for it, after it or before."""
-    value = decode(kept)
+def from_bytes(stored: bytes, *, is_redacted: bool = False) -> ReceivedEvent:
+    """`is_redacted`: a redaction of this event has been received, before or after it."""
+    value = decode(stored)
     event = from_json(value)
     if is_redacted:
-        # The versions differ only in what stays of the state of rooms, and that the homeserver is asked for.
+        # Room versions differ only in which state content survives, and that is fetched from the homeserver.
         shown = redact({"type": event.type, "content": event.content}, DEFAULT_ROOM_VERSION)
         event = replace(event, content=shown["content"], is_redacted=True)
     return ReceivedEvent(event, tuple(value.get("invite_state", ())))
 
 
 def _time(value: object) -> int:
-    """In rooms before version 6 it may be any number; what is no time is the beginning of it."""
+    """Rooms before version 6 allow any number; an invalid time becomes 0."""
     return max(0, min(value, MAX_INTEGER)) if type(value) is int else 0
 
 
 def _redacts(value: Mapping[str, Any], type_: str, content: Mapping[str, Any]) -> str | None:
-    """From room version 11 on it stands in the content, before beside it, and homeservers copy it to the
-    other place. Where the two differ, one of them has been judged by nobody."""
+    """From room version 11 on `redacts` is in the content, before that at the top level; homeservers copy it
+    to the other place. If the two differ, the homeserver authorised only one of them, so both are ignored."""
     if type_ != REDACTION:
         return None
-    named = [one["redacts"] for one in (content, value) if "redacts" in one]
-    if not named or not is_event_id_text(named[0]) or any(one != named[0] for one in named):
+    event_ids = [one["redacts"] for one in (content, value) if "redacts" in one]
+    if not event_ids or not is_event_id_text(event_ids[0]) or any(one != event_ids[0] for one in event_ids):
         return None
-    return str(named[0])
+    return str(event_ids[0])
 
 
 def _invite_state(entries: object, room_id: str) -> tuple[StrippedEvent, ...]:

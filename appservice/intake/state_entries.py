@@ -1,4 +1,4 @@
-"""The state of rooms, as the database keeps it and as it is spoken of elsewhere."""
+"""Converts between state events and database rows."""
 
 from collections.abc import Callable
 from typing import Final
@@ -14,9 +14,9 @@ MEMBERSHIPS: Final = frozenset({"join", "invite", "knock", "leave", "ban"})
 
 
 def to_entry(received: ReceivedEvent, is_ours: Callable[[str], bool]) -> StateEntry:
-    """Of an event that is state. `is_ours` says of a user whether it is a ghost."""
+    """`received` is a state event. `is_ours` decides whether a user is a ghost."""
     event = received.event
-    assert event.state_key is not None, "it was looked at"
+    assert event.state_key is not None, "checked by the caller"
     is_member = event.type == MEMBER
     membership = member_of(event).membership if is_member else None
     return StateEntry(
@@ -28,7 +28,7 @@ def to_entry(received: ReceivedEvent, is_ours: Callable[[str], bool]) -> StateEn
         event.origin_server_ts,
         encode(event.content, strict=False),
         event.is_redacted,
-        # Whatever else somebody writes there: it may be too long for an index, and hold NUL.
+        # Any other value may be too long for an index or contain NUL.
         membership if membership is None or membership in MEMBERSHIPS else "leave",
         is_member and is_ours(event.state_key),
         encode(list(received.invite_state), strict=False) if received.invite_state else None,
@@ -49,5 +49,5 @@ def to_event(room_id: str, entry: CachedEntry) -> RoomEvent:
 
 
 def to_key(text: str) -> bytes:
-    """As it stands in a column. What is no text cannot be the name of anything, and is not found."""
+    """The column value. Text that cannot be encoded names nothing and is not found."""
     return text.encode(errors="replace")

@@ -1,5 +1,5 @@
-"""The stream of what the homeserver sends. Its events are in a table of their own, `appservice_events`,
-which is emptied behind the readers."""
+"""The stream of events that the homeserver pushes. They have their own table, `appservice_events`, which is
+pruned behind its readers."""
 
 from functools import partial
 
@@ -18,16 +18,16 @@ class IntakeStream(EventStream):
         if not rows:
             return StreamPage([], after)
         event_ids = [row.event_id for row in rows]
-        kept = await self._database.read(
+        stored = await self._database.read(
             lambda connection: appservice_events.fetch_events(connection, event_ids)
         )
-        entries = [_entry(row, kept[row.event_id]) for row in rows if row.event_id in kept]
+        entries = [_entry(row, stored[row.event_id]) for row in rows if row.event_id in stored]
         found = [entry for entry in entries if entry is not None]
         return StreamPage(found, rows[-1].position, len(rows) < limit)
 
 
-def _entry(row: StreamRow, kept: StoredEvent) -> StreamedEvent | None:
-    if row.kind == "invite" and kept.is_superseded:
+def _entry(row: StreamRow, stored: StoredEvent) -> StreamedEvent | None:
+    if row.kind == "invite" and stored.is_superseded:
         return None
-    received = from_bytes(kept.event, is_redacted=kept.is_redacted)
+    received = from_bytes(stored.event, is_redacted=stored.is_redacted)
     return StreamedEvent(row.position, row.kind, received.event, received.invite_state)

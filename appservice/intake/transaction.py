@@ -1,7 +1,8 @@
-"""The body of `PUT /_matrix/app/v1/transactions/{txnId}`: what has happened since the last one.
+"""Parses the body of `PUT /_matrix/app/v1/transactions/{txnId}`: events, ephemeral data and to-device
+messages.
 
-What is wrong with one entry does not harm the others: a homeserver that were refused would send the whole
-again and again, and nothing else would come any more.
+An invalid entry does not affect the others: a homeserver repeats a refused transaction for ever and would
+send nothing else.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,13 +28,13 @@ from federation.transactions.edus import (
     is_natural,
 )
 
-MOST_EPHEMERAL: Final = 1_000
-"""How many entries of one transaction are read. They are worth something for a moment; Synapse sends 100."""
-MOST_TYPING: Final = 1_000
-MOST_REASONS: Final = 5
+MAX_EPHEMERAL: Final = 1_000
+"""How many entries of one transaction are read. They are short-lived; Synapse sends 100."""
+MAX_TYPING: Final = 1_000
+MAX_REASONS: Final = 5
 
-# First what the specification says, then what it was called before. Synapse sends the same under both names
-# of one: whoever read both would take everything in twice.
+# The specified name, then the older ones. Synapse sends the same data under two names, so only the first one
+# present is read.
 _EPHEMERAL: Final = ("ephemeral", "de.sorunome.msc2409.ephemeral")
 _TO_DEVICE: Final = ("to_device", "de.sorunome.msc2409.to_device")
 _DEVICE_LISTS: Final = ("device_lists", "org.matrix.msc3202.device_lists")
@@ -43,12 +44,12 @@ _KEY_COUNTS: Final = (
     "org.matrix.msc3202.device_one_time_key_counts",
 )
 
-Told = TypingUsers | Receipt | UserPresence
+EphemeralEvent = TypingUsers | Receipt | UserPresence
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceLists:
-    """Whose devices have changed, and who shares no encrypted room with us any more."""
+    """Users whose devices have changed, and users who no longer share an encrypted room with this node."""
 
     changed: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
@@ -56,52 +57,52 @@ class DeviceLists:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """`one_time_keys`: by user, by device, by algorithm, how many are left. `left_out`: why entries were."""
+    """`one_time_keys`: remaining keys by user, device and algorithm. `skipped`: why entries were skipped."""
 
     events: tuple[ReceivedEvent, ...] = ()
-    ephemeral: tuple[Told, ...] = ()
+    ephemeral: tuple[EphemeralEvent, ...] = ()
     to_device: tuple[ToDevice, ...] = ()
     device_lists: DeviceLists = DeviceLists()
     one_time_keys: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
-    left_out: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
     @property
     def digest(self) -> bytes:
-        """By what the same transaction is known when it comes again: by its events. Synapse keeps nothing
-        else of one, and writes the age of each event anew."""
+        """Identifies a repeated transaction by its events. Synapse stores only the events of a transaction
+        and updates the age of each."""
         return sha256("\0".join(received.event.event_id for received in self.events).encode()).digest()
 
 
 def read(body: bytes) -> Transaction:
-    """Raises `MatrixError` for what is no transaction at all."""
+    """Raises `MatrixError` if the body is not a transaction."""
     try:
         value = decode(body)
     except NotJson:
         raise MatrixError("M_NOT_JSON", "The body is not JSON.") from None
     if not isinstance(value, dict):
         raise MatrixError("M_BAD_JSON", "The body is not an object.")
-    # "events: Required. A list of events." One that has only others to tell may well leave it out.
-    listed = value.get("events", [])
-    if not isinstance(listed, list):
+    # "events: Required. A list of events." A transaction with only ephemeral data may omit it.
+    entries = value.get("events", [])
+    if not isinstance(entries, list):
         raise MatrixError("M_BAD_JSON", "events is not a list.")
-    events = [read_event(one) for one in listed]
+    events = [read_event(one) for one in entries]
     messages = [_to_device(one) for one in _list(value, _TO_DEVICE)]
-    left_out = [one for one in (*events, *messages) if isinstance(one, str)]
+    skipped = [one for one in (*events, *messages) if isinstance(one, str)]
     return Transaction(
         tuple(one for one in events if isinstance(one, ReceivedEvent)),
-        tuple(told for one in _list(value, _EPHEMERAL)[:MOST_EPHEMERAL] for told in _ephemeral(one)),
+        tuple(item for one in _list(value, _EPHEMERAL)[:MAX_EPHEMERAL] for item in _ephemeral(one)),
         tuple(one for one in messages if isinstance(one, ToDevice)),
         _device_lists(_first(value, _DEVICE_LISTS)),
         _key_counts(_first(value, _KEY_COUNTS)),
-        tuple(dict.fromkeys(left_out))[:MOST_REASONS],
+        tuple(dict.fromkeys(skipped))[:MAX_REASONS],
     )
 
 
-def wrong_id(transaction_id: str) -> str | None:
-    """Why it cannot be the id of a transaction."""
+def transaction_id_problem(transaction_id: str) -> str | None:
+    """Why the text cannot be a transaction id."""
     if has_valid_length(transaction_id) and "\0" not in transaction_id and not _is_broken(transaction_id):
         return None
-    return "The id of a transaction has at most 255 bytes of text."
+    return "A transaction id has at most 255 bytes of text."
 
 
 def _is_broken(text: str) -> bool:
@@ -117,8 +118,8 @@ def _list(value: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _ephemeral(value: object) -> Iterator[Told]:
-    """What cannot be read is nothing that anybody waits for."""
+def _ephemeral(value: object) -> Iterator[EphemeralEvent]:
+    """Invalid entries are skipped silently, because ephemeral data has no lasting value."""
     if not isinstance(value, dict) or not isinstance(value.get("content"), dict):
         return
     content = value["content"]
@@ -135,7 +136,7 @@ def _typing(room_id: object, content: Mapping[str, Any]) -> Iterator[TypingUsers
     # "user_ids: Required. The list of user IDs typing in this room, if any."
     user_ids = content.get("user_ids")
     if isinstance(room_id, str) and is_room_id(room_id) and isinstance(user_ids, list):
-        users = {user for user in user_ids[:MOST_TYPING] if isinstance(user, str) and is_user_id(user)}
+        users = {user for user in user_ids[:MAX_TYPING] if isinstance(user, str) and is_user_id(user)}
         yield TypingUsers(room_id, tuple(sorted(users)))
 
 
@@ -144,7 +145,7 @@ def _receipts(room_id: object, content: Mapping[str, Any]) -> Iterator[Receipt]:
     if not isinstance(room_id, str) or not is_room_id(room_id):
         return
     for event_id, by_type in content.items():
-        # `m.read.private` is nobody's business but the reader's.
+        # `m.read.private` concerns only the reader.
         by_user = by_type.get("m.read") if isinstance(by_type, dict) else None
         if not is_event_id_text(event_id) or not isinstance(by_user, dict):
             continue
@@ -163,23 +164,23 @@ def _presence(sender: object, content: Mapping[str, Any]) -> Iterator[UserPresen
 
 def _to_device(value: object) -> ToDevice | str:
     if not isinstance(value, dict):
-        return "a message to a device is no object"
+        return "a to-device message is not an object"
     type_, sender, user, device, content = (
         value.get(name) for name in ("type", "sender", "to_user_id", "to_device_id", "content")
     )
     if not isinstance(sender, str) or not is_user_id(sender) or not isinstance(content, dict):
-        return "a message to a device has no sender or no content"
+        return "a to-device message has no sender or no content"
     if not isinstance(user, str) or not is_user_id(user):
-        return "a message to a device is for no user"
+        return "a to-device message has no recipient"
     if not _is_name(type_) or not _is_name(device):
-        return "a message to a device names no type or no device"
+        return "a to-device message has no type or no device id"
     try:
         size = len(encode(content, strict=False))
     except NotCanonical:
-        return "a message to a device cannot be written down"
+        return "a to-device message cannot be encoded"
     if size > MAX_TO_DEVICE_BYTES:
-        return f"a message to a device has more than {MAX_TO_DEVICE_BYTES} bytes"
-    # It has no id of its own: the transaction says whether it came before.
+        return f"a to-device message has more than {MAX_TO_DEVICE_BYTES} bytes"
+    # It has no id of its own: the transaction id detects repetitions.
     return ToDevice(sender, str(type_), "", {user: {str(device): content}})
 
 
@@ -195,12 +196,12 @@ def _device_lists(value: object) -> DeviceLists:
 
 
 def _users(value: object) -> tuple[str, ...]:
-    listed = value if isinstance(value, list) else []
-    return tuple(user for user in listed if isinstance(user, str) and is_user_id(user))
+    entries = value if isinstance(value, list) else []
+    return tuple(user for user in entries if isinstance(user, str) and is_user_id(user))
 
 
 def _key_counts(value: object) -> dict[str, dict[str, dict[str, int]]]:
-    """What is no count is left out."""
+    """Invalid counts are skipped."""
     users = value if isinstance(value, dict) else {}
     return {
         user: {

@@ -1,1 +1,1 @@
-"""The `MatrixBackend` of a node that is a guest."""
+"""The `MatrixBackend` of a node that is attached to a homeserver."""

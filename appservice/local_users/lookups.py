@@ -1,10 +1,8 @@
-"""Looking into rooms through the homeserver, as somebody to whom it shows them.
+"""Reads rooms through the homeserver, as a ghost that may see them.
 
-What of a room's history somebody may see.
-
-The homeserver shows it to a ghost who is there. For whom it is, is decided here, as a homeserver of our own
-decides it (`federation.events.room_event`): by the visibility of the history and the user's membership on
-either side of each event.
+The homeserver shows the history to a ghost in the room. What a given reader may see is decided here as a
+homeserver would decide it (`federation.events.room_event`): by the history visibility and the reader's
+membership before and after each event.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +13,7 @@ from typing import Any, Final
 from mautrix.api import Method, Path, PathBuilder
 
 from appservice.intake.received_event import ReceivedEvent, read
-from appservice.local_users.parts import MEMBER, HasParts, unknown_room
+from appservice.local_users.parts import MEMBER, UserOperations, unknown_room
 from federation.events.room_event import RoomEvent, is_visible_to_user
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import is_event_id, is_room_id
@@ -23,16 +21,16 @@ from federation.rooms.read import HISTORY_VISIBILITY
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """An event, and what the homeserver adds to it."""
+class TimelineEvent:
+    """An event with the `unsigned` data that the homeserver adds."""
 
     event: RoomEvent
     unsigned: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """What decides at one place of the history."""
+class Visibility:
+    """What decides visibility at one position of the timeline."""
 
     visibility: Mapping[str, Any] | None = None
     membership: object = None
@@ -41,58 +39,61 @@ class Sight:
         return is_visible_to_user(self.visibility, self.membership, is_joined_now=is_joined_now)
 
 
-NOTHING: Final = Sight({"history_visibility": "joined"})
-"""Where it is not known what decides."""
+HIDDEN: Final = Visibility({"history_visibility": "joined"})
+"""For positions where the deciding state is unknown."""
 
 
-def sight(user: str, state: Iterable[RoomEvent]) -> Sight:
-    """With such a state."""
-    found = Sight()
+def visibility_for(user: str, state: Iterable[RoomEvent]) -> Visibility:
+    """The visibility for a user in the given state."""
+    found = Visibility()
     for event in state:
         found = _with(found, user, event, event.content)
     return found
 
 
-def shown(user: str, newest_first: Sequence[Told], after: Sight, *, is_joined_now: bool) -> list[RoomEvent]:
-    """As much of a stretch of the history as the user may see; `after` is behind the newest of it."""
+def visible_events(
+    user: str, newest_first: Sequence[TimelineEvent], after: Visibility, *, is_joined_now: bool
+) -> list[RoomEvent]:
+    """Return the events of a contiguous part of the timeline that the user may see; `after` is the visibility
+    after the newest of them."""
     seen = []
-    for told in newest_first:
-        before = _before(after, user, told)
+    for timeline_event in newest_first:
+        before = _before(after, user, timeline_event)
         if any(one.lets_see(is_joined_now=is_joined_now) for one in (before, after)):
-            seen.append(told.event)
+            seen.append(timeline_event.event)
         after = before
     return seen
 
 
-def sees_everything(now: Sight, visibility: Told | None) -> bool:
-    """Whoever is in a room whose history has never been visible to fewer, and anybody where it has always
-    been to the world. `visibility` is the event that says so today; without one it is as if it were
+def sees_everything(now: Visibility, visibility: TimelineEvent | None) -> bool:
+    """True for a member of a room whose history visibility was never narrower, and for everyone if it was
+    always world-readable. `visibility` is the current history visibility event; a room without one counts as
     `shared`."""
-    said = None if visibility is None else visibility.event.content.get("history_visibility")
+    current = None if visibility is None else visibility.event.content.get("history_visibility")
     if visibility is not None and not _is_first(visibility):
         return False
-    return said == "world_readable" or (now.membership == "join" and said in {None, "shared"})
+    return current == "world_readable" or (now.membership == "join" and current in {None, "shared"})
 
 
-def _before(after: Sight, user: str, told: Told) -> Sight:
-    event = told.event
+def _before(after: Visibility, user: str, events: TimelineEvent) -> Visibility:
+    event = events.event
     if (event.type, event.state_key) not in {HISTORY_VISIBILITY, (MEMBER, user)}:
         return after
-    previous = told.unsigned.get("prev_content")
+    previous = events.unsigned.get("prev_content")
     if isinstance(previous, Mapping):
         return _with(after, user, event, previous)
     # "prev_content: The previous content for this event. This field is generated by the local homeserver, and
-    # is only returned if the event is a state event": not all of them do, and what stood there may be
-    # anything.
-    return _with(after, user, event, None) if _is_first(told) else NOTHING
+    # is only returned if the event is a state event": not every homeserver adds it, and without it the
+    # previous content is unknown.
+    return _with(after, user, event, None) if _is_first(events) else HIDDEN
 
 
-def _is_first(told: Told) -> bool:
-    """Whether it took the place of no other event."""
-    return not ({"replaces_state", "prev_content"} & told.unsigned.keys())
+def _is_first(events: TimelineEvent) -> bool:
+    """Whether the event replaced no earlier state event."""
+    return not ({"replaces_state", "prev_content"} & events.unsigned.keys())
 
 
-def _with(found: Sight, user: str, event: RoomEvent, content: Mapping[str, Any] | None) -> Sight:
+def _with(found: Visibility, user: str, event: RoomEvent, content: Mapping[str, Any] | None) -> Visibility:
     match event.type, event.state_key:
         case "m.room.history_visibility", "":
             return replace(found, visibility=content)
@@ -101,130 +102,130 @@ def _with(found: Sight, user: str, event: RoomEvent, content: Mapping[str, Any] 
     return found
 
 
-MOST_AT_ONCE: Final = 1_000
-MOST_FETCHES: Final = 10
-"""How often for one page: a homeserver leaves out what it does not show, and gives less than it was asked
-for."""
-LONGEST_PLACE: Final = 1_024
+MAX_AT_ONCE: Final = 1_000
+MAX_FETCHES: Final = 10
+"""Maximum requests for one page: a homeserver omits events that it does not show and returns fewer than
+requested."""
+MAX_PAGINATION_TOKEN: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """As whom the homeserver is asked, and for whom: None for the node itself."""
+    """`user` is the ghost as whom the homeserver is asked, `reader` the user whom the events are for; None
+    for the node itself."""
 
     user: str
     reader: str | None = None
 
 
-class Looking(HasParts):
+class RoomViewing(UserOperations):
     async def _viewer(self, room_id: str, reader: str | None) -> Viewer | None:
-        """None when nobody of ours can look into the room."""
+        """None if no ghost can read the room."""
         if not is_room_id(room_id):
             return None
         resident = await self._parts.rooms.resident(room_id)
         return None if resident is None else Viewer(resident, reader)
 
-    async def _stretch(
+    async def _fetch_events(
         self, room_id: str, viewer: Viewer, start: str | None, limit: int, *, backwards: bool
-    ) -> tuple[list[Told], str | None]:
-        """So many events, and where to go on."""
-        told: list[Told] = []
-        place = start
-        for _ in range(MOST_FETCHES):
-            query = {"dir": "b" if backwards else "f", "limit": str(limit - len(told))}
-            if place is not None:
-                query["from"] = place
+    ) -> tuple[list[TimelineEvent], str | None]:
+        """Return up to `limit` events and the token of the next page."""
+        events: list[TimelineEvent] = []
+        token = start
+        for _ in range(MAX_FETCHES):
+            query = {"dir": "b" if backwards else "f", "limit": str(limit - len(events))}
+            if token is not None:
+                query["from"] = token
             try:
                 answer = await self._page(room_id, viewer, query)
             except MatrixError as refused:
                 if not is_hidden(refused):
                     raise
-                viewer = await self._another(room_id, viewer)
+                viewer = await self._replace_viewer(room_id, viewer)
                 answer = await self._page(room_id, viewer, query)
-            told += told_in(answer.get("chunk"), room_id)
+            events += parse_events(answer.get("chunk"), room_id)
             end = answer.get("end")
-            if not isinstance(end, str) or not is_place(end) or end == place:
-                return told[:limit], None
-            place = end
-            if len(told) >= limit:
+            if not isinstance(end, str) or not is_pagination_token(end) or end == token:
+                return events[:limit], None
+            token = end
+            if len(events) >= limit:
                 break
-        # Whoever is shown nothing after that many pages is shown no further ones.
-        return told[:limit], place if told else None
+        # If so many pages contained no visible event, do not continue.
+        return events[:limit], token if events else None
 
     async def _page(self, room_id: str, viewer: Viewer, query: Mapping[str, str]) -> Mapping[str, Any]:
         try:
-            return await self._ask(Path.v3.rooms[room_id].messages, viewer, query)
+            return await self._request(Path.v3.rooms[room_id].messages, viewer, query)
         except MatrixError as refused:
             if refused.status == 400 and "from" in query:
-                raise _no_place() from refused
+                raise _invalid_token() from refused
             raise
 
-    async def _another(self, room_id: str, viewer: Viewer) -> Viewer:
-        """Whoever was there may have been put out a moment ago: it shows when the state is fetched."""
-        await self._parts.rooms.doubt(room_id)
+    async def _replace_viewer(self, room_id: str, viewer: Viewer) -> Viewer:
+        """The previous viewer may just have been removed from the room; fetching the state again shows it."""
+        await self._parts.rooms.invalidate(room_id)
         await self._parts.rooms.state(room_id, MEMBER)
         resident = await self._resident(room_id)
         if resident == viewer.user:
             raise unknown_room()
         return replace(viewer, user=resident)
 
-    async def _one(self, room_id: str, event_id: str, viewer: Viewer) -> Told | None:
+    async def _fetch_event(self, room_id: str, event_id: str, viewer: Viewer) -> TimelineEvent | None:
         try:
-            answer = await self._ask(Path.v3.rooms[room_id].event[event_id], viewer)
+            answer = await self._request(Path.v3.rooms[room_id].event[event_id], viewer)
         except MatrixError as refused:
             if not is_hidden(refused):
                 raise
             return None
-        return next((one for one in told_in([answer], room_id) if one.event.event_id == event_id), None)
+        return next((one for one in parse_events([answer], room_id) if one.event.event_id == event_id), None)
 
-    async def _around(
+    async def _fetch_context(
         self, room_id: str, event_id: str, viewer: Viewer, query: Mapping[str, str]
     ) -> Mapping[str, Any] | None:
         try:
-            return await self._ask(Path.v3.rooms[room_id].context[event_id], viewer, query)
+            return await self._request(Path.v3.rooms[room_id].context[event_id], viewer, query)
         except MatrixError as refused:
             if not is_hidden(refused):
                 raise
             return None
 
-    async def _ask(
+    async def _request(
         self, path: PathBuilder, viewer: Viewer, query: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        return await self._parts.client.ask(Method.GET, path, user=viewer.user, query=query)
+        return await self._parts.client.request(Method.GET, path, user=viewer.user, query=query)
 
 
-def told_in(listed: object, room_id: str) -> list[Told]:
-    """What can be read of it. A homeserver need not say in which room an event is that it was asked for
-    there."""
-    told = []
-    for value in islice(listed, 2 * MOST_AT_ONCE) if isinstance(listed, list) else ():
+def parse_events(listed: object, room_id: str) -> list[TimelineEvent]:
+    """Return the valid events. A homeserver may omit the room id in a response about one room."""
+    events = []
+    for value in islice(listed, 2 * MAX_AT_ONCE) if isinstance(listed, list) else ():
         if not isinstance(value, Mapping):
             continue
         received = read({"room_id": room_id, **value})
         if isinstance(received, ReceivedEvent) and received.event.room_id == room_id:
             unsigned = value.get("unsigned")
-            told.append(Told(received.event, unsigned if isinstance(unsigned, Mapping) else {}))
-    return told
+            events.append(TimelineEvent(received.event, unsigned if isinstance(unsigned, Mapping) else {}))
+    return events
 
 
 def is_hidden(refused: MatrixError) -> bool:
-    """What is not there, or not for whoever looks."""
+    """The event or room does not exist, or is not visible to the viewer."""
     return refused.status in {403, 404}
 
 
-def can_be_asked(event_id: str) -> bool:
+def is_requestable(event_id: str) -> bool:
     return is_event_id(event_id) and event_id.isprintable()
 
 
-def is_place(token: str) -> bool:
-    return 0 < len(token) <= LONGEST_PLACE and token.isascii() and token.isprintable()
+def is_pagination_token(token: str) -> bool:
+    return 0 < len(token) <= MAX_PAGINATION_TOKEN and token.isascii() and token.isprintable()
 
 
-def refuse_place(start: str) -> None:
-    """What it says is the homeserver's own; what it cannot be is not sent there."""
-    if not is_place(start):
-        raise _no_place()
+def check_pagination_token(start: str) -> None:
+    """Tokens are opaque, but one that no homeserver would issue is not sent."""
+    if not is_pagination_token(start):
+        raise _invalid_token()
 
 
-def _no_place() -> MatrixError:
-    return MatrixError("M_INVALID_PARAM", "That is no place in a timeline.", 400)
+def _invalid_token() -> MatrixError:
+    return MatrixError("M_INVALID_PARAM", "Invalid pagination token.", 400)

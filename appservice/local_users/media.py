@@ -1,4 +1,5 @@
-"""Media, which the homeserver keeps: what is known of it is what a node that keeps it itself would know."""
+"""Media in the homeserver's media repository, with the metadata that a node with its own repository would
+provide."""
 
 import hashlib
 from collections.abc import AsyncIterable, AsyncIterator, Callable
@@ -6,7 +7,7 @@ from contextlib import asynccontextmanager
 from tempfile import SpooledTemporaryFile
 from typing import IO, Final
 
-from appservice.local_users.parts import HasParts
+from appservice.local_users.parts import UserOperations
 from federation.matrix.errors import MatrixError
 from federation.media import media as media_errors
 from federation.media.file_name import safe_file_name
@@ -14,15 +15,15 @@ from federation.media.media import MIB, MediaInfo, MediaSettings, OpenMedia, par
 from federation.media.media_type import effective_type
 from storage.concurrency import uninterrupted
 
-MOST_BYTES: Final = MediaSettings().max_upload_size
-"""Of one piece of media. The homeserver may take less."""
+MAX_BYTES: Final = MediaSettings().max_upload_size
+"""Maximum size of an upload or download. The homeserver's own limit may be lower."""
 CHUNK: Final = 256 * 1024
 _HEAD: Final = 4096
-"""By these the kind of a picture shows."""
+"""Bytes that are enough to recognise the type of an image."""
 
 
-class _Read:
-    """What is found out of bytes while they pass."""
+class _MeteredStream:
+    """Computes hash, size and head of a stream while it is read."""
 
     def __init__(self, chunks: AsyncIterable[bytes]) -> None:
         self._chunks = chunks
@@ -43,7 +44,7 @@ class _Read:
         return self._sha256.hexdigest()
 
 
-class MediaRepository(HasParts):
+class MediaRepository(UserOperations):
     async def upload(
         self,
         user: str,
@@ -51,37 +52,37 @@ class MediaRepository(HasParts):
         content_type: str | None = None,
         file_name: str | None = None,
     ) -> MediaInfo:
-        self._refuse_strangers(user)
+        self._require_ghost(user)
         name = safe_file_name(file_name)
         with SpooledTemporaryFile(max_size=MIB) as file:
-            read = _Read(_once(content) if isinstance(content, bytes) else content)
-            await _take_in(file, read, media_errors.upload_too_large)
-            # Called what it is, and not what somebody says: the homeserver serves it as that.
-            kind = effective_type(content_type, read.head)
-            address = await self._parts.client.upload(user, _chunks(file), kind, name, limit=MOST_BYTES)
+            metered = _MeteredStream(_single_chunk(content) if isinstance(content, bytes) else content)
+            await _spool(file, metered, media_errors.upload_too_large)
+            # The detected type, not the claimed one: the homeserver serves it with this content type.
+            kind = effective_type(content_type, metered.head)
+            address = await self._parts.client.upload(user, _chunks(file), kind, name, limit=MAX_BYTES)
         mxc = parse_mxc(address)
-        assert mxc is not None, "the client has looked at it"
-        return MediaInfo(mxc, read.sha256, read.size, kind, name, user, self._parts.now_ms())
+        assert mxc is not None, "checked by the client"
+        return MediaInfo(mxc, metered.sha256, metered.size, kind, name, user, self._parts.now_ms())
 
     @asynccontextmanager
     async def download(self, mxc: str) -> AsyncIterator[OpenMedia]:
-        """It is here whole before anybody is told what it is."""
+        """The whole content is downloaded before its metadata is returned."""
         address = parse_mxc(mxc)
         if address is None:
             raise media_errors.invalid_mxc_uri()
         with SpooledTemporaryFile(max_size=MIB) as file:
-            async with self._parts.client.download(mxc, limit=MOST_BYTES) as found:
-                read = _Read(found.chunks)
-                await _take_in(file, read, media_errors.remote_too_large)
-                kind, name = effective_type(found.content_type, read.head), safe_file_name(found.file_name)
-            info = MediaInfo(address, read.sha256, read.size, kind, name, None, self._parts.now_ms())
+            async with self._parts.client.download(mxc, limit=MAX_BYTES) as found:
+                metered = _MeteredStream(found.chunks)
+                await _spool(file, metered, media_errors.remote_too_large)
+                kind, name = effective_type(found.content_type, metered.head), safe_file_name(found.file_name)
+            info = MediaInfo(address, metered.sha256, metered.size, kind, name, None, self._parts.now_ms())
             yield OpenMedia(info, _chunks(file))
 
 
-async def _take_in(file: IO[bytes], read: _Read, too_large: Callable[[int], MatrixError]) -> None:
-    async for piece in read.pieces():
-        if read.size > MOST_BYTES:
-            raise too_large(MOST_BYTES)
+async def _spool(file: IO[bytes], metered: _MeteredStream, too_large: Callable[[int], MatrixError]) -> None:
+    async for piece in metered.pieces():
+        if metered.size > MAX_BYTES:
+            raise too_large(MAX_BYTES)
         await uninterrupted(file.write, piece)
     await uninterrupted(file.seek, 0)
 
@@ -91,5 +92,5 @@ async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
         yield data
 
 
-async def _once(content: bytes) -> AsyncIterator[bytes]:
+async def _single_chunk(content: bytes) -> AsyncIterator[bytes]:
     yield content

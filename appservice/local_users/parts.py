@@ -1,4 +1,4 @@
-"""What living in the rooms of a homeserver takes, and what everything that lives there asks first."""
+"""The shared parts of the operations in rooms, and the checks that each of them begins with."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 from cachetools import LRUCache
 from mautrix.api import Method, Path
 
-from appservice.homeserver.api import HomeserverAway
+from appservice.homeserver.api import HomeserverUnavailable
 from appservice.homeserver.client import HomeserverClient
 from appservice.intake.known_rooms import KnownRooms
 from appservice.intake.received_event import read
@@ -21,14 +21,14 @@ from storage.database import Database
 
 CREATE: Final = "m.room.create"
 MEMBER: Final = "m.room.member"
-MOST_ROOMS: Final = 10_000
-DOUBTED_AGAIN_MS: Final = 60_000
-"""A room whose state is large is not fetched again for each thing that is refused in it."""
+MAX_ROOMS: Final = 10_000
+REFETCH_INTERVAL_MS: Final = 60_000
+"""The state of a large room is not fetched again after every refusal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """`server_name` is what the homeserver is called. `report` is given a sentence for the operator."""
+    """`server_name` is the homeserver's server name. `report` receives a sentence for the operator."""
 
     server_name: str
     database: Database
@@ -36,87 +36,89 @@ class Parts:
     namespaces: Namespaces
     ghosts: GhostUsers
     rooms: KnownRooms
-    news: EduDispatcher
+    ephemeral: EduDispatcher
     stream: IntakeStream
     now_ms: Callable[[], int]
     report: Callable[[str], None]
 
 
-class HasParts:
-    """What everything that users do has at hand."""
+class UserOperations:
+    """Base of the operations: holds the parts and common checks."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        # Rooms of which the homeserver did not think what was thought here, and when that was.
-        self._doubted: LRUCache[str, int] = LRUCache(MOST_ROOMS)
+        # Rooms whose stored state contradicted the homeserver, with the time of the last invalidation.
+        self._refetched: LRUCache[str, int] = LRUCache(MAX_ROOMS)
 
-    def _refuse_strangers(self, user: str) -> None:
-        """Nobody acts here but ghosts: a homeserver lets an application service act for them alone."""
+    def _require_ghost(self, user: str) -> None:
+        """A homeserver lets an application service act for its own users only."""
         if self._parts.namespaces.agent(user) is None:
-            raise MatrixError("M_FORBIDDEN", f"{user[:255]} is no user of this server.", 403)
+            raise MatrixError("M_FORBIDDEN", f"{user[:255]} is not a user of this server.", 403)
 
-    def _refuse_no_room(self, room_id: str) -> None:
-        """What is no id of any room is not asked for: it could not be written into an address."""
+    def _require_room_id(self, room_id: str) -> None:
+        """An invalid room id could not be used in a URL."""
         if not is_room_id(room_id):
             raise unknown_room()
 
     async def _resident(self, room_id: str) -> str:
-        """As whom to look into the room."""
+        """Return a ghost in the room as whom it can be read."""
         resident = await self._parts.rooms.resident(room_id)
         if resident is None:
             raise unknown_room()
         return resident
 
     async def _resolve(self, alias: str) -> tuple[str, list[str]] | None:
-        """The room and servers to join it by."""
+        """Return the room id and servers to join through."""
         if not is_room_alias(alias):
             raise MatrixError("M_INVALID_PARAM", f"{alias[:255]} is not the alias of a room.", 400)
         try:
-            found = await self._parts.client.ask(Method.GET, Path.v3.directory.room[alias])
+            found = await self._parts.client.request(Method.GET, Path.v3.directory.room[alias])
         except MatrixError as refused:
             if refused.errcode == "M_NOT_FOUND":
                 return None
             raise
         room_id, servers = found.get("room_id"), found.get("servers")
         if not isinstance(room_id, str) or not is_room_id(room_id):
-            raise HomeserverAway(self._parts.client.url, "it does not say which room has the alias")
+            raise HomeserverUnavailable(self._parts.client.url, "its response has no valid room_id")
         listed = servers if isinstance(servers, list) else []
         return room_id, [one for one in listed if isinstance(one, str) and is_server_name(one)]
 
-    async def _note(self, room_id: str, type_: str, state_key: str, as_user: str) -> None:
-        """What the homeserver has made of something that was done in a room is known here before it tells.
-        It says no id of what is done by one of its endpoints for memberships."""
+    async def _record_result(self, room_id: str, type_: str, state_key: str, as_user: str) -> None:
+        """Record the result of a change before the homeserver pushes it. Its membership endpoints return no
+        event id."""
         path = Path.v3.rooms[room_id].state[type_][state_key]
         try:
-            found = await self._parts.client.ask(Method.GET, path, user=as_user, query={"format": "event"})
+            found = await self._parts.client.request(
+                Method.GET, path, user=as_user, query={"format": "event"}
+            )
             received = read({**found, "room_id": room_id})
         except MatrixError:
             received = ""
         if isinstance(received, str):
-            # It is too old to say so, or the user is not shown any more what became of it.
-            await self._parts.rooms.doubt(room_id)
+            # The homeserver is too old for `format=event`, or the user may no longer read the room.
+            await self._parts.rooms.invalidate(room_id)
             return
         event = received.event
-        await self._parts.rooms.noted(
+        await self._parts.rooms.record_change(
             room_id, type_, state_key, event.sender, event.content, event.event_id, event.origin_server_ts
         )
 
     async def _refusal(self, room_id: str, user: str, refused: MatrixError) -> MatrixError:
-        """What it means that the homeserver refuses a user of ours something in a room: as this node would
-        say it if it were the homeserver."""
-        # What homeservers ask of a content besides that it is one, Synapse says under M_UNKNOWN.
+        """Translate the homeserver's refusal into the one that a node that is a homeserver itself would
+        return."""
+        # Synapse uses M_UNKNOWN for content that violates its own requirements.
         if refused.errcode == "M_TOO_LARGE" or (refused.errcode == "M_UNKNOWN" and refused.status == 400):
             return MatrixError("M_BAD_JSON", f"The event cannot be sent: {refused.text}", 400)
         if refused.errcode not in {"M_FORBIDDEN", "M_NOT_FOUND"}:
             return refused
-        now, before = self._parts.now_ms(), self._doubted.get(room_id)
-        if before is None or now - before > DOUBTED_AGAIN_MS:
-            self._doubted[room_id] = now
-            await self._parts.rooms.doubt(room_id)
-        # Fetched again, it is seen whether anybody of ours is there at all.
+        now, before = self._parts.now_ms(), self._refetched.get(room_id)
+        if before is None or now - before > REFETCH_INTERVAL_MS:
+            self._refetched[room_id] = now
+            await self._parts.rooms.invalidate(room_id)
+        # Fetching the state again shows whether any ghost is in the room.
         if await self._parts.rooms.state_event(room_id, CREATE) is not None:
             return refused
-        # Whoever has been there knows that there is such a room.
+        # A user with any membership already knows that the room exists.
         return unknown_room() if await self._parts.rooms.membership(room_id, user) is None else refused
 
 
@@ -125,5 +127,5 @@ def unknown_room() -> MatrixError:
 
 
 def is_writable(name: str) -> bool:
-    """Whether it can stand in an address. Homeservers fail over NUL."""
+    """Whether the name can be used in a URL. Homeservers fail on NUL."""
     return "\0" not in name and not any("\ud800" <= one <= "\udfff" for one in name)

@@ -1,4 +1,4 @@
-"""Rooms in spaces, and which servers a room is open to."""
+"""Spaces and server ACLs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,13 +20,13 @@ class Spaces(Sending):
         await self.set_state(
             space_id, user, CHILD, child_content(via, order=order, suggested=suggested), room_id
         )
-        await self._where_allowed(room_id, user, parent_content(await self._via(space_id)), space_id)
+        await self._set_parent_if_allowed(room_id, user, parent_content(await self._via(space_id)), space_id)
 
     async def remove_from_space(self, space_id: str, room_id: str, user: str) -> None:
         if await self._parts.rooms.state_event(space_id, CHILD, room_id) is not None:
             await self.set_state(space_id, user, CHILD, {}, room_id)
         if await self._parts.rooms.state_event(room_id, PARENT, space_id) is not None:
-            await self._where_allowed(room_id, user, {}, space_id)
+            await self._set_parent_if_allowed(room_id, user, {}, space_id)
 
     async def server_acl(self, room_id: str) -> Mapping[str, Any] | None:
         entry = await self._parts.rooms.state_event(room_id, _ACL)
@@ -41,15 +41,15 @@ class Spaces(Sending):
         deny: Sequence[str] = (),
         allow_ip_literals: bool = True,
     ) -> None:
-        """What is refused is one that would shut out the homeserver of which we are a guest."""
-        ours = self._parts.server_name
-        content = content_of(ours, allow, deny, allow_ip_literals=allow_ip_literals)
+        """Refuses an ACL that would exclude the node's own homeserver."""
+        own = self._parts.server_name
+        content = content_of(own, allow, deny, allow_ip_literals=allow_ip_literals)
         await self.set_state(room_id, user, _ACL, content)
 
-    async def _where_allowed(
+    async def _set_parent_if_allowed(
         self, room_id: str, user: str, content: Mapping[str, Any], space_id: str
     ) -> None:
-        """What a room says of its spaces is an ornament: the space's word counts."""
+        """The space's child event decides; the room's parent event is optional."""
         try:
             await self.set_state(room_id, user, PARENT, content, space_id)
         except MatrixError as refused:
@@ -57,11 +57,11 @@ class Spaces(Sending):
                 raise
 
     async def _via(self, room_id: str) -> list[str]:
-        """The homeserver first, if somebody there is in the room. Of a room that is not known here it is
-        all that can be named."""
-        ours = self._parts.server_name
+        """The homeserver first if one of its users is in the room. For an unknown room it is the only
+        server."""
+        own = self._parts.server_name
         servers: set[str] = set()
         if await self._parts.rooms.resident(room_id) is not None:
             members = await self._parts.rooms.members(room_id)
             servers = {server for member in members if (server := domain(member.user_id))}
-        return sorted(servers or {ours}, key=lambda server: (server != ours, server))
+        return sorted(servers or {own}, key=lambda server: (server != own, server))

@@ -1,1 +1,1 @@
-"""Ghost users, double puppets, third-party lookups."""
+"""Ghosts, double puppets and sending as people."""

@@ -1,10 +1,7 @@
-"""A second registration, by which a homeserver lets this node speak as the people on it.
+"""Double puppets: sending as people of the homeserver, with their own tokens or with a second registration.
 
-The first one is for agents and reserves their names. This one reserves nothing and is sent nothing: it is a
-token that may say `user_id` of any user of the homeserver, and whoever has it is all of them.
-
-The people as whom this node may speak: those who gave it a token, or all of the homeserver by the second
-registration.
+The first registration is for agents and reserves their names. The second one reserves nothing and receives
+nothing: its token may act as any user of the homeserver, so its holder can act as all of them.
 """
 
 import re
@@ -14,12 +11,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from appservice.homeserver.accounts import owner
+from appservice.homeserver.accounts import token_owner
 from appservice.homeserver.client import HomeserverClient
-from appservice.registration.check import Heard, NoAnswer
+from appservice.registration.check import NoResponse, RequestResult
 from appservice.registration.namespaces import Namespaces
 from appservice.registration.registration import Registration, Reserved, Secrets
-from appservice.registration.tokens import MOST_TOKEN, NONCE_BYTES, opened, sealed
+from appservice.registration.tokens import MAX_TOKEN_LENGTH, NONCE_BYTES, seal, unseal
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain, is_user_id
 from storage.database import Database
@@ -33,13 +30,13 @@ from storage.people.double_puppets import (
 
 SOURCE_KEY: Final = "fi.mau.double_puppet_source"
 SOURCE: Final = "palaver"
-"""By which bridges know what they have said themselves in a person's name, and take it for nothing new."""
+"""Lets bridges recognise what they have sent as a person, so that they do not handle it as a new message."""
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
-    """That a person has given a token of his own. Times are milliseconds since 1970; `refused_at` is since
-    when the homeserver does not take it any more."""
+class PuppetLogin:
+    """A person's own token. Times are milliseconds since 1970; `refused_at` is when the homeserver first
+    refused the token."""
 
     login_id: str
     person: str
@@ -48,15 +45,15 @@ class Login:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedPuppets:
-    """What the configuration says: under which id, and what the homeserver is called."""
+class PuppetRegistrationSettings:
+    """The configured registration id and the homeserver's server name."""
 
     id: str
     domain: str
 
 
-def make(wanted: WantedPuppets, secrets: Secrets) -> Registration:
-    """As the configuration wants it."""
+def make(wanted: PuppetRegistrationSettings, secrets: Secrets) -> Registration:
+    """Return the registration that the configuration describes."""
     return Registration(
         wanted.id,
         # "url: […] Optionally set to null if no traffic is required."
@@ -70,58 +67,60 @@ def make(wanted: WantedPuppets, secrets: Secrets) -> Registration:
     )
 
 
-def differences(registration: Registration, wanted: WantedPuppets) -> tuple[str, ...]:
-    """How the file and the configuration part: sentences that name both."""
-    given = make(wanted, registration.secrets)
+def differences(registration: Registration, wanted: PuppetRegistrationSettings) -> tuple[str, ...]:
+    """Sentences on each difference between the file and the configuration."""
+    configured = make(wanted, registration.secrets)
     found = []
-    if registration.id != given.id:
+    if registration.id != configured.id:
         found.append(
-            f"The file for double puppets registers “{registration.id}”, and the configuration says"
-            f" “{given.id}”."
+            f"The file for double puppets registers “{registration.id}”, but the configuration says"
+            f" “{configured.id}”."
         )
     if registration.url is not None:
         found.append(
-            f"The file for double puppets sends the homeserver to {registration.url}: its url has to be"
-            " null, or everything would come twice."
+            f"The file for double puppets has the url {registration.url}: it has to be"
+            " null, or the homeserver would push everything twice."
         )
-    if registration.users != given.users:
+    if registration.users != configured.users:
         found.append(
-            f"The file for double puppets has other users than {given.users[0].regex}, which is not"
+            f"The file for double puppets has other users than {configured.users[0].regex}, which is not"
             " exclusive."
         )
     if registration.aliases or registration.rooms:
-        found.append("The file for double puppets reserves aliases or rooms, and has to reserve nothing.")
+        found.append("The file for double puppets reserves aliases or rooms, but has to reserve nothing.")
     if registration.rate_limited:
-        found.append("The file for double puppets has no `rate_limited: false`.")
+        found.append("The file for double puppets lacks `rate_limited: false`.")
     return tuple(found)
 
 
-def marked(content: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said in a person's name."""
+def with_source_mark(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The content marked as sent by this software for a person."""
     return {**content, SOURCE_KEY: SOURCE}
 
 
-def is_marked(content: Mapping[str, Any]) -> bool:
-    """Whether a Palaver has said it in a person's name."""
+def has_source_mark(content: Mapping[str, Any]) -> bool:
+    """Whether a Palaver node sent the content as a person."""
     return content.get(SOURCE_KEY) == SOURCE
 
 
-def wrong_whoami(heard: Heard, registration: Registration, path: str, domain: str) -> str | None:
-    """A sentence for the operator; None if the homeserver knows the token for what it is. `path` is the
-    file."""
-    if isinstance(heard, NoAnswer):
-        return f"The homeserver did not answer whose token that for double puppets is ({heard.reason})."
-    if heard.status in (401, 403):
+def whoami_problem(result: RequestResult, registration: Registration, path: str, domain: str) -> str | None:
+    """A sentence for the operator; None if the homeserver knows the token as that of this registration.
+    `path` is the file."""
+    if isinstance(result, NoResponse):
         return (
-            f"The homeserver does not know the token for double puppets ({heard.errcode}): name {path} in its"
-            " configuration too and start it again, or set double_puppet.enabled = false."
+            f"The homeserver did not respond to the check of the token for double puppets ({result.reason})."
         )
-    user = heard.body.get("user_id")
-    if heard.status != 200 or not isinstance(user, str):
-        return f"The homeserver did not say whose token that for double puppets is ({heard.errcode})."
+    if result.status in (401, 403):
+        return (
+            f"The homeserver does not know the token for double puppets ({result.errcode}): add {path} to its"
+            " configuration and restart it, or set double_puppet.enabled = false."
+        )
+    user = result.body.get("user_id")
+    if result.status != 200 or not isinstance(user, str):
+        return f"The homeserver did not name the owner of the token for double puppets ({result.errcode})."
     if user != f"@{registration.secrets.sender_localpart}:{domain}":
         return (
-            "The homeserver knows the token for double puppets as another one's: it reads another file than"
+            "The homeserver knows the token for double puppets as another user's: it reads another file than"
             f" {path}."
         )
     return None
@@ -129,16 +128,16 @@ def wrong_whoami(heard: Heard, registration: Registration, path: str, domain: st
 
 @dataclass(frozen=True, slots=True)
 class PersonToken:
-    """`user` is whom to name with it, if the token is not the person's own."""
+    """`user` is the user to act as if the token is not the person's own."""
 
     token: str = field(repr=False)
     user: str | None = None
     login_id: str | None = None
 
 
-class Puppets:
-    """`key` is what tokens are sealed with; None where people are to give none. `as_token` is that of the
-    second registration, if there is one. `others` are users of the homeserver who are no people."""
+class DoublePuppets:
+    """`key` encrypts stored tokens; None if people cannot log in. `as_token` is that of the second
+    registration, if there is one. `excluded` are users of the homeserver that are not people."""
 
     def __init__(
         self,
@@ -148,7 +147,7 @@ class Puppets:
         *,
         key: bytes | None = None,
         as_token: str | None = None,
-        others: Collection[str] = (),
+        excluded: Collection[str] = (),
         now_ms: Callable[[], int],
     ) -> None:
         self._client = client
@@ -156,88 +155,90 @@ class Puppets:
         self._namespaces = namespaces
         self._key = key
         self._as_token = as_token
-        self._others = frozenset(others)
+        self._excluded = frozenset(excluded)
         self._now_ms = now_ms
 
     @property
-    def takes_tokens(self) -> bool:
+    def accepts_tokens(self) -> bool:
         return self._key is not None
 
     @property
-    def speaks_for_all(self) -> bool:
-        """Whether nobody has to give anything."""
+    def covers_everyone(self) -> bool:
+        """Whether the second registration makes logins unnecessary."""
         return self._as_token is not None
 
     def is_person(self, user: str) -> bool:
-        """Whether this could be somebody who lives on the homeserver."""
+        """Whether the user can be a person of the homeserver."""
         return (
             is_user_id(user)
             and domain(user) == self._namespaces.domain
             and not self._namespaces.owns_user(user)
-            and user not in self._others
+            and user not in self._excluded
         )
 
-    # -- speaking --
+    # -- sending as a person --
 
-    async def can_speak_for(self, person: str) -> bool:
+    async def can_send_as(self, person: str) -> bool:
         return bool(await self.tokens(person))
 
     async def tokens(self, person: str) -> list[PersonToken]:
-        """With which to speak, the person's own first. None for who is no person of the homeserver."""
+        """Return the tokens for acting as the person, the person's own first. Empty for a user who is not a
+        person of the homeserver."""
         if not self.is_person(person):
             return []
         found = []
         row = await self._row(person)
-        own = None if row is None or row.refused_at is not None else self._opened(row)
+        own = None if row is None or row.refused_at is not None else self._unsealed(row)
         if row is not None and own is not None:
             found.append(PersonToken(own, login_id=row.login_id))
         if self._as_token is not None:
             found.append(PersonToken(self._as_token, person))
         return found
 
-    async def refused(self, person: str, token: PersonToken) -> None:
-        """The homeserver does not take it. One that is the person's own is not shown to it again."""
+    async def mark_refused(self, person: str, token: PersonToken) -> None:
+        """The homeserver refused the token. A person's own token is not used again."""
         if token.login_id is not None:
             async with self._database.autocommit() as connection:
                 await mark_puppet_refused(connection, person, token.login_id, self._now_ms())
 
-    # -- tokens that people give --
+    # -- logins --
 
-    async def login(self, person: str) -> Login | None:
-        """The one that the person has. One that cannot be opened any more, because the key is another one, is
-        as good as refused."""
+    async def login(self, person: str) -> PuppetLogin | None:
+        """Return the person's login. A token that cannot be decrypted with the current key counts as
+        refused."""
         row = await self._row(person)
         if row is None:
             return None
         refused_at = row.refused_at
-        if refused_at is None and self._opened(row) is None:
+        if refused_at is None and self._unsealed(row) is None:
             refused_at = row.made_at
-        return Login(row.login_id, row.user_id, row.made_at, refused_at)
+        return PuppetLogin(row.login_id, row.user_id, row.made_at, refused_at)
 
-    async def give(self, person: str, token: str) -> str:
-        """The id of the login. Raises `MatrixError` unless it is the person's own token, and good."""
+    async def log_in(self, person: str, token: str) -> str:
+        """Store the token and return the id of the login. Raises `MatrixError` unless the token is valid and
+        the person's own."""
         if self._key is None:
-            raise MatrixError("M_FORBIDDEN", "This node takes no tokens of people.", 403)
-        if not 0 < len(token) <= MOST_TOKEN or not token.isascii() or not token.isprintable():
-            raise MatrixError("M_INVALID_PARAM", "That is no access token.")
-        whose = await owner(self._client, token)
-        if whose is None:
+            raise MatrixError("M_FORBIDDEN", "This node does not accept access tokens of people.", 403)
+        if not 0 < len(token) <= MAX_TOKEN_LENGTH or not token.isascii() or not token.isprintable():
+            raise MatrixError("M_INVALID_PARAM", "That is not an access token.")
+        user = await token_owner(self._client, token)
+        if user is None:
             raise MatrixError("M_INVALID_PARAM", "The homeserver does not know that access token.")
-        if whose != person or not self.is_person(person):
-            raise MatrixError("M_FORBIDDEN", "The access token is another user's.", 403)
+        if user != person or not self.is_person(person):
+            raise MatrixError("M_FORBIDDEN", "The access token belongs to another user.", 403)
         login_id = secrets.token_hex(16)
-        box = sealed(self._key, secrets.token_bytes(NONCE_BYTES), person, token)
+        box = seal(self._key, secrets.token_bytes(NONCE_BYTES), person, token)
         async with self._database.autocommit() as connection:
             await upsert_puppet(connection, PuppetRow(person, login_id, box, self._now_ms()))
         return login_id
 
-    async def take_back(self, person: str, login_id: str) -> bool:
-        """Whether the person had it. The session of which it is goes on: it is the person's."""
+    async def log_out(self, person: str, login_id: str) -> bool:
+        """Delete the token; return whether the person had it. The person's Matrix session continues."""
         async with self._database.autocommit() as connection:
             return await delete_puppet(connection, person, login_id)
 
     async def _row(self, person: str) -> PuppetRow | None:
         return await self._database.read(partial(fetch_puppet, user_id=person))
 
-    def _opened(self, row: PuppetRow) -> str | None:
-        return None if self._key is None else opened(self._key, row.sealed, row.user_id)
+    def _unsealed(self, row: PuppetRow) -> str | None:
+        return None if self._key is None else unseal(self._key, row.sealed, row.user_id)

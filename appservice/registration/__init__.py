@@ -1,1 +1,1 @@
-"""The registration file and its namespaces."""
+"""The registration file, its namespaces and tokens, and the checks of the connection."""

@@ -1,9 +1,9 @@
-"""Which names on the homeserver are ours, and what each of them stands for.
+"""Maps agents to user ids and rooms to aliases in this node's namespaces on the homeserver.
 
-A guest is not the homeserver of its own name: the agent `worker-1@kitchen.local` of the node `kitchen.local`
-is `@_agent_worker-1:their.server`. An agent of another node is escaped with its whole address,
-`worker-1@cellar.local` as `@_agent_worker-1=40cellar.local:their.server`: no agent has an `@` in its id, so
-that it cannot be one of ours, and no two addresses have one user.
+An attached node has a name of its own: the agent `worker-1@kitchen.local` of the node `kitchen.local` is
+`@_agent_worker-1:their.server`. An agent of another node is escaped with its whole address,
+`worker-1@cellar.local` as `@_agent_worker-1=40cellar.local:their.server`: no agent id contains an `@`, so it
+cannot collide with a local agent, and no two addresses share a user.
 """
 
 import re
@@ -26,20 +26,20 @@ _PREFIX: Final = re.compile(r"[a-z0-9._/+-]{1,64}", re.ASCII)
 _OF_NAMESPACES: Final[tuple[RoomKind, ...]] = ("agents", "agent-federation")
 _BROADCAST: Final[RoomKind] = "agent-broadcast"
 OFFICE: Final[RoomKind] = "office"
-"""Its aliases are always reserved; a file that was written before there were offices does not have them."""
+"""Its aliases are always reserved; registration files from before offices existed lack them."""
 
 SENDER: Final = "palaver-"
-"""How the user begins whom the registration itself makes. It is in no room: the node speaks as a ghost like
-the others, or each event for it would come twice."""
+"""Prefix of the sender user that the registration itself creates. That user joins no rooms: the node acts as
+a ghost like the others, otherwise each event for it would be pushed twice."""
 
 NODE_AGENT: Final = "palaver"
-"""As whom the node itself speaks: no agent is called so."""
+"""The local name of the node's own user; no agent has this id."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentRoom:
-    """`namespace` is empty for the room of broadcasts, of which a node has one. Of an office it is what its
-    alias says of it, as it is written there: which office that is, offices know."""
+    """`namespace` is empty for the broadcast room, of which a node has one. For an office it is the escaped
+    part of its alias; the offices connector interprets it."""
 
     kind: RoomKind
     namespace: str
@@ -47,14 +47,14 @@ class AgentRoom:
 
 @dataclass(frozen=True, slots=True)
 class Namespaces:
-    """`domain` is what the homeserver is called, `node_id` this node."""
+    """`domain` is the homeserver's server name, `node_id` this node's."""
 
     domain: str
     node_id: str
     user_prefix: str
 
     def user(self, agent_id: str, node_id: str) -> str | None:
-        """The ghost of an agent of any node; None when its id would be longer than Matrix allows."""
+        """The ghost of an agent of any node; None if the user id would be too long for Matrix."""
         name = agent_id if node_id == self.node_id else f"{agent_id}{AT}{node_id}"
         user = f"@{self.user_prefix}{escape(name)}:{self.domain}"
         return user if has_valid_length(user) else None
@@ -64,7 +64,7 @@ class Namespaces:
         return f"@{self.user_prefix}{NODE_AGENT}:{self.domain}"
 
     def agent(self, user: str) -> tuple[str, str] | None:
-        """Id and node of the agent whose ghost this is; None if it is nobody's."""
+        """Return agent id and node id of the agent whose ghost this is, or None."""
         name = self._name(user, "@")
         if name is None or not name.startswith(self.user_prefix):
             return None
@@ -74,13 +74,13 @@ class Namespaces:
         agent_id, at, node_id = text.partition(AT)
         if not at:
             return agent_id, self.node_id
-        # An agent of ours is never written with its node: it has one user.
+        # A local agent is never written with its node id, so that it has one user id.
         if not agent_id or not node_id or AT in node_id or node_id == self.node_id:
             return None
         return agent_id, node_id
 
     def alias(self, room: AgentRoom) -> str | None:
-        """None when it would be longer than Matrix allows."""
+        """None if the alias would be too long for Matrix."""
         alias = f"#{_localpart(room)}:{self.domain}"
         return alias if has_valid_length(alias) else None
 
@@ -100,15 +100,14 @@ class Namespaces:
         return None
 
     def owns_user(self, user: str) -> bool:
-        """Whether nobody else can register it, whether or not an agent could be called so."""
+        """Whether the namespace reserves this user id, whether or not it is a valid ghost."""
         name = self._name(user, "@")
         return name is not None and len(name) > len(self.user_prefix) and name.startswith(self.user_prefix)
 
     @property
     def users_regex(self) -> str:
-        """Wide: one that knew how ghosts are escaped would keep them from being registered as soon as that
-        changed. Some homeservers look for it from the beginning of the id, some anywhere, so that it says
-        where it begins and ends."""
+        """Wide, because a regex that encoded the escaping would lose ghosts when the escaping changes.
+        Homeservers differ in whether they match from the start of the id, so it is anchored on both sides."""
         return f"^@{re.escape(self.user_prefix)}.+:{re.escape(self.domain)}$"
 
     @property
@@ -118,11 +117,11 @@ class Namespaces:
 
     @property
     def offices_regex(self) -> str:
-        """One of the former. Registrations of before there were offices do not have it."""
+        """One of `aliases_regexes`. Registrations from before offices existed lack it."""
         return f"^#{OFFICE}-.+:{re.escape(self.domain)}$"
 
     def _name(self, text: str, sigil: str) -> str | None:
-        # "The users namespace" matches users of the homeserver alone; so do aliases.
+        # Namespaces only match users and aliases of the homeserver itself.
         if not text.startswith(sigil) or domain(text) != self.domain or not has_valid_length(text):
             return None
         return localpart(text)
@@ -137,15 +136,15 @@ def _localpart(room: AgentRoom) -> str:
     return f"{room.kind}-{escape(room.namespace)}"
 
 
-def wrong_prefix(prefix: str) -> str | None:
-    """Why ghosts cannot begin so: a sentence for whoever configures it. None if all is well."""
+def prefix_problem(prefix: str) -> str | None:
+    """Why ghosts cannot have this prefix: a sentence for the operator. None if they can."""
     if _PREFIX.fullmatch(prefix) is None:
-        return "The prefix of ghosts has 1 to 64 of a-z, 0-9, '.', '_', '-', '/' and '+'."
+        return "The prefix of ghosts consists of 1 to 64 of a-z, 0-9, '.', '_', '-', '/' and '+'."
     if prefix.startswith(SENDER) or SENDER.startswith(prefix):
-        return f"Users that begin with {SENDER} are those of registrations themselves: choose another prefix."
+        return f"User names that begin with {SENDER} are the senders of registrations: choose another prefix."
     return None
 
 
-def wrong_domain(name: str) -> str | None:
-    """Why no homeserver is called so."""
-    return None if is_server_name(name) else f"{name[:80]!r} is not the name of a server."
+def domain_problem(name: str) -> str | None:
+    """Why this cannot be a homeserver's server name."""
+    return None if is_server_name(name) else f"{name[:80]!r} is not a server name."

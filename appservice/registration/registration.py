@@ -1,6 +1,7 @@
-"""The registration: the file by which a homeserver knows us, and we it.
+"""The registration: the file that introduces this node to the homeserver.
 
-Application service API, "Registration". Here it is data; how it is written as YAML the centre knows.
+Application service API, "Registration". This module handles it as data; `bridge/node/registration.py` reads
+and writes YAML.
 """
 
 import re
@@ -11,14 +12,14 @@ from typing import Any, Final
 from appservice.registration.namespaces import SENDER, Namespaces
 
 PROTOCOL: Final = "agents"
-"""What other clients may look up of us under `/thirdparty`."""
+"""The protocol that clients can look up under `/thirdparty`."""
 
-SHORTEST_TOKEN: Final = 32
+MIN_TOKEN_LENGTH: Final = 32
 AS_PLACEHOLDER: Final = "as-token-that-palaver-registration-replaces"
 HS_PLACEHOLDER: Final = "hs-token-that-palaver-registration-replaces"
 SENDER_PLACEHOLDER: Final = f"{SENDER}0000000000000000"
 _PLACEHOLDERS: Final = frozenset({AS_PLACEHOLDER, HS_PLACEHOLDER})
-# A header and a query hold it as it is.
+# These characters need no quoting in a header or query.
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~-]+", re.ASCII)
 _SENDER: Final = re.compile(r"[a-z0-9._-]+", re.ASCII)
 _ID: Final = re.compile(r"[A-Za-z0-9._~-]{1,255}", re.ASCII)
@@ -28,7 +29,7 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What is drawn once and then kept: the sender too, whose account the homeserver makes."""
+    """Generated once and then reused: also the sender, whose account the homeserver creates."""
 
     as_token: str = field(repr=False)
     hs_token: str = field(repr=False)
@@ -37,7 +38,7 @@ class Secrets:
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """A pattern of names, and whether nobody else may have one of them."""
+    """A regex of reserved names, and whether the reservation is exclusive."""
 
     regex: str
     exclusive: bool = True
@@ -45,7 +46,7 @@ class Reserved:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """`url` is None where the homeserver is to send nothing."""
+    """`url` is None if the homeserver is to push nothing."""
 
     id: str
     url: str | None
@@ -59,9 +60,10 @@ class Registration:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the configuration says: under which id, where the homeserver reaches us, what is ours, and whether
-    there are offices. The aliases of those are reserved in any case; without offices nobody misses them."""
+class RegistrationSettings:
+    """The configured registration: its id, the url at which the homeserver reaches this node, the namespaces,
+    and whether offices are enabled. Office aliases are reserved in any case, which does no harm without
+    offices."""
 
     id: str
     url: str
@@ -69,8 +71,8 @@ class Wanted:
     has_offices: bool = False
 
 
-def make(wanted: Wanted, secrets: Secrets) -> Registration:
-    """As the configuration wants it."""
+def make(wanted: RegistrationSettings, secrets: Secrets) -> Registration:
+    """Return the registration that the settings describe."""
     return Registration(
         wanted.id,
         wanted.url,
@@ -80,13 +82,13 @@ def make(wanted: Wanted, secrets: Secrets) -> Registration:
     )
 
 
-def made_again(wanted: Wanted, before: Registration) -> Registration:
-    """With the tokens of the one before: a homeserver that has not read the new one goes on to know us."""
-    return make(wanted, before.secrets)
+def make_with_existing_tokens(wanted: RegistrationSettings, existing: Registration) -> Registration:
+    """Reuse the tokens, so that a homeserver that has not read the new file still knows this node."""
+    return make(wanted, existing.secrets)
 
 
 def document(registration: Registration) -> dict[str, Any]:
-    """As the homeserver reads it."""
+    """The registration as the homeserver reads it."""
     return {
         "id": registration.id,
         # "url: Required. The URL for the application service. […] Optionally set to null if no traffic is
@@ -102,8 +104,8 @@ def document(registration: Registration) -> dict[str, Any]:
             "rooms": _reserved(registration.rooms),
         },
         "protocols": list(registration.protocols),
-        # Since v1.13; before, Synapse and Dendrite knew it under names of its proposal. Synapse sends under
-        # both, and one is read.
+        # Since v1.13; older versions of Synapse and Dendrite know the names of the proposal. Synapse sends
+        # data under both names, and this node reads one of them.
         "receive_ephemeral": registration.receive_ephemeral,
         "de.sorunome.msc2409.push_ephemeral": registration.receive_ephemeral,
     }
@@ -114,53 +116,57 @@ def _reserved(reserved: Sequence[Reserved]) -> list[dict[str, Any]]:
 
 
 def read(value: object) -> Registration | tuple[str, ...]:
-    """A registration, or all that is wrong with it: sentences, in which there is no secret."""
+    """Return the registration, or sentences on everything that is invalid. They contain no secret."""
     if not isinstance(value, Mapping):
-        return ("It is no registration: that is a mapping of names to values.",)
-    wrong: list[str] = []
-    texts = {name: _text(value, name, wrong) for name in ("id", "as_token", "hs_token", "sender_localpart")}
+        return ("It is not a registration: a registration is a mapping.",)
+    problems: list[str] = []
+    texts = {
+        name: _text(value, name, problems) for name in ("id", "as_token", "hs_token", "sender_localpart")
+    }
     url = value.get("url")
     if "url" not in value or not (url is None or (isinstance(url, str) and _is_url(url))):
-        wrong.append("`url` is where the homeserver reaches this node, http:// or https://, or null.")
+        problems.append(
+            "`url` has to be an http:// or https:// URL at which the homeserver reaches this node, or null."
+        )
     namespaces = value.get("namespaces")
     if not isinstance(namespaces, Mapping):
-        wrong.append("`namespaces` is a mapping of users, aliases and rooms.")
+        problems.append("`namespaces` has to be a mapping with users, aliases and rooms.")
         namespaces = {}
-    users, aliases, rooms = (_patterns(namespaces, name, wrong) for name in ("users", "aliases", "rooms"))
+    users, aliases, rooms = (_patterns(namespaces, name, problems) for name in ("users", "aliases", "rooms"))
     protocols = value.get("protocols", [])
     if not isinstance(protocols, list) or not all(isinstance(name, str) for name in protocols):
-        wrong.append("`protocols` is a list of names.")
+        problems.append("`protocols` has to be a list of names.")
         protocols = []
     ephemeral = value.get("receive_ephemeral", value.get("de.sorunome.msc2409.push_ephemeral", False))
     limited = value.get("rate_limited", True)
     if not isinstance(ephemeral, bool) or not isinstance(limited, bool):
-        wrong.append("`receive_ephemeral` and `rate_limited` are true or false.")
+        problems.append("`receive_ephemeral` and `rate_limited` have to be true or false.")
     secrets = Secrets(texts["as_token"], texts["hs_token"], texts["sender_localpart"])
-    wrong += _wrong_secrets(secrets)
-    wrong_name = wrong_id(texts["id"]) if texts["id"] else None
-    if wrong_name is not None:
-        wrong.append(f"`id` {wrong_name}.")
-    if wrong:
-        return tuple(wrong)
+    problems += _secret_problems(secrets)
+    id_error = id_problem(texts["id"]) if texts["id"] else None
+    if id_error is not None:
+        problems.append(f"`id` {id_error}.")
+    if problems:
+        return tuple(problems)
     return Registration(
         texts["id"], url, secrets, users, aliases, rooms, ephemeral, limited, tuple(protocols)
     )
 
 
-def wrong_id(text: str) -> str | None:
-    """Why no registration is called so."""
+def id_problem(text: str) -> str | None:
+    """Why this cannot be a registration id; a predicate that follows the field's name."""
     return None if _ID.fullmatch(text) else "has at most 255 letters, digits, '.', '_', '~' and '-'"
 
 
-def _text(value: Document, name: str, wrong: list[str]) -> str:
+def _text(value: Document, name: str, problems: list[str]) -> str:
     text = value.get(name)
     if isinstance(text, str) and text:
         return text
-    wrong.append(f"`{name}` is missing.")
+    problems.append(f"`{name}` is missing.")
     return ""
 
 
-def _patterns(namespaces: Document, name: str, wrong: list[str]) -> tuple[Reserved, ...]:
+def _patterns(namespaces: Document, name: str, problems: list[str]) -> tuple[Reserved, ...]:
     listed = namespaces.get(name, [])
     if listed is None:
         return ()
@@ -170,88 +176,87 @@ def _patterns(namespaces: Document, name: str, wrong: list[str]) -> tuple[Reserv
         and isinstance(one.get("exclusive"), bool)
         for one in listed
     ):
-        wrong.append(f"`namespaces.{name}` is a list of mappings of `exclusive` and `regex`.")
+        problems.append(f"`namespaces.{name}` has to be a list of mappings with `exclusive` and `regex`.")
         return ()
     return tuple(Reserved(one["regex"], one["exclusive"]) for one in listed)
 
 
-def _wrong_secrets(secrets: Secrets) -> list[str]:
-    wrong = []
+def _secret_problems(secrets: Secrets) -> list[str]:
+    problems = []
     for name, token in (("as_token", secrets.as_token), ("hs_token", secrets.hs_token)):
         if token in _PLACEHOLDERS:
-            wrong.append(
-                f"`{name}` is the placeholder of the example: let `palaver registration` write the file."
+            problems.append(
+                f"`{name}` is the placeholder of the example: write the file with `palaver registration`."
             )
-        elif token and (len(token) < SHORTEST_TOKEN or _TOKEN.fullmatch(token) is None):
-            wrong.append(f"`{name}` is no token: those have {SHORTEST_TOKEN} or more letters, digits, ._~-.")
+        elif token and (len(token) < MIN_TOKEN_LENGTH or _TOKEN.fullmatch(token) is None):
+            problems.append(f"`{name}` has to consist of {MIN_TOKEN_LENGTH} or more letters, digits, ._~-.")
     if secrets.as_token and secrets.as_token == secrets.hs_token:
-        wrong.append("`as_token` and `hs_token` are the same: whoever is shown one would have both.")
+        problems.append("`as_token` and `hs_token` are the same, so that a holder of one has both.")
     if secrets.sender_localpart and _SENDER.fullmatch(secrets.sender_localpart) is None:
-        wrong.append("`sender_localpart` has a-z, 0-9, '.', '_' and '-'.")
-    return wrong
+        problems.append("`sender_localpart` may only contain a-z, 0-9, '.', '_' and '-'.")
+    return problems
 
 
 def _is_url(url: str) -> bool:
     return re.fullmatch(r"https?://[^\s/?#@]+(?:/[^\s?#]*)?", url) is not None
 
 
-def reserves_offices(registration: Registration, wanted: Wanted) -> bool:
-    """Those that were written before there were offices do not."""
+def reserves_offices(registration: Registration, wanted: RegistrationSettings) -> bool:
+    """False for registrations from before offices existed."""
     return Reserved(wanted.namespaces.offices_regex) in registration.aliases
 
 
-def differences(registration: Registration, wanted: Wanted) -> tuple[str, ...]:
-    """How the file and the configuration part: sentences that name both."""
-    given = make(wanted, registration.secrets)
+def differences(registration: Registration, wanted: RegistrationSettings) -> tuple[str, ...]:
+    """Sentences on each difference between the file and the configuration."""
+    configured = make(wanted, registration.secrets)
     found = []
-    if registration.id != given.id:
-        found.append(f"The file registers “{registration.id}”, and the configuration says “{given.id}”.")
-    if registration.url != given.url:
+    if registration.id != configured.id:
+        found.append(f"The file registers “{registration.id}”, but the configuration says “{configured.id}”.")
+    if registration.url != configured.url:
         found.append(
-            f"The file sends the homeserver to {registration.url or 'nowhere'}, and the configuration says"
-            f" {given.url}."
+            f"The file has the url {registration.url or 'null'}, but the configuration says {configured.url}."
         )
     offices = Reserved(wanted.namespaces.offices_regex)
-    for what, there, here in (
-        ("users", registration.users, given.users),
-        ("aliases", registration.aliases, given.aliases),
+    for what, in_file, in_configuration in (
+        ("users", registration.users, configured.users),
+        ("aliases", registration.aliases, configured.aliases),
     ):
         found += [
-            f"The file does not reserve the {what} {one.regex}, which the configuration wants."
-            for one in here
-            if one not in there and one != offices
+            f"The file does not reserve the {what} {one.regex}, which the configuration requires."
+            for one in in_configuration
+            if one not in in_file and one != offices
         ]
         found += [
-            f"The file reserves the {what} {one.regex}, which are not ours."
-            for one in there
-            if one not in here
+            f"The file reserves the {what} {one.regex}, which are not in the configuration."
+            for one in in_file
+            if one not in in_configuration
         ]
     if wanted.has_offices and not reserves_offices(registration, wanted):
         found.append(
-            f"The file does not reserve the names of offices, {offices.regex}, and offices are enabled: write"
-            " it anew with `palaver registration`, which keeps its tokens, let the homeserver read it and"
-            " start that again."
+            f"The file does not reserve the aliases of offices, {offices.regex}, but offices are enabled:"
+            " write it again with `palaver registration`, which keeps its tokens, copy it to the homeserver"
+            " and restart that."
         )
     if registration.rooms:
-        found.append("The file reserves rooms by their ids, which the homeserver gives out itself.")
+        found.append("The file reserves room ids, which the homeserver assigns itself.")
     if wanted.namespaces.owns_user(f"@{registration.secrets.sender_localpart}:{wanted.namespaces.domain}"):
         found.append(
-            f"`sender_localpart` begins with {wanted.namespaces.user_prefix}, as ghosts do: an agent could be"
-            " called so."
+            f"`sender_localpart` begins with {wanted.namespaces.user_prefix}, as ghosts do: an agent"
+            " could have the same user."
         )
     if not registration.receive_ephemeral:
         found.append(
-            "The file has no `receive_ephemeral: true`: nobody's typing, reading or presence would come."
+            "The file lacks `receive_ephemeral: true`: typing, receipts and presence would not arrive."
         )
     if registration.rate_limited:
-        found.append("The file has no `rate_limited: false`: agents would wait for each other's messages.")
-    if set(registration.protocols) != set(given.protocols):
-        found.append(f"The file has other `protocols` than {', '.join(given.protocols)}.")
+        found.append("The file lacks `rate_limited: false`: agents would be rate-limited together.")
+    if set(registration.protocols) != set(configured.protocols):
+        found.append(f"The `protocols` of the file are not {', '.join(configured.protocols)}.")
     return tuple(found)
 
 
 def example() -> Registration:
-    """For whoever wants to see one. Its tokens are refused."""
+    """An example to show. Its tokens are refused."""
     namespaces = Namespaces("example.org", "agents.example.org", "_agent_")
-    wanted = Wanted("palaver", "http://127.0.0.1:7678", namespaces)
+    wanted = RegistrationSettings("palaver", "http://127.0.0.1:7678", namespaces)
     return make(wanted, Secrets(AS_PLACEHOLDER, HS_PLACEHOLDER, SENDER_PLACEHOLDER))

@@ -1,4 +1,5 @@
-"""Asks the homeserver whether it knows us, gives us our names and reaches us."""
+"""Checks with requests to the homeserver whether it knows this node, lets it register users, and reaches
+it."""
 
 import secrets
 from collections.abc import Callable
@@ -10,78 +11,78 @@ from appservice.registration.check import (
     REGISTER,
     VERSIONS,
     WHOAMI,
-    Heard,
-    NoAnswer,
-    Wrong,
+    NoResponse,
+    Problem,
+    RequestResult,
     alias_path,
-    office_nobody_has,
+    offices_problem,
     ping_path,
+    ping_problem,
+    problem,
     register_body,
-    wrong,
-    wrong_offices,
-    wrong_ping,
-    wrong_register,
-    wrong_versions,
-    wrong_whoami,
+    register_problem,
+    unused_office,
+    versions_problem,
+    whoami_problem,
 )
-from appservice.registration.registration import Registration, Wanted, reserves_offices
+from appservice.registration.registration import Registration, RegistrationSettings, reserves_offices
 
 
 async def check_homeserver(
     session: aiohttp.ClientSession,
     url: str,
     registration: Registration,
-    wanted: Wanted,
-    came: Callable[[str], bool] | None,
+    wanted: RegistrationSettings,
+    was_received: Callable[[str], bool] | None,
 ) -> str | None:
-    """The sentence of what `look_at_homeserver` finds wrong."""
-    found = await look_at_homeserver(session, url, registration, wanted, came)
+    """Return the sentence of the problem that `find_homeserver_problem` finds."""
+    found = await find_homeserver_problem(session, url, registration, wanted, was_received)
     return None if found is None else found.sentence
 
 
-async def look_at_homeserver(
+async def find_homeserver_problem(
     session: aiohttp.ClientSession,
     url: str,
     registration: Registration,
-    wanted: Wanted,
-    came: Callable[[str], bool] | None,
-) -> Wrong | None:
-    """The first thing that is wrong, in a sentence with what to do about it. If nothing is, there is the user
-    as whom the node speaks. `came` says whether a ping with this transaction id, or a question for the office
-    of this name, has been heard, which is asked after the homeserver says that it brought it; None where this
-    process does not listen, and neither is asked for."""
-    heard = await ask(session, "GET", url + VERSIONS)
-    found = wrong(wrong_versions(heard, url), heard)
+    wanted: RegistrationSettings,
+    was_received: Callable[[str], bool] | None,
+) -> Problem | None:
+    """Return the first problem, with advice. If there is none, the node's own user is registered.
+    `was_received` tells whether a ping with this transaction id, or a query for the office with this name,
+    has arrived; it is called after the homeserver has responded. Pass None if this process does not listen:
+    then no ping is requested."""
+    result = await ask(session, "GET", url + VERSIONS)
+    found = problem(versions_problem(result, url), result)
     if found is not None:
         return found
     token = registration.secrets.as_token
-    heard = await ask(session, "GET", url + WHOAMI, token)
-    found = wrong(wrong_whoami(heard, registration, wanted), heard)
+    result = await ask(session, "GET", url + WHOAMI, token)
+    found = problem(whoami_problem(result, registration, wanted), result)
     if found is not None:
         return found
     node = wanted.namespaces.node_user
-    heard = await ask(session, "POST", url + REGISTER, token, register_body(node))
-    found = wrong(wrong_register(heard, node, wanted.namespaces), heard)
-    if found is not None or came is None:
+    result = await ask(session, "POST", url + REGISTER, token, register_body(node))
+    found = problem(register_problem(result, node, wanted.namespaces), result)
+    if found is not None or was_received is None:
         return found
     transaction_id = secrets.token_hex(8)
-    heard = await ask_for_ping(session, url, registration, transaction_id)
-    found = wrong(wrong_ping(heard, registration, came=came(transaction_id)), heard)
+    result = await request_ping(session, url, registration, transaction_id)
+    found = problem(ping_problem(result, registration, was_received=was_received(transaction_id)), result)
     if found is not None or not wanted.has_offices or not reserves_offices(registration, wanted):
         return found
-    office = office_nobody_has(transaction_id)
-    heard = await ask(session, "GET", url + alias_path(office, wanted.namespaces), token)
-    return wrong(wrong_offices(heard, registration, came=came(office.namespace)), heard)
+    office = unused_office(transaction_id)
+    result = await ask(session, "GET", url + alias_path(office, wanted.namespaces), token)
+    return problem(offices_problem(result, registration, was_received=was_received(office.namespace)), result)
 
 
-async def ask_for_ping(
+async def request_ping(
     session: aiohttp.ClientSession, url: str, registration: Registration, transaction_id: str
-) -> Heard:
-    """Have the homeserver reach us; what it says of it."""
+) -> RequestResult:
+    """Let the homeserver ping this node; return its response."""
     token, body = registration.secrets.as_token, {"transaction_id": transaction_id}
-    heard = await ask(session, "POST", url + ping_path(registration), token, body)
-    if isinstance(heard, NoAnswer) or heard.errcode != "M_CONNECTION_FAILED":
-        return heard
-    # A homeserver keeps connections. One to the process that had the port before fails when it is used; the
+    result = await ask(session, "POST", url + ping_path(registration), token, body)
+    if isinstance(result, NoResponse) or result.errcode != "M_CONNECTION_FAILED":
+        return result
+    # A homeserver reuses connections. One to the process that had the port before fails when it is used; the
     # next one is new.
     return await ask(session, "POST", url + ping_path(registration), token, body)

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from bridge.cli.output import FAILED, ConfigFile, Json, Output
 from bridge.config.files import BadConfig, load_config
-from bridge.node.doctor import Finding, Verdict, examine, fault, outcome, summary
+from bridge.node.doctor import Finding, Verdict, fault, outcome, run_checks, summary
 from bridge.node.doctor import as_json as findings_as_json
 from storage.errors import LocalError
 
@@ -34,7 +34,7 @@ async def _findings(path: Path | None) -> list[Finding]:
         return [fault("configuration", str(mistake), "") for mistake in error.mistakes]
     except LocalError as error:
         return [fault("configuration", error.problem, error.advice)]
-    return await examine(found)
+    return await run_checks(found)
 
 
 def _report(console: Console, findings: list[Finding]) -> None:

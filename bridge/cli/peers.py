@@ -12,7 +12,7 @@ from rich.text import Text
 from bridge.cli.output import FAILED, ConfigFile, Json, Output, add, ask, cell, lines, table
 from bridge.cli.queue import next_attempt, state
 from bridge.clock import now_ms
-from bridge.peers.authority import MOST_BYTES, read_authority
+from bridge.peers.authority import MAX_BYTES, read_authority
 from bridge.peers.peer import PeerProfile
 from bridge.text.times import ago, duration
 from storage.errors import LocalError
@@ -247,7 +247,7 @@ def add_peer(
 def _pem(file: Path) -> str:
     try:
         with file.open("rb") as opened:
-            text = opened.read(MOST_BYTES + 1).decode("ascii", "replace")
+            text = opened.read(MAX_BYTES + 1).decode("ascii", "replace")
     except OSError as error:
         raise LocalError(
             f"The authority {file} could not be read: {error.strerror}.",

@@ -9,8 +9,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from appservice.registration.namespaces import OFFICE, Namespaces, wrong_prefix
-from appservice.registration.registration import Wanted, wrong_id
+from appservice.registration.namespaces import OFFICE, Namespaces, prefix_problem
+from appservice.registration.registration import RegistrationSettings, id_problem
 from bridge.config.section import Port, Section, ServerName
 
 MatrixSideName = Literal["federation", "appservice"]
@@ -32,14 +32,14 @@ def _url(value: str) -> str:
 
 
 def _prefix(value: str) -> str:
-    wrong = wrong_prefix(value)
+    wrong = prefix_problem(value)
     if wrong is not None:
         raise ValueError(f"is not a prefix for user names: {wrong[:1].lower()}{wrong[1:].rstrip('.')}")
     return value
 
 
 def _id(value: str) -> str:
-    wrong = wrong_id(value)
+    wrong = id_problem(value)
     if wrong is not None:
         raise ValueError(wrong)
     return value
@@ -117,8 +117,8 @@ def check_appservice(matrix_side: MatrixSideName, section: AppService) -> None:
         )
 
 
-def wanted(section: AppService, node_id: str, alias_kinds: Collection[str] = ()) -> Wanted:
+def wanted(section: AppService, node_id: str, alias_kinds: Collection[str] = ()) -> RegistrationSettings:
     """The content of the registration. The configuration must have passed `check_appservice`."""
     assert section.domain is not None, "the configuration was checked"
     namespaces = Namespaces(section.domain, node_id, section.user_prefix)
-    return Wanted(section.id, section.reached_at, namespaces, OFFICE in alias_kinds)
+    return RegistrationSettings(section.id, section.reached_at, namespaces, OFFICE in alias_kinds)

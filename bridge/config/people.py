@@ -7,8 +7,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from appservice.people.double_puppets import WantedPuppets
-from appservice.registration.registration import wrong_id
+from appservice.people.double_puppets import PuppetRegistrationSettings
+from appservice.registration.registration import id_problem
 from bridge.config.appservice import AppService
 from bridge.config.section import Section
 from bridge.matrix.ghost import GhostNames
@@ -114,7 +114,7 @@ def people_settings(
 
 
 def _id(value: str) -> str:
-    wrong = wrong_id(value)
+    wrong = id_problem(value)
     if wrong is not None:
         raise ValueError(wrong)
     return value
@@ -159,10 +159,10 @@ class DoublePuppet(Section):
     )
 
 
-def wanted_puppets(section: DoublePuppet, appservice: AppService) -> WantedPuppets:
+def wanted_puppets(section: DoublePuppet, appservice: AppService) -> PuppetRegistrationSettings:
     """The content of the second registration. The configuration must have passed `check_double_puppet`."""
     assert appservice.domain is not None, "the configuration was checked"
-    return WantedPuppets(section.id, appservice.domain)
+    return PuppetRegistrationSettings(section.id, appservice.domain)
 
 
 def check_double_puppet(section: DoublePuppet, appservice: AppService) -> None:

@@ -1,1 +1,1 @@
-"""What the core needs of a Matrix backend; ghosts and portals."""
+"""The interface of a Matrix backend, and ghosts with their avatars."""

@@ -1,9 +1,7 @@
-"""The pictures of agents where rooms can show them: each is uploaded once for a node, not once for each
-process or each start.
+"""Draws and uploads the avatars of agents: each is uploaded once per node, not once per process or start.
 
-Draws an avatar: white letters on its colour, as a PNG.
-
-It is a full square, since clients cut out of it whatever shape they like: a circle leaves the letters whole.
+An avatar is white letters on a colour, as a PNG. It is a full square, because clients crop it to any shape: a
+circle leaves the letters whole.
 """
 
 import asyncio
@@ -27,24 +25,25 @@ from storage.media import media
 
 SIDE: Final = 96
 CONTENT_TYPE: Final = "image/png"
-MOST_LETTERS: Final = 2
+MAX_LETTERS: Final = 2
 UNKNOWN: Final = "?"
 
 _SIZE: Final = 56
 _STROKE: Final = 1
-_WIDEST: Final = 68
-"""Pixels that the letters may take together: more would not be within a circle."""
+_MAX_WIDTH: Final = 68
+"""Maximum width of the letters in pixels: wider ones would not fit into a circle."""
 _SHADES: Final = 16
 
 
 def picture(avatar: Avatar) -> bytes:
-    """The same bytes on every machine, which is why nothing is compressed: they find what is uploaded."""
+    """Return the same bytes on every machine, so that an existing upload is found by its hash. Nothing is
+    compressed for that reason."""
     letters, font = _drawable(avatar.letters), _font(_SIZE)
     left, _, right, _ = _box(font, letters)
-    if right - left > _WIDEST:
-        font = _font(int(_SIZE * _WIDEST / (right - left)))
+    if right - left > _MAX_WIDTH:
+        font = _font(int(_SIZE * _MAX_WIDTH / (right - left)))
         left, _, right, _ = _box(font, letters)
-    # The middle of capitals is that of the picture, whether or not one of the letters has a tail.
+    # Centre by capitals, whether or not one of the letters has a descender.
     _, top, _, base = _box(font, "H")
     mask = Image.new("L", (SIDE, SIDE))
     ImageDraw.Draw(mask).text(
@@ -63,14 +62,14 @@ def picture(avatar: Avatar) -> bytes:
 
 
 def _drawable(letters: str) -> str:
-    """An Ä is drawn as an A; letters of other scripts are left out."""
+    """Ä is drawn as A; letters of other scripts are skipped."""
     plain = (unicodedata.normalize("NFKD", letter)[0] for letter in letters)
-    return "".join(one for one in plain if one.isascii() and one.isalnum())[:MOST_LETTERS] or UNKNOWN
+    return "".join(one for one in plain if one.isascii() and one.isalnum())[:MAX_LETTERS] or UNKNOWN
 
 
 def _font(size: int) -> ImageFont.FreeTypeFont:
     font = ImageFont.load_default(size)
-    assert isinstance(font, ImageFont.FreeTypeFont), "Pillow is published with FreeType"
+    assert isinstance(font, ImageFont.FreeTypeFont), "Pillow includes FreeType"
     return font
 
 
@@ -79,8 +78,8 @@ def _box(font: ImageFont.FreeTypeFont, letters: str) -> tuple[float, float, floa
 
 
 def _palette(colour: str) -> bytes:
-    """From the colour to white."""
-    assert len(colour) == 7, "a colour is #rrggbb"
+    """Shades from the colour to white."""
+    assert len(colour) == 7, "the colour is #rrggbb"
     ground = bytes.fromhex(colour.removeprefix("#"))
     last = _SHADES - 1
     return bytes(
@@ -88,15 +87,14 @@ def _palette(colour: str) -> bytes:
     )
 
 
-TIMEOUT: Final = 5.0
-"""Seconds that it may take: somebody waits for it who has something to say."""
-AGAIN: Final = 60.0
-"""Seconds until one that could not be uploaded is tried again."""
-MOST: Final = 1_000
-"""Different pictures in one life of the node. Agents name their runtimes themselves, and uploads are kept for
-good."""
-ANY: Final = avatar("")
-"""That of every other runtime."""
+UPLOAD_TIMEOUT: Final = 5.0
+"""Seconds. A message is waiting for the avatar."""
+RETRY_DELAY: Final = 60.0
+"""Seconds until a failed upload is retried."""
+MAX_AVATARS: Final = 1_000
+"""Different avatars per run of the node. Agents choose their runtime names, and uploads are permanent."""
+DEFAULT_AVATAR: Final = avatar("")
+"""The avatar of every further runtime."""
 
 
 class Avatars:
@@ -104,64 +102,65 @@ class Avatars:
 
     def __init__(
         self,
-        side: MatrixBackend,
+        matrix: MatrixBackend,
         database: Database,
         uploader: str,
         *,
         monotonic: Callable[[], float],
         report: Report,
-        most: int = MOST,
+        most: int = MAX_AVATARS,
     ) -> None:
-        self._side = side
+        self._matrix = matrix
         self._database = database
         self._uploader = uploader
         self._monotonic = monotonic
         self._report = report
         self._most = most
         self._urls: dict[Avatar, str] = {}
-        self._again_at: LRUCache[Avatar, float] = LRUCache(MOST)
-        self._turn = asyncio.Lock()
+        self._retry_at: LRUCache[Avatar, float] = LRUCache(MAX_AVATARS)
+        self._lock = asyncio.Lock()
 
     async def url(self, one: Avatar) -> str | None:
-        """`mxc://…`. None: it cannot be had for the moment, which has been reported."""
-        one = self._allowed(one)
-        if self._is_settled(one):
+        """Return the `mxc://` URI, or None if it is unavailable for now, which has been reported."""
+        one = self._within_limit(one)
+        if self._is_cached(one):
             return self._urls.get(one)
         try:
-            async with asyncio.timeout(TIMEOUT), self._turn:
-                # Others may have been before it.
-                one = self._allowed(one)
-                if not self._is_settled(one):
+            async with asyncio.timeout(UPLOAD_TIMEOUT), self._lock:
+                # Another task may have uploaded it meanwhile.
+                one = self._within_limit(one)
+                if not self._is_cached(one):
                     self._urls[one] = await self._find_or_upload(one)
         except ConnectionLost:
             raise
         except Exception as error:
-            # Of all who wait for it at the same time one reports it.
-            if not self._is_settled(one):
-                self._again_at[one] = self._monotonic() + AGAIN
-                self._report(f"The avatar {one.kind} could not be uploaded.", error)
+            # Only one of the waiting tasks reports it.
+            if not self._is_cached(one):
+                self._retry_at[one] = self._monotonic() + RETRY_DELAY
+                self._report(f"Failed to upload the avatar {one.kind}.", error)
         return self._urls.get(one)
 
-    def _allowed(self, one: Avatar) -> Avatar:
-        return one if one in self._urls or len(self._urls) < self._most else ANY
+    def _within_limit(self, one: Avatar) -> Avatar:
+        return one if one in self._urls or len(self._urls) < self._most else DEFAULT_AVATAR
 
-    def _is_settled(self, one: Avatar) -> bool:
-        """It is there, or has failed just now."""
-        again_at = self._again_at.get(one)
-        return one in self._urls or (again_at is not None and self._monotonic() < again_at)
+    def _is_cached(self, one: Avatar) -> bool:
+        """The URL is known, or an upload failed recently."""
+        retry_at = self._retry_at.get(one)
+        return one in self._urls or (retry_at is not None and self._monotonic() < retry_at)
 
     async def _find_or_upload(self, one: Avatar) -> str:
-        # It takes some milliseconds, in which others are not to wait.
+        # Drawing takes some milliseconds and would block the event loop.
         drawn = await asyncio.to_thread(picture, one)
         digest = sha256(drawn).digest()
-        here = self._side.server_name
-        # Other processes of the node wait, and then find it. No connection is held meanwhile.
+        here = self._matrix.server_name
+        # Other processes of the node wait for the lease and then find the upload. No connection is held
+        # meanwhile.
         async with self._database.session.lease(f"avatar {digest.hex()}"):
             media_id = await self._database.read(
                 partial(media.find_upload, origin=here, uploader=self._uploader, sha256=digest)
             )
             if media_id is not None:
                 return str(Mxc(here, media_id))
-            await self._side.ensure_user(self._uploader)
-            info = await self._side.upload(self._uploader, drawn, CONTENT_TYPE, f"{one.kind}.png")
+            await self._matrix.ensure_user(self._uploader)
+            info = await self._matrix.upload(self._uploader, drawn, CONTENT_TYPE, f"{one.kind}.png")
         return str(info.mxc)

@@ -1,10 +1,10 @@
-"""What the bridge needs of a Matrix backend: this node's own homeserver, or one to which it is attached as an
-application service.
+"""The interface between the bridge and its Matrix backend: this node's own homeserver, or one to which it is
+attached as an application service.
 
-Users of this node are named by their full Matrix ids, and an operation acts as the user it is given. A
-refusal is a `MatrixError`; an operation whose effect is already there succeeds. What has returned has been
-committed. Where an operation needs a `BackendCapability`, its docstring names it; without that capability it
-is refused with `M_UNRECOGNIZED`.
+Users of this node are given as full Matrix user ids, and an operation acts as its user. A refusal is a
+`MatrixError`; an operation whose effect already exists succeeds. On return the effect is committed. If an
+operation needs a `BackendCapability`, its docstring names it; without that capability it raises
+`M_UNRECOGNIZED`.
 """
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Mapping, Sequence
@@ -46,9 +46,9 @@ class MatrixBackend(Protocol):
     def subscription(
         self, name: str, *, from_now: bool = False, wanted: EventFilter = match_all
     ) -> "AbstractAsyncContextManager[Subscription]":
-        """The stream for whoever reads under this name. Entering waits for a process that reads under it.
-        `from_now`: who has never read begins with what is to come, not with the first entry. `wanted` says
-        which events concern the reader: all others are passed over, at next to no cost."""
+        """Read the event stream as the reader with this name. Entering waits while another process reads
+        under the name. With `from_now` a new reader starts at the end of the stream instead of its beginning.
+        `wanted` selects the events that concern the reader; all others are skipped at almost no cost."""
         ...
 
     # -- users of the node --
@@ -56,20 +56,20 @@ class MatrixBackend(Protocol):
     def ensure_user(self, user: str) -> Awaitable[None]: ...
 
     def profile(self, user: str) -> Awaitable[Mapping[str, Any] | None]:
-        """Of anybody; None when there is no such user."""
+        """Of any user; None if there is no such user."""
         ...
 
     def set_profile(
         self, user: str, *, displayname: str | None = None, avatar_url: str | None = None
     ) -> Awaitable[None]:
-        """What is None stays, and what is empty is taken out. The user's rooms are told."""
+        """None leaves a field unchanged, an empty string removes it. The user's rooms are notified."""
         ...
 
     # -- rooms and their aliases --
 
     def create_room(self, request: CreateRoomRequest) -> Awaitable[CreatedRoom]:
-        """All of it or nothing, but for those of `request.invite` who live elsewhere. `M_ROOM_IN_USE` when
-        the alias or the id is taken."""
+        """Create the whole room or nothing; only invites of remote users may fail. Raises `M_ROOM_IN_USE` if
+        the alias or room id is taken."""
         ...
 
     def upgrade_room(
@@ -81,36 +81,36 @@ class MatrixBackend(Protocol):
         additional_creators: Sequence[str] = (),
         also: Collection[str] = (),
     ) -> Awaitable[str]:
-        """Close a room and go on in another one; gives its id. `also` are further types of state to copy.
-        Called again, it finishes what was begun."""
+        """Replace the room by a new one and return the new room id. `also` are further state types to copy. A
+        repeated call completes an interrupted upgrade."""
         ...
 
     def resolve_alias(self, alias: str) -> Awaitable[tuple[str, Sequence[str]] | None]:
-        """The room and servers to join it by."""
+        """Return the room id and servers to join through."""
         ...
 
     def create_alias(self, alias: str, room_id: str, user: str) -> Awaitable[None]:
-        """`M_ROOM_IN_USE` when another room has it."""
+        """Raises `M_ROOM_IN_USE` if it is an alias of another room."""
         ...
 
     def remove_alias(self, alias: str) -> Awaitable[None]: ...
 
     def publish(self, room_id: str, *, published: bool) -> Awaitable[None]:
-        """Whether the public directory lists it."""
+        """Set whether the public room directory lists the room."""
         ...
 
     # -- memberships --
 
-    # `room` is the id of a room or an alias; `via` are servers to reach it by.
+    # `room` is a room id or alias; `via` are servers to join through.
 
     def join(
         self, room: str, user: str, *, via: Sequence[str] = (), reason: str | None = None
     ) -> Awaitable[str]:
-        """Gives the room's id. It also accepts an invite."""
+        """Return the room id. Also accepts an invite."""
         ...
 
     def leave(self, room_id: str, user: str, *, reason: str | None = None) -> Awaitable[None]:
-        """Also rejects an invite and takes back a knock."""
+        """Also rejects an invite and retracts a knock."""
         ...
 
     def knock(
@@ -132,7 +132,7 @@ class MatrixBackend(Protocol):
     def joined_rooms(self, user: str) -> Awaitable[Sequence[str]]: ...
 
     def invites(self, user: str) -> Awaitable[Sequence[Invite]]:
-        """Those that have not been answered, wherever the room is."""
+        """The user's open invites, also to rooms on other servers."""
         ...
 
     def members(
@@ -140,13 +140,13 @@ class MatrixBackend(Protocol):
     ) -> Awaitable[Sequence[Member]]: ...
 
     def membership(self, room_id: str, user: str) -> Awaitable[str | None]:
-        """None for who has never been there."""
+        """None for a user who was never in the room."""
         ...
 
     # -- sending --
 
-    # Each returns the id of the event. `federation.matrix.message_content` makes contents: texts, edits,
-    # reactions, replies, threads.
+    # Each returns the event id. `federation.matrix.message_content` builds contents: text, edits, reactions,
+    # replies, threads.
 
     def send(
         self,
@@ -158,8 +158,8 @@ class MatrixBackend(Protocol):
         transaction_id: str | None = None,
         ts: int | None = None,
     ) -> Awaitable[str]:
-        """With a transaction id it may be repeated, also after a kill: the same id of the same sender in the
-        same room is the same event, for a week. `ts` is the time that the event bears, in milliseconds."""
+        """With a transaction id the call may be repeated, also after a kill: the same id of the same sender
+        in the same room is the same event, for a week. `ts` is the event's timestamp in milliseconds."""
         ...
 
     def set_state(
@@ -172,7 +172,7 @@ class MatrixBackend(Protocol):
         *,
         ts: int | None = None,
     ) -> Awaitable[str]:
-        """Nothing is sent when the state says so already. Memberships are not set by it."""
+        """Sends nothing if the state already has this content. Not for memberships."""
         ...
 
     def redact(
@@ -184,7 +184,7 @@ class MatrixBackend(Protocol):
         reason: str | None = None,
         transaction_id: str | None = None,
     ) -> Awaitable[str]:
-        """One's own events, or others' with the power for it."""
+        """The sender's own events, or others' with the power level for it."""
         ...
 
     # -- spaces and server ACLs --
@@ -192,13 +192,13 @@ class MatrixBackend(Protocol):
     def add_to_space(
         self, space_id: str, room_id: str, user: str, *, order: str | None = None, suggested: bool = False
     ) -> Awaitable[None]:
-        """The space says it, and the room does too where the user may."""
+        """Set the space's child event, and the room's parent event if the user may."""
         ...
 
     def remove_from_space(self, space_id: str, room_id: str, user: str) -> Awaitable[None]: ...
 
     def server_acl(self, room_id: str) -> Awaitable[Mapping[str, Any] | None]:
-        """As the room has it; None if it has none."""
+        """Return the content of the room's server ACL; None if it has none."""
         ...
 
     def set_server_acl(
@@ -210,16 +210,16 @@ class MatrixBackend(Protocol):
         deny: Sequence[str] = (),
         allow_ip_literals: bool = True,
     ) -> Awaitable[None]:
-        """Refused where it would shut this node out."""
+        """Refused if it would exclude this node."""
         ...
 
     # -- reading --
 
-    # Events with redactions applied. `reader` is a user as whom to look: what the history's visibility hides
-    # from that user is left out. Without one it is the node that looks.
+    # Events are returned with redactions applied. With a `reader`, events that the history visibility hides
+    # from that user are omitted; without one the node itself reads.
 
     def state(self, room_id: str, type_: str | None = None) -> Awaitable[Sequence[RoomEvent]]:
-        """The current state, or what it has of one type."""
+        """Return the current state, or its events of one type."""
         ...
 
     def state_event(self, room_id: str, type_: str, state_key: str = "") -> Awaitable[RoomEvent | None]: ...
@@ -237,8 +237,9 @@ class MatrixBackend(Protocol):
         limit: int = 50,
         reader: str | None = None,
     ) -> Awaitable[Page]:
-        """The timeline, state events among it. `start` is `next` of a page before, or None for the end of the
-        room it begins at. Going backwards, what is not known here is fetched from other servers."""
+        """Return a page of the timeline, including state events. `start` is the `next` of a previous page, or
+        None for the end of the room where reading begins. Reading backwards fetches missing history from
+        other servers."""
         ...
 
     def relations(
@@ -250,7 +251,7 @@ class MatrixBackend(Protocol):
         limit: int = 100,
         reader: str | None = None,
     ) -> Awaitable[Sequence[RoomEvent]]:
-        """What relates to the event, oldest first: `m.replace`, `m.annotation`, `m.thread`, `m.reference`,
+        """Events related to the event, oldest first: `m.replace`, `m.annotation`, `m.thread`, `m.reference`,
         `m.in_reply_to`."""
         ...
 
@@ -260,7 +261,7 @@ class MatrixBackend(Protocol):
 
     # -- ephemeral --
 
-    # What is worth something for a moment. It is known to the process that was told.
+    # EduUpdate data is known to the process that received it.
 
     def set_typing(
         self, room_id: str, user: str, *, typing: bool, lasts_ms: int = TYPING_LASTS_MS
@@ -281,25 +282,25 @@ class MatrixBackend(Protocol):
     def receipts(self, room_id: str) -> Awaitable[Sequence[Receipt]]: ...
 
     def listen(self, edu_type: str, listener: Listener) -> Callable[[], None]:
-        """Call the listener for each EDU of a type (see `federation.transactions.edu_dispatcher`). Returns a
-        function that ends it."""
+        """Call the listener for each EDU of a type, as `federation.transactions.edu_dispatcher` defines them.
+        Return a function that unsubscribes it."""
         ...
 
     def send_edu(
         self, room_id: str, edu_type: str, content: Mapping[str, Any], *, name: str = ""
     ) -> Awaitable[None]:
-        """To all other servers of a room, within a minute. A newer one of this type and name takes the place
-        of one that still waits. Needs `BackendCapability.EDUS`."""
+        """Send to all other servers of a room within a minute. A newer EDU of the same type and name replaces
+        one that is still queued. Needs `BackendCapability.EDUS`."""
         ...
 
     def device_messages(self, user: str, *, limit: int = 100) -> Awaitable[Sequence[DeviceMessage]]:
-        """The oldest that wait. Needs `BackendCapability.TO_DEVICE`."""
+        """The oldest unread messages. Needs `BackendCapability.TO_DEVICE`."""
         ...
 
     def forget_device_messages(
         self, connection: "Connection", user: str, positions: Collection[int]
     ) -> Awaitable[None]:
-        """They have been read: in the transaction that commits what was made of them."""
+        """Delete messages in the transaction that commits their effects."""
         ...
 
     # -- media --

@@ -1,17 +1,15 @@
-"""The Matrix user that an agent appears as.
+"""Maps agents to the Matrix users that represent them.
 
-`worker-1@kitchen.local` is `@worker-1:kitchen.local`, and back. What Matrix does not allow in the localpart
-of a new user is escaped (`federation.matrix.identifiers`).
+`worker-1@kitchen.local` is `@worker-1:kitchen.local`, and back. Characters that Matrix does not allow in the
+localpart of a new user are escaped (`federation.matrix.identifiers`).
 
-An agent on a node that is no homeserver cannot be a user of that node. It is a user of this one, its
-puppet: its whole address is escaped, with an `@` that no agent of this node has in its id.
+An agent on a node that is not a homeserver cannot be a user of that node. It is a user of this one, its
+puppet: its whole address is escaped, with an `@`, which no agent id of this node contains.
 
-Which Matrix users are ours, and whom each of them stands for: on a homeserver of our own, and on one of
-which this node is a guest.
-
-A guest's node id is not the name of the homeserver: there `worker-1@kitchen.local` is
-`@_agent_worker-1:their.server`, people live beside it, and agents of other nodes are users of that homeserver
-too. Everything that speaks in rooms asks here.
+`GhostNames` answers which Matrix users this node acts as and which agent each represents, for a node that is
+a homeserver and for one that is attached to one. The node id of an attached node is not its homeserver's
+name: there `worker-1@kitchen.local` is `@_agent_worker-1:their.server`, people are users beside it, and
+agents of other nodes are users of that homeserver too.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,7 +38,7 @@ from federation.transactions.edu_dispatcher import PresenceState
 
 @dataclass(frozen=True, slots=True)
 class NoGhost:
-    """Why there is no Matrix user for this address: a sentence for whoever wants to register it."""
+    """Why there is no Matrix user for the address: a sentence for the registrant."""
 
     reason: str
 
@@ -48,17 +46,15 @@ class NoGhost:
 def user_id(address: AgentAddress) -> str | NoGhost:
     """The user on the agent's own node."""
     if not is_server_name(address.node_id):
-        return NoGhost(
-            f"The node of {harmless(str(address), 80)} has no name that a Matrix server could have."
-        )
+        return NoGhost(f"The node name in {harmless(str(address), 80)} is not a valid Matrix server name.")
     return _user(escape(address.agent_id), address.node_id)
 
 
 def address_of(user: str) -> AgentAddress | None:
-    """The address that has this user for its ghost; None if there is none.
+    """The address whose ghost this user is; None if there is none.
 
-    Users of servers that do not escape have one too, unless their localpart holds a `=` or a capital. There
-    is no address left for those: each belongs to the user that escapes it.
+    Users of servers that do not escape have an address too, unless their localpart contains a `=` or a
+    capital letter. Those have none, because each address belongs to the user that escapes it.
     """
     # "The sender's domain may carry a port: split at the first colon."
     name, server = localpart(user), domain(user)
@@ -72,14 +68,14 @@ def address_of(user: str) -> AgentAddress | None:
 
 
 def puppet_id(address: AgentAddress, server_name: str) -> str | NoGhost:
-    """The user of this server for an agent whose node is no homeserver."""
-    assert address.node_id != server_name, "an agent of this node has a ghost of its own name"
+    """The user of this server for an agent whose node is not a homeserver."""
+    assert address.node_id != server_name, "an agent of this node has its own ghost"
     return _user(escape(str(address)), server_name)
 
 
-def puppet_of(user: str, server_name: str) -> AgentAddress | None:
-    """The agent whose puppet this user of our own server is; None if it is nobody's. What users of other
-    servers are called says nothing of agents elsewhere."""
+def agent_of_puppet(user: str, server_name: str) -> AgentAddress | None:
+    """The agent whose puppet this user of the own server is, or None. User names on other servers do not
+    denote agents elsewhere."""
     name = localpart(user)
     if not user.startswith("@") or name is None or domain(user) != server_name or not has_valid_length(user):
         return None
@@ -91,27 +87,27 @@ def puppet_of(user: str, server_name: str) -> AgentAddress | None:
 
 
 def display_name(agent_id: str) -> str:
-    """In one line, with nothing in it that hides or turns round what others see."""
-    shown, most = harmless(agent_id), MAX_CHARACTERS[NAME]
-    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+    """In one line, without characters that hide or reverse other text."""
+    text, limit = harmless(agent_id), MAX_CHARACTERS[NAME]
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def _user(name: str, server: str) -> str | NoGhost:
     user = f"@{name}:{server}"
     if not has_valid_length(user):
         return NoGhost(
-            f"As a Matrix user it would be called {len(user)} bytes long, and {MAX_BYTES} are allowed: choose"
-            " a shorter id, or one of a-z, 0-9, '.', '_', '-', '/' and '+', which count once."
+            f"Its Matrix user id would have {len(user)} bytes, but {MAX_BYTES} are allowed: choose"
+            " a shorter id, or one of a-z, 0-9, '.', '_', '-', '/' and '+', which need no escaping."
         )
     return user
 
 
-# -- what is seen of it --
+# -- appearance --
 
 
 @dataclass(frozen=True, slots=True)
 class Avatar:
-    """Letters on a colour, `#rrggbb`. Agents of one runtime have the same one; `kind` is a name for it."""
+    """Letters on a colour, `#rrggbb`. Agents of one runtime share one; `kind` is its name."""
 
     kind: str
     letters: str
@@ -119,7 +115,7 @@ class Avatar:
 
 
 NODE_NAME: Final = "Palaver"
-"""Of the user as whom a node itself speaks."""
+"""The display name of the node's own user."""
 NODE_AVATAR: Final = Avatar("palaver", "P", "#37474f")
 
 _AVATARS: Final[Mapping[str, Avatar]] = MappingProxyType(
@@ -137,12 +133,13 @@ _AVATARS: Final[Mapping[str, Avatar]] = MappingProxyType(
 
 @lru_cache(maxsize=1_000)
 def avatar(runtime: str) -> Avatar:
-    """By runtime. One that nobody has drawn gets its own letters and a colour that is always the same."""
+    """The avatar of a runtime. A runtime without a predefined one gets its initial letters and a stable
+    colour."""
     known = _AVATARS.get(runtime)
     if known is not None:
         return known
     letters = "".join(one for one in runtime if one.isalnum())[:2].capitalize()
-    # The upper bit of each byte is cleared: white letters can be read on it.
+    # The upper bit of each byte is cleared, so that white letters are readable.
     red, green, blue = (byte & 0x7F for byte in sha256(runtime.encode("utf-8", "replace")).digest()[:3])
     return Avatar(f"other-{red:02x}{green:02x}{blue:02x}", letters or "?", f"#{red:02x}{green:02x}{blue:02x}")
 
@@ -158,60 +155,63 @@ PRESENCE: Final[Mapping[AgentStatus, Presence]] = MappingProxyType(
         AgentStatus.INITIAL: Presence("offline"),
         AgentStatus.RUNNING: Presence("online"),
         AgentStatus.IDLE: Presence("online"),
-        # "unavailable: The user is not reachable at this time". It is there, and would not begin.
+        # "unavailable: The user is not reachable at this time". The agent is online, but would not begin a
+        # task.
         AgentStatus.BUSY: Presence("unavailable", "busy"),
         AgentStatus.ERROR: Presence("unavailable", "has failed"),
         AgentStatus.SHUTDOWN: Presence("offline"),
     }
 )
 GONE: Final = Presence("offline")
-"""Of an agent that is unregistered, or has not been heard of for too long."""
+"""For an agent that is unregistered or has sent no heartbeat for too long."""
 
 
 NODE_USER: Final = "palaver"
-"""The localpart of the user as whom a homeserver of our own speaks."""
+"""The localpart of the node's own user if the node is a homeserver."""
 
 
 class GhostNames(Protocol):
     @property
     def node_id(self) -> str:
-        """Of whose agents the addresses end so."""
+        """The node id in the addresses of this node's agents."""
         ...
 
     @property
     def domain(self) -> str:
-        """What the homeserver is called, in whose rooms we speak."""
+        """The server name of the homeserver that has the rooms."""
         ...
 
     @property
     def node_user(self) -> str:
-        """As whom the node itself speaks."""
+        """The node's own user."""
         ...
 
     def ghost(self, address: AgentAddress) -> str | NoGhost | None:
-        """The user of ours that the agent is; None for one that is a user of another homeserver."""
+        """The local user that represents the agent; None for an agent that is a user of another
+        homeserver."""
         ...
 
     def address(self, user: str) -> AgentAddress | None:
-        """The agent that this user would be, known or not; None for who cannot be one."""
+        """The agent that this user would represent, known or not; None if it cannot represent one."""
         ...
 
     def is_ours(self, user: str) -> bool:
-        """Whether this node acts as this user, and nobody else does."""
+        """Whether this node, and no other, acts as this user."""
         ...
 
 
-def nobody(address: AgentAddress) -> bool:
-    """All other nodes are homeservers, and their agents their own users."""
+def no_puppets(address: AgentAddress) -> bool:
+    """The default: all other nodes are homeservers, and their agents are their own users."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class HomeserverGhostNames:
-    """`has_puppet`: an agent of another node that is no homeserver, so that it is a user of this one."""
+    """`has_puppet`: whether the node of another agent is not a homeserver, so that the agent is a user of
+    this one."""
 
     node_id: str
-    has_puppet: Callable[[AgentAddress], bool] = nobody
+    has_puppet: Callable[[AgentAddress], bool] = no_puppets
 
     @property
     def domain(self) -> str:
@@ -229,7 +229,7 @@ class HomeserverGhostNames:
     def address(self, user: str) -> AgentAddress | None:
         if user == self.node_user:
             return None
-        return puppet_of(user, self.node_id) or address_of(user)
+        return agent_of_puppet(user, self.node_id) or address_of(user)
 
     def is_ours(self, user: str) -> bool:
         return domain(user) == self.node_id
@@ -237,8 +237,7 @@ class HomeserverGhostNames:
 
 @dataclass(frozen=True, slots=True)
 class AppserviceGhostNames:
-    """Users of other homeservers are people here: whose agents they may be, those say by the mark that is on
-    what their agents say."""
+    """Users of other homeservers count as people; messages of their agents are recognised by their mark."""
 
     namespaces: Namespaces
 
@@ -258,8 +257,8 @@ class AppserviceGhostNames:
         user = self.namespaces.user(address.agent_id, address.node_id)
         if user is None:
             return NoGhost(
-                f"The name of {harmless(str(address), 80)} is too long for a user of {self.domain}: choose a"
-                " shorter id, or one of a-z, 0-9, '.', '_', '-', '/' and '+', which count once."
+                f"{harmless(str(address), 80)} is too long for a user id on {self.domain}: choose a"
+                " shorter id, or one of a-z, 0-9, '.', '_', '-', '/' and '+', which need no escaping."
             )
         return user
 

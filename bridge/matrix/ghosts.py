@@ -1,7 +1,7 @@
-"""The users of this node that agents appear as: lets there be one, with its face, and lets it into rooms.
+"""Registers the ghosts of agents, keeps their display names and avatars up to date, and joins them to rooms.
 
-A face is the name and the avatar that people see. It is given when the user is needed, not when an agent is
-registered, and follows what is known of the agent.
+Name and avatar are set when the ghost is needed, not when the agent is registered, and follow what is known
+of the agent.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from cachetools import LRUCache
 from bridge.agents.address import AgentAddress
 from bridge.agents.agent import Agent
 from bridge.agents.routing_table import RoutingTable
-from bridge.matrix.avatars import AGAIN, Avatars
+from bridge.matrix.avatars import RETRY_DELAY, Avatars
 from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import NODE_AVATAR, NODE_NAME, Avatar, GhostNames, avatar, display_name
 from bridge.observability.report import Report
@@ -22,139 +22,141 @@ from federation.matrix.errors import MatrixError
 from storage.connect import ConnectionLost
 from storage.database import Database
 
-MOST_REMEMBERED: Final = 100_000
-"""Users of whom it is known what they look like."""
+MAX_CACHED: Final = 100_000
+"""Users whose appearance is cached."""
 
 NameOf = Callable[[Agent], str | None]
 
 
-def nothing_else(agent: Agent) -> str | None:
-    """An agent is called by its id."""
+def no_display_name(agent: Agent) -> str | None:
+    """The default: an agent is displayed by its id."""
     return None
 
 
-class Face(NamedTuple):
-    """Without an avatar it is that of an agent of which nothing is known: it goes on looking as it does."""
+class Appearance(NamedTuple):
+    """Without an avatar nothing is known of the agent, and the user keeps its current appearance."""
 
     name: str | None
     avatar: Avatar | None
 
 
-_NODE: Final = Face(NODE_NAME, NODE_AVATAR)
+_NODE: Final = Appearance(NODE_NAME, NODE_AVATAR)
 
 
-class _Behind(NamedTuple):
-    """What a face follows from: whose it is, what is known of that agent, and how it is called here."""
+class _Source(NamedTuple):
+    """What an appearance is derived from: the agent's address, its record and its configured name."""
 
     address: AgentAddress | None
     agent: Agent | None
     name: str | None
 
 
-class _Shown(NamedTuple):
-    """`until` is how long that is good enough, where something is missing."""
+class _CachedAppearance(NamedTuple):
+    """`until` is how long an incomplete appearance is kept."""
 
-    face: Face
+    appearance: Appearance
     until: float | None
-    behind: _Behind
+    source: _Source
 
 
 class Ghosts:
-    """`name_of` is how the configuration calls an agent of this node."""
+    """`name_of` returns the configured name of an agent of this node."""
 
     def __init__(
         self,
-        side: MatrixBackend,
+        matrix: MatrixBackend,
         database: Database,
         routes: RoutingTable,
         *,
         names: GhostNames,
-        name_of: NameOf = nothing_else,
+        name_of: NameOf = no_display_name,
         report: Report = lambda sentence, error: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._side = side
+        self._matrix = matrix
         self._routes = routes
         self._names = names
         self._node_user = names.node_user
         self._name_of = name_of
         self._report = report
         self._monotonic = monotonic
-        self._avatars = Avatars(side, database, names.node_user, monotonic=monotonic, report=report)
-        self._shown: LRUCache[str, _Shown] = LRUCache(MOST_REMEMBERED)
+        self._avatars = Avatars(matrix, database, names.node_user, monotonic=monotonic, report=report)
+        self._cache: LRUCache[str, _CachedAppearance] = LRUCache(MAX_CACHED)
 
-    def is_as_it_was(self, user: str) -> bool:
-        """Whether this user is there, and nothing is known that would make it look different."""
-        shown = self._shown.get(user)
+    def is_up_to_date(self, user: str) -> bool:
+        """Whether the user exists, and nothing new is known that would change its appearance."""
+        shown = self._cache.get(user)
         if shown is None or shown.until is not None:
             return False
-        address, agent, name = shown.behind
-        # Of an agent something else is known when it is another object.
+        address, agent, name = shown.source
+        # A changed agent is a different object.
         return address is None or (
             self._routes.agent(address) is agent and (agent is None or self._name_of(agent) == name)
         )
 
-    async def appear(self, user: str) -> None:
-        """Let there be this user of this node, and look like what it is. Raises `MatrixError` when there
-        cannot be one; a face that cannot be had for the moment keeps nobody waiting."""
-        behind, shown = self._behind(user), self._shown.get(user)
-        face = self._face_of(user, behind)
+    async def ensure(self, user: str) -> None:
+        """Register the user of this node and set its appearance. Raises `MatrixError` if it cannot be
+        registered; a failure to set the appearance is only reported."""
+        source, shown = self._source(user), self._cache.get(user)
+        appearance = self._appearance(user, source)
         if (
             shown is not None
-            and shown.face == face
+            and shown.appearance == appearance
             and (shown.until is None or self._monotonic() < shown.until)
         ):
-            self._shown[user] = _Shown(face, shown.until, behind)
+            self._cache[user] = _CachedAppearance(appearance, shown.until, source)
             return
-        await self._side.ensure_user(user)
+        await self._matrix.ensure_user(user)
         try:
-            is_whole = await self._give(user, face)
+            is_whole = await self._update_profile(user, appearance)
         except ConnectionLost:
             raise
         except Exception as error:
-            self._report(f"What {user} looks like could not be told.", error)
+            self._report(f"Failed to set the profile of {user}.", error)
             is_whole = False
-        self._shown[user] = _Shown(face, None if is_whole else self._monotonic() + AGAIN, behind)
+        self._cache[user] = _CachedAppearance(
+            appearance, None if is_whole else self._monotonic() + RETRY_DELAY, source
+        )
 
-    async def let_in(self, room_id: str, user: str, *, via: Sequence[str] = ()) -> None:
-        """A user of this node comes into a room, with its face: there it is seen with it from the beginning.
+    async def join(self, room_id: str, user: str, *, via: Sequence[str] = ()) -> None:
+        """Join a user of this node to a room, after setting its appearance, so that the join event has it.
         Raises `MatrixError`."""
-        await self.appear(user)
+        await self.ensure(user)
         try:
-            await self._side.join(room_id, user, via=via)
+            await self._matrix.join(room_id, user, via=via)
         except MatrixError as refused:
             if refused.errcode != "M_FORBIDDEN" or user == self._node_user:
                 raise
-            # By invite only: the node is in the room, and brings its agents along. Somebody else may just
-            # have done so; whether it can come in says the room.
+            # The room is invite-only: the node's own user is in it and invites its agents. Another task may
+            # just have done so; the join decides.
             with contextlib.suppress(MatrixError):
-                await self._side.invite(room_id, self._node_user, user)
-            await self._side.join(room_id, user, via=via)
+                await self._matrix.invite(room_id, self._node_user, user)
+            await self._matrix.join(room_id, user, via=via)
 
-    # -- inside --
+    # -- internals --
 
-    def _behind(self, user: str) -> _Behind:
+    def _source(self, user: str) -> _Source:
         address = self._names.address(user)
         agent = None if address is None else self._routes.agent(address)
-        return _Behind(address, agent, None if agent is None else self._name_of(agent))
+        return _Source(address, agent, None if agent is None else self._name_of(agent))
 
-    def _face_of(self, user: str, behind: _Behind) -> Face:
+    def _appearance(self, user: str, source: _Source) -> Appearance:
         if user == self._node_user:
             return _NODE
-        address, agent, name = behind
+        address, agent, name = source
         if address is None:
-            return Face(None, None)
+            return Appearance(None, None)
         if agent is None:
-            return Face(display_name(address.agent_id), None)
-        return Face(display_name(name or agent.agent_id), avatar(agent.runtime))
+            return Appearance(display_name(address.agent_id), None)
+        return Appearance(display_name(name or agent.agent_id), avatar(agent.runtime))
 
-    async def _give(self, user: str, face: Face) -> bool:
-        """Whether it has all of it now."""
-        url = None if face.avatar is None else await self._avatars.url(face.avatar)
-        known = await self._side.profile(user) or {}
-        name = None if face.avatar is None and known.get("displayname") else face.name
+    async def _update_profile(self, user: str, appearance: Appearance) -> bool:
+        """Return whether the appearance is complete now."""
+        url = None if appearance.avatar is None else await self._avatars.url(appearance.avatar)
+        known = await self._matrix.profile(user) or {}
+        name = None if appearance.avatar is None and known.get("displayname") else appearance.name
         wanted = {"displayname": name, "avatar_url": url}
         changes = {field: said for field, said in wanted.items() if said and said != known.get(field)}
         if changes:
-            await self._side.set_profile(user, **changes)
-        return url is not None or face.avatar is None
+            await self._matrix.set_profile(user, **changes)
+        return url is not None or appearance.avatar is None

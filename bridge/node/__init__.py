@@ -1,1 +1,1 @@
-"""Putting a node together on either Matrix backend."""
+"""Puts a node together, on either Matrix backend."""

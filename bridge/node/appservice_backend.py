@@ -1,6 +1,7 @@
-"""A node that is a guest: another homeserver carries its rooms, and its agents are users there.
+"""A node that is attached to a homeserver as an application service: its rooms and users are on that
+homeserver.
 
-What a guest answers when its homeserver asks for an agent or a room that it does not know yet.
+Also answers the homeserver's queries for agents and rooms that it does not know yet.
 """
 
 import asyncio
@@ -13,11 +14,11 @@ from aiohttp import web
 
 from appservice.appservice import Appservice, open_appservice
 from appservice.homeserver.client import open_session
-from appservice.http.services import AgentsAndRooms
+from appservice.http.services import AgentQueries
 from appservice.local_users.local_users import AppserviceUsers
 from appservice.registration.namespaces import AgentRoom
 from appservice.registration.registration import Registration, differences
-from appservice.registration.run_check import look_at_homeserver
+from appservice.registration.run_check import find_homeserver_problem
 from bridge.agents.address import AgentAddress
 from bridge.config.appservice import wanted
 from bridge.config.config import Config
@@ -27,10 +28,10 @@ from bridge.matrix.ghost import AppserviceGhostNames
 from bridge.node.appservice_people import AppservicePeople
 from bridge.node.appservice_port import AppservicePort
 from bridge.node.assembly import NodeCore
-from bridge.node.backend import THERE
-from bridge.node.portals import PortalSigns
+from bridge.node.backend import PRESENT_MEMBERSHIPS
+from bridge.node.portals import BridgeInfo
 from bridge.node.registration import load
-from bridge.observability.appservice_observer import FIGURES_EVERY, LoggedAppservice, show_figures
+from bridge.observability.appservice_observer import GAUGE_INTERVAL, LoggedAppservice, update_gauges
 from bridge.observability.health import HOMESERVER, Health
 from bridge.observability.metrics import AppserviceMetrics, Metrics
 from bridge.observability.observer import ListenerObserver
@@ -48,17 +49,19 @@ from storage.database import Database
 from storage.errors import LocalError
 
 AGENTS: Final = "agents"
-"""The kind of room that a node makes for people. Rooms of other kinds belong to connectors."""
+"""The kind of room that the node creates for people. Other kinds belong to connectors."""
 
 
 class AppserviceQueries:
-    """What `appservice.http.services.AgentsAndRooms` gets. `put_up` marks rooms as bridged, by
-    namespace."""
+    """The decisions behind `appservice.http.services.AgentQueries`. `publish_bridge_info` marks rooms as
+    bridged, by namespace."""
 
-    def __init__(self, node: NodeCore, put_up: Callable[[Mapping[str, str]], Awaitable[None]]) -> None:
+    def __init__(
+        self, node: NodeCore, publish_bridge_info: Callable[[Mapping[str, str]], Awaitable[None]]
+    ) -> None:
         self._node = node
-        self._put_up = put_up
-        self._making: set[str] = set()
+        self._publish_bridge_info = publish_bridge_info
+        self._creating: set[str] = set()
 
     def is_agent(self, agent_id: str, node_id: str) -> bool:
         address = AgentAddress.of(agent_id, node_id)
@@ -71,37 +74,37 @@ class AppserviceQueries:
 
     async def make_room(self, room: AgentRoom) -> None:
         if room.kind != AGENTS:
-            # The room is there, or it is not made because it is looked up. What may be missing is its name.
-            await self._node.lead_to_portal(_localpart(room))
+            # The room exists, or a lookup does not create it. Only its alias may be missing.
+            await self._node.provide_portal(_localpart(room))
             return
-        # To make a room the homeserver is asked where its alias leads, and asks us in its turn: whoever let
-        # that wait for the room would wait for himself.
-        if room.namespace in self._making:
-            raise MatrixError("M_NOT_FOUND", "This room is only just being made.", 404)
-        self._making.add(room.namespace)
+        # While the room is being created, the homeserver resolves its alias and queries this node in turn:
+        # waiting for the room here would be a deadlock.
+        if room.namespace in self._creating:
+            raise MatrixError("M_NOT_FOUND", "This room is being created.", 404)
+        self._creating.add(room.namespace)
         try:
-            is_there = await self._node.provide_room(room.namespace)
+            is_available = await self._node.provide_room(room.namespace)
         finally:
-            self._making.discard(room.namespace)
-        if not is_there:
-            raise MatrixError("M_UNKNOWN", "This room could not be made.", 502)
-        await self._put_up({room.namespace: self._node.rooms()[room.namespace]})
+            self._creating.discard(room.namespace)
+        if not is_available:
+            raise MatrixError("M_UNKNOWN", "Failed to create this room.", 502)
+        await self._publish_bridge_info({room.namespace: self._node.rooms()[room.namespace]})
 
 
 def _localpart(room: AgentRoom) -> str:
-    """Of the alias of a connector's room."""
+    """The alias localpart of a connector's room."""
     return f"{room.kind}-{room.namespace}"
 
 
-AGAIN: Final = 2.0
-"""Seconds until a homeserver that is not there yet is asked again."""
+RETRY_DELAY: Final = 2.0
+"""Seconds until an unavailable homeserver is checked again."""
 PRUNED_EVERY: Final = 24 * 3600.0
 
 
 class AppserviceBackend:
-    """Satisfies `bridge.node.backend.NodeBackend`."""
+    """Implements `bridge.node.backend.NodeBackend`."""
 
-    guest: Appservice
+    appservice: Appservice
 
     def __init__(
         self,
@@ -114,15 +117,15 @@ class AppserviceBackend:
     ) -> None:
         self._config = config
         self._section = config.appservice
-        assert config.appservice.homeserver is not None, "the configuration was checked"
+        assert config.appservice.homeserver is not None, "checked by the configuration"
         self._url = config.appservice.homeserver
         self._wanted = wanted(config.appservice, config.server_name, config.alias_kinds)
         self._metrics = metrics
-        self._figures = AppserviceMetrics(metrics.registry)
+        self._gauges = AppserviceMetrics(metrics.registry)
         self._health = health
         self._now_ms = now_ms
         self._step = step
-        self._observer = LoggedAppservice(self._figures, health, now_ms)
+        self._observer = LoggedAppservice(self._gauges, health, now_ms)
         self._stack = contextlib.AsyncExitStack()
         health.expect(HOMESERVER)
         self._people = AppservicePeople(
@@ -138,12 +141,12 @@ class AppserviceBackend:
             self._wanted,
             ListenerObserver(self._metrics),
             is_ready=self._is_ready,
-            serve_besides=self._people.serve,
+            add_routes=self._people.serve,
         )
         self._stack.push_async_callback(self._port.close)
         self._port.bind()
         await self._port.start()
-        await self._meet()
+        await self._connect()
 
     async def open(self, database: Database, peers: AgentPeers) -> None:
         self._peers = peers
@@ -159,7 +162,7 @@ class AppserviceBackend:
         self._audit.start()
         stack.push_async_callback(self._audit.close)
         self._database = database
-        self.guest = await stack.enter_async_context(
+        self.appservice = await stack.enter_async_context(
             open_appservice(
                 self._url,
                 self._registration,
@@ -170,46 +173,50 @@ class AppserviceBackend:
             )
         )
         stack.push_async_callback(self._people.close)
-        await self._people.open(self.guest)
-        # Closed before the parts that it gives to.
+        await self._people.open(self.appservice)
+        # Closed before the parts that it passes requests to.
         stack.push_async_callback(self._port.close)
-        self.guest.watch.start()
-        guest = self.guest
-        if self._port.take_in(guest.intake, guest.watch.pinged, guest.missed.comes_by):
-            # It would come again after a while of its own.
-            self.guest.watch.ask_for_ping()
+        self.appservice.monitor.start()
+        appservice = self.appservice
+        if self._port.serve_transactions(
+            appservice.intake, appservice.monitor.ping_received, appservice.missed_events.connection_used
+        ):
+            # The homeserver has been refused and would retry only after a while.
+            self.appservice.monitor.request_ping()
         background = BackgroundTasks()
         self._stack.push_async_callback(background.close)
-        show = partial(show_figures, self.guest, self._figures)
-        background.supervise("figures of the homeserver", show, every=FIGURES_EVERY)
+        show = partial(update_gauges, self.appservice, self._gauges)
+        background.supervise("homeserver gauges", show, every=GAUGE_INTERVAL)
         background.supervise("expired audit", self._prune, every=PRUNED_EVERY)
 
     async def node_started(self, node: NodeCore) -> None:
-        guest, namespaces = self.guest, self._wanted.namespaces
-        signs = PortalSigns(guest.rooms, AppserviceGhostNames(namespaces), self._observer.problem)
-        queries = AppserviceQueries(node, signs.put_up)
-        self._port.move_in(
-            AgentsAndRooms(
+        appservice, namespaces = self.appservice, self._wanted.namespaces
+        bridge_info = BridgeInfo(
+            appservice.local_users, AppserviceGhostNames(namespaces), self._observer.problem
+        )
+        queries = AppserviceQueries(node, bridge_info.publish)
+        self._port.serve_queries(
+            AgentQueries(
                 namespaces,
-                guest.ghosts,
+                appservice.ghosts,
                 is_agent=queries.is_agent,
                 is_room=queries.is_room,
                 make_room=queries.make_room,
             )
         )
-        await signs.put_up(node.rooms())
+        await bridge_info.publish(node.rooms())
 
     async def close(self) -> None:
         await self._stack.aclose()
 
-    # -- what it is --
+    # -- properties --
 
     @property
     def side(self) -> AppserviceUsers:
-        return self.guest.rooms
+        return self.appservice.local_users
 
     def names(self, has_puppet: Callable[[AgentAddress], bool]) -> AppserviceGhostNames:
-        """Every agent is a user of the homeserver, wherever it works."""
+        """Every agent is a user of the homeserver, whichever node it runs on."""
         return AppserviceGhostNames(self._wanted.namespaces)
 
     @property
@@ -224,28 +231,28 @@ class AppserviceBackend:
     def for_people(self) -> AppservicePeople:
         return self._people
 
-    async def rooms_of_ours(self, after: str, limit: int) -> Sequence[tuple[str, int]]:
+    async def rooms_with_ghosts(self, after: str, limit: int) -> Sequence[tuple[str, int]]:
         async with self._database.transaction(readonly=True) as connection:
             return await list_rooms(connection, after, limit)
 
-    async def ours_in(self, room_id: str, after: str, limit: int) -> Sequence[tuple[str, str]]:
+    async def ghosts_in(self, room_id: str, after: str, limit: int) -> Sequence[tuple[str, str]]:
         async with self._database.transaction(readonly=True) as connection:
-            return await list_ghosts(connection, room_id, THERE, after, limit)
+            return await list_ghosts(connection, room_id, PRESENT_MEMBERSHIPS, after, limit)
 
     def admits(self, server_name: str) -> bool:
-        """A guest speaks as a Matrix server with nobody."""
+        """An attached node does not federate as a Matrix server."""
         return False
 
     def make_app(self, node: Node, limits: Limits) -> web.Application:
-        """A guest is no server to others. What the homeserver asks is answered on a port of its own."""
+        """An attached node is not a server for other homeservers. Its homeserver's requests have a port of
+        their own."""
         return make_app(node, limits, endpoints=(health,))
 
     def commands(self) -> Mapping[str, Command]:
         return guest_commands.commands(self._wanted.namespaces.domain, self._audit, self._now_ms, self._peers)
 
     def reload(self) -> None:
-        """The homeserver reads its copy of the registration at its start, so that a new one of ours would
-        not be known."""
+        """Nothing to reload: the homeserver reads its copy of the registration only when it starts."""
 
     def summary(self) -> Mapping[str, Any]:
         namespaces = self._wanted.namespaces
@@ -258,44 +265,44 @@ class AppserviceBackend:
 
     async def status(self) -> Mapping[str, Any]:
         return {
-            "homeserver_is_there": self.guest.watch.is_there,
+            "homeserver_is_there": self.appservice.monitor.is_available,
             "last_transaction": moment(self._observer.last_transaction_ms),
-            "reader_lag": await self.guest.rooms.lags(),
+            "reader_lag": await self.appservice.local_users.lags(),
         }
 
-    # -- inside --
+    # -- internals --
 
     def _load(self) -> Registration:
         registration = load(self._section.registration)
         found = differences(registration, self._wanted)
         if found:
             raise LocalError(
-                f"The registration {self._section.registration} is not what the configuration wants."
+                f"The registration {self._section.registration} does not match the configuration."
                 f" {' '.join(found)}",
-                "Write it anew with `palaver registration`, let the homeserver read it and start it again.",
+                "Write it again with `palaver registration`, copy it to the homeserver and restart that.",
             )
         return registration
 
     def _is_ready(self) -> bool:
         return all(sentence is None for sentence in self._health.readiness().checks.values())
 
-    async def _meet(self) -> None:
-        """The homeserver knows us, gives us our names, and reaches us. One that is not there yet is waited
-        for: it is being started, most likely, with us."""
-        self._step("asking the homeserver")
+    async def _connect(self) -> None:
+        """Check that the homeserver knows the registration, lets this node register users, and reaches it.
+        Wait for a homeserver that is not available yet: most likely it is being started too."""
+        self._step("checking the homeserver")
         async with open_session() as session:
             while True:
-                found = await look_at_homeserver(
-                    session, self._url, self._registration, self._wanted, self._port.has_brought
+                found = await find_homeserver_problem(
+                    session, self._url, self._registration, self._wanted, self._port.has_received
                 )
                 if found is None:
                     break
-                if not found.passes:
-                    raise LocalError(found.sentence, "`palaver doctor` examines all of it once more.")
+                if not found.is_transient:
+                    raise LocalError(found.sentence, "`palaver doctor` repeats all checks.")
                 self._step(f"waiting for the homeserver at {self._url}")
-                self._observer.waited_for(found.sentence)
-                await asyncio.sleep(AGAIN)
-        self._observer.met()
+                self._observer.waiting(found.sentence)
+                await asyncio.sleep(RETRY_DELAY)
+        self._observer.connected()
 
     async def _prune(self) -> None:
         await self._audit.prune(self._config.federation.audit_days)

@@ -1,5 +1,5 @@
-"""What a guest does for the people on its homeserver: it speaks for those who let it, and answers the
-programs that show them their bridges."""
+"""What an attached node does for the people of its homeserver: it sends as those who allow it, and serves the
+provisioning API."""
 
 from collections.abc import Callable
 
@@ -10,8 +10,8 @@ from appservice.appservice import Appservice
 from appservice.homeserver.accounts import ask
 from appservice.homeserver.client import open_session
 from appservice.people import double_puppets
-from appservice.people.double_puppets import Puppets
-from appservice.people.send_as_person import Speaking
+from appservice.people.double_puppets import DoublePuppets
+from appservice.people.send_as_person import PersonSender
 from appservice.registration.check import WHOAMI
 from appservice.registration.namespaces import Namespaces
 from appservice.registration.registration import Registration
@@ -26,18 +26,18 @@ from bridge.node.registration import DOUBLE_PUPPET, load
 from bridge.observability.report import Report
 from bridge.provisioning.authorization import Authentication
 from bridge.provisioning.direct_chats import DirectChats
-from bridge.provisioning.login import load_or_make_key, load_shared_secret
+from bridge.provisioning.login import load_or_create_key, load_shared_secret
 from bridge.provisioning.routes import serve
-from bridge.provisioning.services import Door, ProvisioningServices
+from bridge.provisioning.services import ProvisioningServices, ServicesHolder
 from storage.errors import LocalError
 
 log = structlog.get_logger("palaver.people")
 
 
 class AppservicePeople:
-    """It is prepared before there is a database, and opened when the homeserver is there."""
+    """Call `prepare` before there is a database, and `open` once the homeserver is available."""
 
-    speaks: Speaking
+    speaks: PersonSender
 
     def __init__(
         self, config: Config, namespaces: Namespaces, *, now_ms: Callable[[], int], report: Report
@@ -46,18 +46,18 @@ class AppservicePeople:
         self._namespaces = namespaces
         self._now_ms = now_ms
         self._report = report
-        self._door = Door()
+        self._provisioning = ServicesHolder()
         self._secret: str | None = None
         self._key: bytes | None = None
         self._all: Registration | None = None
 
     def prepare(self) -> None:
-        """LocalError when a file cannot be used."""
+        """LocalError if a file cannot be used."""
         config = self._config
         if config.provisioning.enabled and config.provisioning.shared_secret is not None:
             self._secret = load_shared_secret(config.provisioning.shared_secret)
         if config.double_puppet.tokens:
-            self._key = load_or_make_key(config.data_dir)
+            self._key = load_or_create_key(config.data_dir)
         if config.double_puppet.enabled:
             self._all = self._load()
 
@@ -67,46 +67,46 @@ class AppservicePeople:
         found = double_puppets.differences(registration, wanted_puppets(section, self._config.appservice))
         if found:
             raise LocalError(
-                f"The registration {section.registration} is not what the configuration wants."
+                f"The registration {section.registration} does not match the configuration."
                 f" {' '.join(found)}",
-                f"Write it anew with `palaver registration{DOUBLE_PUPPET}`, let the homeserver read it and"
-                " start it again.",
+                f"Write it again with `palaver registration{DOUBLE_PUPPET}`, copy it to the homeserver and"
+                " restart the homeserver.",
             )
         return registration
 
     def serve(self, app: web.Application) -> None:
-        """Whoever comes before the node works is to come again."""
+        """Requests before the node has started get a 503."""
         if self._config.provisioning.enabled:
-            serve(app, self._door)
+            serve(app, self._provisioning)
 
-    async def open(self, guest: Appservice) -> None:
-        """It speaks from here on."""
-        self._guest = guest
-        senders = [guest.registration.secrets.sender_localpart]
+    async def open(self, appservice: Appservice) -> None:
+        """From now on the node can send as people."""
+        self._guest = appservice
+        senders = [appservice.registration.secrets.sender_localpart]
         if self._all is not None:
             senders.append(self._all.secrets.sender_localpart)
             await self._check(self._all)
-        self._puppets = Puppets(
-            guest.client,
-            guest.database,
+        self._puppets = DoublePuppets(
+            appservice.client,
+            appservice.database,
             self._namespaces,
             key=self._key,
             as_token=None if self._all is None else self._all.secrets.as_token,
-            others=[f"@{sender}:{self._namespaces.domain}" for sender in senders],
+            excluded=[f"@{sender}:{self._namespaces.domain}" for sender in senders],
             now_ms=self._now_ms,
         )
-        self.speaks = Speaking(guest.client, guest.known, self._puppets)
+        self.speaks = PersonSender(appservice.client, appservice.known_rooms, self._puppets)
 
     async def _check(self, registration: Registration) -> None:
-        """Agents work without it, and what would be said in a person's name the node says then."""
+        """A failed check is only logged: agents work without it, and the node sends as itself instead."""
         async with open_session() as session:
-            heard = await ask(session, "GET", self._guest.client.url + WHOAMI, registration.secrets.as_token)
+            result = await ask(session, "GET", self._guest.client.url + WHOAMI, registration.secrets.as_token)
         path = str(self._config.double_puppet.registration)
-        wrong = double_puppets.wrong_whoami(heard, registration, path, self._namespaces.domain)
-        if wrong is not None:
-            log.error("Nothing can be said in people's names.", reason=wrong)
+        problem = double_puppets.whoami_problem(result, registration, path, self._namespaces.domain)
+        if problem is not None:
+            log.error("The node cannot send messages as people.", reason=problem)
 
-    def move_in(
+    def start(
         self,
         routes: RoutingTable,
         ghosts: Ghosts,
@@ -114,11 +114,11 @@ class AppservicePeople:
         name_of: Callable[[Agent], str | None],
         is_of_agents: Callable[[str], bool],
     ) -> None:
-        names, guest, config = AppserviceGhostNames(self._namespaces), self._guest, self._config
-        self._door.move_in(
+        names, appservice, config = AppserviceGhostNames(self._namespaces), self._guest, self._config
+        self._provisioning.set_services(
             ProvisioningServices(
                 authentication=Authentication(
-                    guest.client,
+                    appservice.client,
                     rights(config.people, config.permissions),
                     homeserver=self._namespaces.domain,
                     is_person=self._puppets.is_person,
@@ -127,15 +127,15 @@ class AppservicePeople:
                 ),
                 puppets=self._puppets,
                 chats=DirectChats(
-                    guest.rooms,
-                    guest.database,
+                    appservice.local_users,
+                    appservice.database,
                     ghosts,
                     names,
-                    speaks=self.speaks,
+                    person_sender=self.speaks,
                     is_of_agents=is_of_agents,
                     report=self._report,
                 ),
-                side=guest.rooms,
+                side=appservice.local_users,
                 routes=routes,
                 names=names,
                 name_of=name_of,
@@ -145,4 +145,4 @@ class AppservicePeople:
         )
 
     async def close(self) -> None:
-        await self._door.close()
+        await self._provisioning.close()

@@ -1,7 +1,7 @@
-"""The port that the homeserver of a guest speaks to.
+"""The port for the homeserver's requests to an attached node.
 
-It answers before the node works: the homeserver is asked to reach it first of all, and what it sends
-meanwhile it is to send again.
+It listens before the node has started: the homeserver is asked for a ping first, and has to repeat what it
+sends meanwhile.
 """
 
 import socket
@@ -9,49 +9,49 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Final
 
-from appservice.appservice import WatchedIntake
-from appservice.http.app import Serve, make_listener, nothing_else
-from appservice.http.services import AgentsAndRooms, AppServices
-from appservice.registration.registration import Registration, Wanted
+from appservice.appservice import MonitoredIntake
+from appservice.http.app import AddRoutes, make_listener, no_more_routes
+from appservice.http.services import AgentQueries, EndpointServices
+from appservice.registration.registration import Registration, RegistrationSettings
 from bridge.config.appservice import AppService
 from federation.http.server.listener import Bind, BoundAddress, Listener, bind
 from federation.http.server.observer import Observer
 
 CLOSING: Final = 5.0
-"""Seconds for what is under way when it ends."""
-MOST_PINGS: Final = 16
+"""Seconds for requests in progress when the port closes."""
+MAX_PINGS: Final = 16
 
 
 class AppservicePort:
-    """Bound, started, opened, and closed at the end whatever was done before."""
+    """Bound, started, given its services, and closed at the end in any state."""
 
     def __init__(
         self,
         section: AppService,
         registration: Registration,
-        wanted: Wanted,
+        wanted: RegistrationSettings,
         observer: Observer,
         *,
         is_ready: Callable[[], bool] = lambda: False,
-        serve_besides: Serve = nothing_else,
+        add_routes: AddRoutes = no_more_routes,
     ) -> None:
         self._section = section
         self._observer = observer
-        self._serve_besides = serve_besides
+        self._serve_besides = add_routes
         self._bound: list[socket.socket] = []
         self._listener: Listener | None = None
-        self._pings: deque[str | None] = deque(maxlen=MOST_PINGS)
-        # Until the port is open, whoever asked for a ping looks among those that were brought.
-        self._services = AppServices(
+        self._pings: deque[str | None] = deque(maxlen=MAX_PINGS)
+        # Until the port has its services, pings and queries are recorded here for `has_received`.
+        self._services = EndpointServices(
             registration.secrets.hs_token,
             wanted.namespaces,
-            pinged=self._pings.append,
+            ping_received=self._pings.append,
             is_ready=is_ready,
-            room_asked=self._pings.append,
+            room_queried=self._pings.append,
         )
 
     def bind(self) -> None:
-        """LocalError where somebody else has it."""
+        """LocalError if another process has the port."""
         self._bound = bind(self._binds(), self._section.port)
 
     async def start(self) -> None:
@@ -61,7 +61,7 @@ class AppservicePort:
             self._section.port,
             self._observer,
             listening=self._bound,
-            serve_besides=self._serve_besides,
+            add_routes=self._serve_besides,
         )
         await self._listener.start()
 
@@ -75,25 +75,25 @@ class AppservicePort:
     def addresses(self) -> tuple[BoundAddress, ...]:
         return () if self._listener is None else self._listener.addresses
 
-    def has_brought(self, transaction_id: str) -> bool:
-        """Whether the homeserver has come with this ping, or has asked for the room of this name. Nobody asks
-        once the port is open."""
+    def has_received(self, transaction_id: str) -> bool:
+        """Whether this ping has arrived, or a query for the room with this name. Only used before the port
+        has its services."""
         return transaction_id in self._pings
 
-    def take_in(
+    def serve_transactions(
         self,
-        intake: WatchedIntake,
-        pinged: Callable[[str | None], None],
-        came_by: Callable[[Hashable], None] = lambda connection: None,
+        intake: MonitoredIntake,
+        ping_received: Callable[[str | None], None],
+        connection_used: Callable[[Hashable], None] = lambda connection: None,
     ) -> bool:
-        """From now on what the homeserver sends is taken in. Whether it was sent away before, and may not
-        come again for a while."""
-        self._services.pinged, self._services.came_by = pinged, came_by
+        """From now on transactions are received. Return whether the homeserver was refused before and may not
+        retry for a while."""
+        self._services.ping_received, self._services.connection_used = ping_received, connection_used
         self._services.intake = intake
         return self._services.has_refused
 
-    def move_in(self, queries: AgentsAndRooms) -> None:
-        """From now on it is answered who and what there is."""
+    def serve_queries(self, queries: AgentQueries) -> None:
+        """From now on queries for agents and rooms are answered."""
         self._services.queries = queries
 
     def _binds(self) -> list[Bind]:

@@ -1,4 +1,4 @@
-"""The core of a node, as its configuration wants it: which agents, which connectors, what operators see."""
+"""Puts the core of a node together as its configuration says: agents, connectors, and what operators see."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -46,14 +46,15 @@ if TYPE_CHECKING:
     from bridge.node.backend import NodeBackend
 
 AGENT_DIRECTORY: Final = "agents"
-"""In the data directory: of configured agents that have none of their own."""
+"""In the data directory, for configured agents without a directory of their own."""
 
 
 class NodeCore:
-    """`replies` are where whoever asks in this process waits for the answer.
+    """`replies` lets operators in this process wait for the answers to their tasks.
 
-    `serve` puts it behind the node's port, which answers once it has been started. It is closed after the
-    port, and before what carries it."""
+    `serve` adds the core's routes to the node's port; they respond once the core has been started. Close it
+    after the port and before the backend.
+    """
 
     def __init__(
         self,
@@ -110,7 +111,7 @@ class NodeCore:
         }
 
     def streams(self) -> Mapping[str, Stream]:
-        """The same, of those that go on."""
+        """The same for commands with continuous output."""
         return {
             **agent_operator.streams(self._operated()),
             **{name: stream for one in self._connectors for name, stream in one.streams().items()},
@@ -119,7 +120,7 @@ class NodeCore:
     async def start(self) -> None:
         await self.core.start()
         if self._for_people is not None:
-            self._for_people.move_in(
+            self._for_people.start(
                 self.core.table,
                 self._ghosts,
                 name_of=self._agents.display_name,
@@ -129,7 +130,7 @@ class NodeCore:
     async def close(self) -> None:
         await self.core.close()
 
-    # -- whoever carries it asks --
+    # -- queries of the backend --
 
     def is_agent(self, address: AgentAddress) -> bool:
         return self.core.table.agent(address) is not None
@@ -141,19 +142,20 @@ class NodeCore:
         return self._people is not None and await self._people.rooms.provide(namespace)
 
     async def has_portal(self, localpart: str) -> bool:
-        """Whether a connector has a room whose alias has this localpart."""
+        """Whether a connector has a room with this alias localpart."""
         return any([await one.has_alias(localpart) for one in self._connectors])
 
-    async def lead_to_portal(self, localpart: str) -> bool:
-        """The same; when it returns, the alias leads there."""
+    async def provide_portal(self, localpart: str) -> bool:
+        """The same; on return the alias resolves to the room."""
         return any([await one.ensure_alias(localpart) for one in self._connectors])
 
     async def make_portal(self, alias: str, asked_by: str) -> bool:
-        """Whether a connector has a room of this alias now that the server `asked_by` looks it up."""
+        """Whether a connector has, or creates, a room with this alias when the server `asked_by` looks it
+        up."""
         return any([await one.create_for_alias(alias, asked_by) for one in self._connectors])
 
     async def portal(self, room_id: str) -> PortalRoom | None:
-        """What a room is to the connector that it belongs to."""
+        """The connector's description of the room, if it belongs to one."""
         for one in self._connectors:
             found = await one.portal(room_id)
             if found is not None:
@@ -166,7 +168,7 @@ class NodeCore:
     def alias(self, namespace: str) -> str:
         return f"#{alias_localpart(namespace)}:{self._names.domain}"
 
-    def give_up_room(self, namespace: str) -> None:
+    def release_room(self, namespace: str) -> None:
         if self._people is not None:
             self._people.rooms.give_up(namespace)
 
@@ -273,7 +275,7 @@ class NodeCore:
         return None if connector is None else connector.removal_error(agent)
 
     def _namespaces_of(self, address: AgentAddress) -> Sequence[str]:
-        """An agent that reads no tasks has nothing to do where people give them."""
+        """An agent that reads no tasks is not needed in the rooms where people assign them."""
         agent = self.core.table.agent(address)
         federation = self._config.agent_federation
         if agent is None:
@@ -284,7 +286,7 @@ class NodeCore:
         return federation.known_namespaces(self._agents.namespaces(agent))
 
     async def _answered_elsewhere(self, event: RoomEvent) -> bool:
-        """Whether a connector answers what a person has written."""
+        """Whether a connector answers this message of a person."""
         return any([await one.handles_message(event) for one in self._connectors])
 
     def _count(self) -> Mapping[str, int]:
@@ -294,6 +296,6 @@ class NodeCore:
 
 
 def attached_limits(federation: AgentFederation) -> AttachedLimits:
-    """A program that is attached has to be heard from as often as a node: who is silent is looked for in both
-    alike."""
+    """An attached program needs heartbeats as often as a node: both count as offline after the same
+    silence."""
     return AttachedLimits(heartbeat=federation.heartbeat_interval_secs, timeout=federation.agent_timeout_secs)

@@ -1,5 +1,5 @@
-"""What carries the Matrix end of a node: a homeserver that it is itself, or one of which it is a guest.
-Nobody above it asks which."""
+"""The interface of a node's Matrix backend: the node's own homeserver, or the one to which it is attached.
+Code above does not depend on which."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from bridge.node.appservice_people import AppservicePeople
     from bridge.node.assembly import NodeCore
 
-THERE: Final = ("join", "invite", "knock")
-"""Memberships of somebody who has to leave before he is gone."""
+PRESENT_MEMBERSHIPS: Final = ("join", "invite", "knock")
+"""Memberships that require a leave before the user is out of the room."""
 
 
 class NodeBackend(Protocol):
-    """`prepare` comes before there is a database, `open` when there is one. Everything else holds from there
-    until `close`, which is called in any case."""
+    """Call `prepare` before there is a database, then `open` with the database. Everything else is available
+    from then until `close`, which is called in any case."""
 
     def prepare(self) -> Awaitable[None]:
-        """What is wrong with files, ports and whoever carries it is found here, where nothing has been made
-        yet: LocalError. It may take as long as somebody has to be waited for."""
+        """Check files, ports and the homeserver before anything is created: LocalError. It may wait as long
+        as the homeserver is unavailable."""
         ...
 
     def open(self, database: Database, peers: AgentPeers) -> Awaitable[None]:
-        """It carries when this returns. LocalError when a person has to put something right."""
+        """On return the backend is usable. LocalError if the operator has to fix something."""
         ...
 
     def node_started(self, node: "NodeCore") -> Awaitable[None]:
-        """The node works from here on."""
+        """Called once the core has started."""
         ...
 
     def close(self) -> Awaitable[None]: ...
@@ -47,7 +47,7 @@ class NodeBackend(Protocol):
     def side(self) -> MatrixBackend: ...
 
     def names(self, has_puppet: Callable[[AgentAddress], bool]) -> GhostNames:
-        """Which of its users are ours. `has_puppet`: of an agent of another node, whether that node is no
+        """The mapping between agents and users. `has_puppet`: whether the node of another agent is not a
         homeserver."""
         ...
 
@@ -59,23 +59,23 @@ class NodeBackend(Protocol):
 
     @property
     def for_people(self) -> "AppservicePeople | None":
-        """None where no people live."""
+        """None if no people have accounts on this homeserver."""
         ...
 
-    def rooms_of_ours(self, after: str, limit: int) -> Awaitable[Sequence[tuple[str, int]]]:
-        """Rooms in which users of ours are, by their ids, and how many of them."""
+    def rooms_with_ghosts(self, after: str, limit: int) -> Awaitable[Sequence[tuple[str, int]]]:
+        """Ids of rooms with local users, in order, with the number of those users."""
         ...
 
-    def ours_in(self, room_id: str, after: str, limit: int) -> Awaitable[Sequence[tuple[str, str]]]:
-        """Users of ours who are in a room, were invited into it or wait at its door, and which of it."""
+    def ghosts_in(self, room_id: str, after: str, limit: int) -> Awaitable[Sequence[tuple[str, str]]]:
+        """Local users who are joined to, invited to or knocking on a room, with their membership."""
         ...
 
     def admits(self, server_name: str) -> bool:
-        """Whether this node itself speaks with a server."""
+        """Whether this node federates with a server."""
         ...
 
     def make_app(self, node: WireNode, limits: Limits) -> web.Application:
-        """What is answered on the node's own port, besides what the core answers there."""
+        """The application of the node's own port, apart from the core's routes."""
         ...
 
     def commands(self) -> Mapping[str, Command]:
@@ -83,13 +83,13 @@ class NodeBackend(Protocol):
         ...
 
     def reload(self) -> None:
-        """Read again what may have been renewed. LocalError when it cannot be used; what was there stays."""
+        """Read renewed files again. LocalError if one cannot be used; the previous ones stay in use."""
         ...
 
     def summary(self) -> Mapping[str, Any]:
-        """What an operator wants to know of it first."""
+        """The first facts for an operator."""
         ...
 
     def status(self) -> Awaitable[Mapping[str, Any]]:
-        """What an operator wants to know besides."""
+        """Further facts for an operator."""
         ...

@@ -1,7 +1,7 @@
-"""The core of a node: the routing table, the desk of tasks, the agents of this node and the connectors, put
-together once.
+"""Puts the core of a node together: routing table, task service, local agents and connectors.
 
-It stands on a Matrix side and a database, and knows of no protocol: what a connector can do it is asked.
+It works on a Matrix backend and a database, and knows no agent protocol: it asks connectors for their
+capabilities.
 """
 
 import asyncio
@@ -28,15 +28,15 @@ from bridge.tasks.service import TaskService
 from storage.database import Database
 
 SHOWN_AFTER: Final = 0.25
-"""Seconds until people are shown what has become of a task: most often more is about to follow, and whoever
-waits for the task comes first."""
+"""Seconds until people see the state of a task: usually more changes follow immediately, and the requester
+comes first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCoreParts:
-    """`local` makes the agents of this node, and is given what they tell what they do; `connectors` makes
-    those, on the routing table and these agents. `replies` are for whoever asks for tasks and is no
-    connector."""
+    """`local` creates the local agents and receives the table of their statuses; `connectors` creates the
+    connectors, on the routing table and these agents. `replies` are for requesters that are not
+    connectors."""
 
     node_id: str
     database: Database
@@ -51,8 +51,8 @@ class AgentCoreParts:
 
 
 class AgentCore:
-    """`routes` are known before it is started, so that the port can have them. It is started after the Matrix
-    side, and closed before it."""
+    """`routes` are available before it is started, so that the port can include them. Start it after the
+    Matrix backend and close it before that."""
 
     def __init__(self, parts: AgentCoreParts) -> None:
         self._parts = parts
@@ -96,15 +96,15 @@ class AgentCore:
         self._stack = AsyncExitStack()
 
     def routes(self) -> list[web.RouteDef]:
-        """For the node's port. They answer once the core has been started."""
+        """For the node's port. They respond once the core has been started."""
         return [route for connector in self.connectors for route in connector.routes()]
 
     def connector_of(self, agent: Agent) -> Connector | None:
-        """Which has brought the agent."""
+        """The connector that registered the agent."""
         return next((one for one in self.connectors if one.name == agent.connector), None)
 
     async def start(self) -> None:
-        """Whatever was left by a process before this one goes on."""
+        """Continue what earlier processes left unfinished."""
         try:
             await self._start()
         except BaseException:
@@ -112,7 +112,7 @@ class AgentCore:
             raise
 
     async def close(self) -> None:
-        """Nothing is lost by it."""
+        """Nothing is lost: unfinished work continues at the next start."""
         await self._stack.aclose()
 
     async def _start(self) -> None:
@@ -122,8 +122,8 @@ class AgentCore:
         self._stack.callback(self.statuses.close)
         await self.watch.start()
         later(self.watch.close)
-        # Agents go while the connectors can still tell others so, but after the desk: it would take their
-        # tasks for lost.
+        # Agents stop while connectors can still notify other nodes, but after the task service, which would
+        # otherwise count their tasks as lost.
         for connector in self.connectors:
             later(connector.close)
         await self.local.start()
@@ -148,7 +148,7 @@ class AgentCore:
 
 
 def _deliveries(connectors: Iterable[Connector], *, of_this_node: bool) -> dict[str, Delivery]:
-    """To agents of this node, or to those of others."""
+    """To agents of this node, or to agents of other nodes."""
     return {
         one.name: one.delivery
         for one in connectors
@@ -165,7 +165,7 @@ def _prepared(deliveries: Mapping[str, Delivery], connectors: Iterable[Connector
 
 def _watcher(connectors: Iterable[Connector]) -> Watcher | None:
     watchers = [one.watcher for one in connectors if one.watcher is not None]
-    assert len(watchers) < 2, "people see a task in one place"
+    assert len(watchers) < 2, "tasks are shown in one place only"
     return watchers[0] if watchers else None
 
 

@@ -1,4 +1,4 @@
-"""The data directory: made on first use, and held by one node at a time."""
+"""The data directory: created on first use, and locked by one node at a time."""
 
 import errno
 import fcntl
@@ -11,7 +11,7 @@ from storage.errors import LocalError
 
 
 class DataDirectory:
-    """An exclusive hold on the directory. The kernel ends it with the process, whatever ends the process."""
+    """An exclusive lock on the directory. The kernel releases it when the process ends, however it ends."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,8 +47,8 @@ class DataDirectory:
 
     def _make(self) -> None:
         try:
-            # Others need nothing in here: it holds the signing key. An embedded Postgres that runs as another
-            # user is let through to its own directory by the part that starts it.
+            # No other user needs access: it holds the signing key. An embedded Postgres that runs as another
+            # user gets access to its own directory from the part that starts it.
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise cannot_use(self.path, error) from None
@@ -66,16 +66,18 @@ class AlreadyRunning(LocalError):
 
 
 def cannot_use(path: Path, error: OSError) -> LocalError:
-    """Why the directory can't be used, for a person."""
+    """Why the directory cannot be used, as an error for the operator."""
     if error.errno == errno.ENOSPC:
         return LocalError(
-            f"The disk that holds {path} is full.", "Free some space, or name a data_dir on another disk."
+            f"The disk that holds {path} is full.", "Free some space, or choose a data_dir on another disk."
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return LocalError(
             f"The data directory {path} can't be written: {error.strerror}.",
-            "Start the node as the user who owns it, or name another data_dir.",
+            "Start the node as the user that owns it, or choose another data_dir.",
         )
     if error.errno in (errno.EEXIST, errno.ENOTDIR):
-        return LocalError(f"The data directory {path} is not a directory.", "Name another data_dir.")
-    return LocalError(f"The data directory {path} can't be used: {error.strerror}.", "Name another data_dir.")
+        return LocalError(f"The data directory {path} is not a directory.", "Choose another data_dir.")
+    return LocalError(
+        f"The data directory {path} can't be used: {error.strerror}.", "Choose another data_dir."
+    )

@@ -1,4 +1,4 @@
-"""The node's database: its own Postgres or a configured one, brought up to date and watched."""
+"""The node's database: embedded or external Postgres, migrated and monitored."""
 
 import asyncio
 import contextlib
@@ -23,27 +23,27 @@ from storage.node import claim, fetch_server_name
 
 log = structlog.get_logger("palaver.database")
 
-# How often the database is asked whether it is there, and how long it may take over the answer.
+# How often the database is checked, and the timeout of a check.
 INTERVAL = 1.0
 TIMEOUT = 3.0
-MOST_SHOWN = 10
-# What the embedded Postgres reports, for a person; and what of it is a warning.
-SENTENCES = {
-    "postgres_initialised": "A new database was made.",
-    "postgres_found": "A Postgres of an earlier start is still there.",
+MAX_SHOWN = 10
+# Log messages for the events of the embedded Postgres, and which of them are warnings.
+MESSAGES = {
+    "postgres_initialised": "Created a new database.",
+    "postgres_found": "Found a running Postgres of an earlier start.",
     "postgres_started": "Postgres is running.",
-    "postgres_adopted": "The Postgres of an earlier start was taken over.",
-    "postgres_lost": "Postgres ended by itself.",
-    "postgres_restarting": "Postgres is about to be started again.",
-    "postgres_failed": "Postgres could not be started again.",
-    "postgres_stopped": "Postgres was stopped.",
-    "postgres_log_truncated": "The log of Postgres was cut.",
+    "postgres_adopted": "Adopted the Postgres of an earlier start.",
+    "postgres_lost": "Postgres exited unexpectedly.",
+    "postgres_restarting": "Restarting Postgres.",
+    "postgres_failed": "Failed to restart Postgres.",
+    "postgres_stopped": "Stopped Postgres.",
+    "postgres_log_truncated": "Truncated the log of Postgres.",
 }
-BAD_NEWS = frozenset({"postgres_lost", "postgres_failed"})
+WARNINGS = frozenset({"postgres_lost", "postgres_failed"})
 
 
 class NodeDatabase:
-    """`start()` once, `stop()` once; in between `pool`."""
+    """Call `start()` once and `stop()` once; `pool` is available in between."""
 
     def __init__(self, config: Config, health: Health, metrics: Metrics) -> None:
         self._config = config
@@ -67,7 +67,7 @@ class NodeDatabase:
         self._metrics.watch_pool(
             lambda: (self.pool.stats.size, self.pool.stats.idle, self.pool.stats.maximum)
         )
-        self._background.supervise("watch on the database", self._watch)
+        self._background.supervise("database availability", self._watch)
 
     async def stop(self) -> None:
         await self._background.close()
@@ -75,7 +75,7 @@ class NodeDatabase:
         await self._stack.aclose()
 
     def describe(self) -> dict[str, Any]:
-        """For `palaver status`; nothing in it is secret."""
+        """For `palaver status`; contains no secrets."""
         return {
             "kind": "embedded" if self._config.database.url is None else "external",
             "server": self.pool.address.server,
@@ -84,40 +84,40 @@ class NodeDatabase:
 
     async def set_aside(self) -> list[dict[str, Any]]:
         """The newest events that could not be handled."""
-        found = await self.pool.read(lambda connection: list_set_aside(connection, MOST_SHOWN))
+        found = await self.pool.read(lambda connection: list_set_aside(connection, MAX_SHOWN))
         return [{**one._asdict(), "set_aside_at": one.set_aside_at.isoformat()} for one in found]
 
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(INTERVAL)
-            wrong = await self._ask()
+            wrong = await self._check()
             if wrong != self._health.get("database"):
                 self._health.set("database", wrong)
                 if wrong is None:
-                    log.info("The database answers again.")
+                    log.info("The database responds again.")
                 else:
-                    log.warning("The database does not answer.", reason=wrong)
+                    log.warning("The database does not respond.", reason=wrong)
 
-    async def _ask(self) -> str | None:
+    async def _check(self) -> str | None:
         try:
             async with asyncio.timeout(TIMEOUT), self.pool.transaction(readonly=True) as connection:
                 await fetch_server_name(connection)
         except TimeoutError:
-            return "It does not answer."
+            return "It does not respond."
         except (LocalError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             return (
                 error.problem
                 if isinstance(error, LocalError)
-                else f"It does not answer: {type(error).__name__}."
+                else f"It does not respond: {type(error).__name__}."
             )
         return None
 
     def _note(self, event: str, fields: dict[str, object]) -> None:
-        write = log.warning if event in BAD_NEWS else log.info
-        write(SENTENCES[event], **fields)
+        write = log.warning if event in WARNINGS else log.info
+        write(MESSAGES[event], **fields)
         if event == "postgres_lost":
             self._metrics.database_restarts.inc()
-            self._health.set("database", "Postgres ended and is being started again.")
+            self._health.set("database", "Postgres exited and is being restarted.")
 
 
 def _log_migration(done: int, total: int, name: str) -> None:
@@ -128,7 +128,7 @@ def _log_migration(done: int, total: int, name: str) -> None:
 async def open_address(
     config: Config, note: Report = lambda event, fields: None
 ) -> AsyncIterator[DatabaseAddress]:
-    """Where the database is, with the embedded Postgres running as long as the context lasts."""
+    """The address of the database, with the embedded Postgres running while the context is open."""
     external = external_database(config)
     if external is not None:
         yield external
@@ -137,7 +137,7 @@ async def open_address(
         config.data_dir,
         run_as=config.database.run_as,
         minimum_free_bytes=config.database.minimum_free_space,
-        # The node's own pool, and room for whoever looks in with `palaver db shell` or `dump`.
+        # The node's own pool, and spare connections for `palaver db shell` and `dump`.
         max_connections=config.database.connections + 20,
         report=note,
     )
@@ -150,7 +150,7 @@ async def open_address(
 
 @contextlib.asynccontextmanager
 async def open_database(config: Config, note: Report = lambda event, fields: None) -> AsyncIterator[Database]:
-    """A pool on the database."""
+    """A connection pool."""
     async with open_address(config, note) as address:
         database = await Database.connect(address, minimum=2, maximum=config.database.connections)
         try:
@@ -160,7 +160,7 @@ async def open_database(config: Config, note: Report = lambda event, fields: Non
 
 
 async def close(database: Database) -> None:
-    """Everybody gets a moment to hand their connection back; a database that is gone delays nothing."""
+    """Wait briefly for connections to be returned; an unavailable database does not delay it."""
     with contextlib.suppress(TimeoutError, ConnectionLost, OSError, asyncpg.PostgresError):
         async with asyncio.timeout(TIMEOUT):
             await database.close()

@@ -1,10 +1,8 @@
-"""The examinations of `palaver doctor`, one function each; the list at the end is the report.
+"""The checks of `palaver doctor`. Each is a function that returns one finding; the worst finding is the
+outcome.
 
-What `palaver doctor` finds: each examination ends in one finding, the worst of them is the outcome.
-
-Whether our five top-level names are ours alone.
-
-PyPI has an unrelated package `federation` that installs over ours without a word; half of each then answers.
+One check is whether other distributions have installed over this one's five top-level packages. PyPI has an
+unrelated package `federation` that does so without a warning; afterwards imports mix both.
 """
 
 import importlib.util
@@ -44,7 +42,7 @@ from storage.node import NodeOwner, fetch_owner, wrong_owner
 
 
 class Verdict(IntEnum):
-    """From healthy to ill; the order is what makes one of them the worst."""
+    """Ordered from healthy to faulty, so that the maximum is the outcome."""
 
     OK = 0
     NOTE = 1
@@ -53,7 +51,7 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What one examination found, and for a fault what to do about it."""
+    """The result of one check, with advice for a fault."""
 
     subject: str
     verdict: Verdict
@@ -66,7 +64,7 @@ def ok(subject: str, text: str) -> Finding:
 
 
 def note(subject: str, text: str, advice: str) -> Finding:
-    """Fine for now, but whoever runs the node should know."""
+    """The node works, but the operator should know."""
     return Finding(subject, Verdict.NOTE, text, advice)
 
 
@@ -97,8 +95,8 @@ NAMES = ("bridge", "appservice", "federation", "storage", "migrations")
 DISTRIBUTION = "palaver"
 
 
-def foreign_claims(installed: Iterable[Distribution] | None = None) -> dict[str, str]:
-    """The distributions that have put files below one of our names, by that name."""
+def conflicting_distributions(installed: Iterable[Distribution] | None = None) -> dict[str, str]:
+    """Other distributions with files in this one's packages, by package name."""
     claims = {}
     for distribution in installed if installed is not None else distributions():
         name = distribution.metadata["Name"] or "an unnamed distribution"
@@ -110,8 +108,8 @@ def foreign_claims(installed: Iterable[Distribution] | None = None) -> dict[str,
     return claims
 
 
-def homes() -> dict[str, Path | None]:
-    """The directory that each name is imported from; they must all be one."""
+def import_roots() -> dict[str, Path | None]:
+    """The directory from which each package is imported; they must be the same."""
     found = {}
     for name in NAMES:
         spec = importlib.util.find_spec(name)
@@ -122,12 +120,12 @@ def homes() -> dict[str, Path | None]:
 
 KEYS = "/_matrix/key/v2/server"
 TIMEOUT = aiohttp.ClientTimeout(total=10.0)
-RENEWAL = timedelta(days=21)
+RENEWAL_PERIOD = timedelta(days=21)
 
 
 @dataclass(frozen=True)
-class Patient:
-    """What every examination is given: the configuration, and what the running node says, if one runs."""
+class CheckContext:
+    """What each check receives: the configuration, and the running node's status if a node is running."""
 
     found: LoadedConfig
     status: dict[str, Any] | None
@@ -137,112 +135,112 @@ class Patient:
         return self.found.config
 
 
-async def examine(found: LoadedConfig) -> list[Finding]:
-    """All findings, in the order in which a person reads them."""
+async def run_checks(found: LoadedConfig) -> list[Finding]:
+    """Return all findings in the order of the report."""
     try:
         status: dict[str, Any] | None = await ask_node(found.config.data_dir, "status")
     except NotRunning:
         status = None
     except LocalError as error:
         return [fault("node", error.problem, error.advice)]
-    patient = Patient(found, status)
+    context = CheckContext(found, status)
     findings = []
-    for subject, examination in EXAMINATIONS.items():
+    for subject, check in CHECKS.items():
         try:
-            findings.append(await examination(patient))
+            findings.append(await check(context))
         except LocalError as error:
             findings.append(fault(subject, error.problem, error.advice))
     return findings
 
 
-async def names(_: Patient) -> Finding:
-    if claims := foreign_claims():
-        name, stranger = next(iter(claims.items()))
+async def names(_: CheckContext) -> Finding:
+    if claims := conflicting_distributions():
+        name, other = next(iter(claims.items()))
         return fault(
             "names",
-            f"The package {stranger} has installed over our `{name}`.",
-            f"Give Palaver a virtual environment of its own, or remove {stranger} and install Palaver again.",
+            f"The package {other} has overwritten files of Palaver's package `{name}`.",
+            f"Give Palaver a virtual environment of its own, or remove {other} and install Palaver again.",
         )
-    places = homes()
-    if len(set(places.values())) != 1 or None in places.values():
-        shown = ", ".join(f"{name} from {place}" for name, place in places.items())
+    roots = import_roots()
+    if len(set(roots.values())) != 1 or None in roots.values():
+        shown = ", ".join(f"{name} from {root}" for name, root in roots.items())
         return fault(
             "names",
-            f"Our packages are not imported from one place: {shown}.",
-            "Look for another directory of that name in the working directory or in PYTHONPATH.",
+            f"Palaver's packages are imported from different directories: {shown}.",
+            "Remove other packages of that name from the working directory and PYTHONPATH.",
         )
     return ok("names", "All five packages are Palaver's own.")
 
 
-async def configuration(patient: Patient) -> Finding:
-    path = patient.found.path
+async def configuration(context: CheckContext) -> Finding:
+    path = context.found.path
     return ok(
         "configuration",
-        f"{path} has no mistakes." if path is not None else "There is no file; the defaults hold.",
+        f"{path} has no mistakes." if path is not None else "There is no file; the defaults apply.",
     )
 
 
-async def matrix_side(patient: Patient) -> Finding:
-    config = patient.config
+async def matrix_backend(context: CheckContext) -> Finding:
+    config = context.config
     if config.guest_of is None:
-        return ok("matrix side", "This node is a homeserver itself.")
+        return ok("matrix backend", "This node is a homeserver.")
     wrong = (
         *await check_registration(config.appservice, config.server_name, config.alias_kinds),
         *await check_double_puppet(config.double_puppet, config.appservice),
     )
     if wrong:
-        return fault("matrix side", " ".join(wrong), "`palaver registration --check` says it line by line.")
+        return fault("matrix backend", " ".join(wrong), "`palaver registration --check` shows each problem.")
     return ok(
-        "matrix side",
-        f"This node is a guest of {config.guest_of} at {config.appservice.homeserver}, which has"
+        "matrix backend",
+        f"This node is attached to {config.guest_of} at {config.appservice.homeserver}, which has"
         f" {config.appservice.registration} and reaches this node.",
     )
 
 
-async def data_directory(patient: Patient) -> Finding:
-    path = patient.config.data_dir
+async def data_directory(context: CheckContext) -> Finding:
+    path = context.config.data_dir
     if not path.exists():
-        return ok("data directory", f"{path} does not exist yet; the first start makes it.")
+        return ok("data directory", f"{path} does not exist yet; the first start creates it.")
     if not path.is_dir() or not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         return fault(
             "data directory",
             f"{path} is not a directory that this user may read and write.",
-            "Run Palaver as the user who owns it, or name another data_dir.",
+            "Run Palaver as the user that owns it, or choose another data_dir.",
         )
     return ok("data directory", f"{path}.")
 
 
-async def disk(patient: Patient) -> Finding:
-    there = patient.config.data_dir
+async def disk(context: CheckContext) -> Finding:
+    there = context.config.data_dir
     while not there.exists():
         there = there.parent
-    free, least = free_space(there), patient.config.database.minimum_free_space
+    free, least = free_space(there), context.config.database.minimum_free_space
     if free < least:
         return fault(
             "disk",
-            f"Only {format_size(free)} are free on the disk of {there}; a start takes {format_size(least)}.",
-            "Make room on that disk, or set data_dir to a directory on another one.",
+            f"Only {format_size(free)} are free on the disk of {there}; a start needs {format_size(least)}.",
+            "Free some space on that disk, or choose a data_dir on another one.",
         )
     return ok("disk", f"{format_size(free)} are free.")
 
 
-async def signing_key(patient: Patient) -> Finding:
-    keys = LocalKeyFiles(patient.config.data_dir).load()
+async def signing_key(context: CheckContext) -> Finding:
+    keys = LocalKeyFiles(context.config.data_dir).load()
     if keys is None:
-        return ok("signing key", "There is none yet; the first start makes it.")
-    return ok("signing key", f"{keys.current.key_id}, and {len(keys.old)} before it.")
+        return ok("signing key", "There is none yet; the first start creates it.")
+    return ok("signing key", f"{keys.current.key_id}, and {len(keys.old)} older.")
 
 
-async def certificate(patient: Patient) -> Finding:
-    config = patient.config
+async def certificate(context: CheckContext) -> Finding:
+    config = context.config
     development = config.listener.certificate is None
     if development and not files_in(config.data_dir / "tls").certificate.exists():
-        return ok("certificate", "There is none yet; the first start makes one for development.")
+        return ok("certificate", "There is none yet; the first start creates a development certificate.")
     files = tls_files(config)
     now = datetime.now(UTC)
     load(files, now)
     leaf = x509.load_pem_x509_certificates(files.certificate.read_bytes())[0]
-    if leaf.not_valid_after_utc - now < RENEWAL:
+    if leaf.not_valid_after_utc - now < RENEWAL_PERIOD:
         return note(
             "certificate",
             f"{files.certificate} expires on {leaf.not_valid_after_utc:%d %B %Y}.",
@@ -252,14 +250,14 @@ async def certificate(patient: Patient) -> Finding:
         return note(
             "certificate",
             "It is a development certificate, which other servers do not trust.",
-            "Name one that they trust in listener.certificate and listener.private_key.",
+            "Set listener.certificate and listener.private_key to one that they trust.",
         )
     host = host_of(config.server_name)
     if not _is_for(leaf, host):
         return note(
             "certificate",
             f"{files.certificate} is not for {host}.",
-            "Other servers refuse it, unless a .well-known or SRV record delegates to a name that it is for.",
+            "Other servers refuse it, unless a .well-known or SRV record delegates to a name that it covers.",
         )
     return ok(
         "certificate",
@@ -278,26 +276,26 @@ def _is_for(leaf: x509.Certificate, host: str) -> bool:
     return host.lower() in hosts or wildcard.lower() in hosts or host in addresses
 
 
-async def database(patient: Patient) -> Finding:
-    if patient.status is not None:
+async def database(context: CheckContext) -> Finding:
+    if context.status is not None:
         wrong = [
             f"{check}: {sentence}"
-            for check, sentence in patient.status["checks"].items()
+            for check, sentence in context.status["checks"].items()
             if check != "listeners" and sentence != "fine"
         ]
         if wrong:
             return fault(
                 "database",
                 " ".join(wrong),
-                "Read the node's log; it goes on by itself once the database is back.",
+                "Read the node's log; it continues automatically once the database is available.",
             )
         return ok(
             "database",
-            "The running node uses it, schema version {schema_version}.".format(**patient.status["database"]),
+            "The running node uses it, schema version {schema_version}.".format(**context.status["database"]),
         )
-    address = external_database(patient.config)
+    address = external_database(context.config)
     if address is None:
-        return ok("database", "The node brings its own Postgres and starts it with itself.")
+        return ok("database", "The node includes Postgres and starts it itself.")
     connection = await connect_once(address)
     try:
         version = connection.get_server_version()
@@ -308,7 +306,7 @@ async def database(patient: Patient) -> Finding:
         await connection.close()
     if isinstance(steps, LocalError):
         raise steps
-    not_ours = wrong_owner(owner, NodeOwner(patient.config.server_name, patient.config.guest_of))
+    not_ours = wrong_owner(owner, NodeOwner(context.config.server_name, context.config.guest_of))
     if not_ours is not None:
         raise not_ours
     if steps:
@@ -320,52 +318,54 @@ async def database(patient: Patient) -> Finding:
     return ok("database", f"Postgres {version.major}.{version.minor} at {address.server}, schema up to date.")
 
 
-async def node(patient: Patient) -> Finding:
-    if patient.status is None:
-        return note("node", "No node is running here.", "`palaver run` starts one.")
-    if not patient.status["ready"]:
+async def node(context: CheckContext) -> Finding:
+    if context.status is None:
+        return note("node", "No node is running here.", "Start one with `palaver run`.")
+    if not context.status["ready"]:
         wrong = [
             f"{check}: {sentence}"
-            for check, sentence in patient.status["checks"].items()
+            for check, sentence in context.status["checks"].items()
             if sentence != "fine"
         ]
         return fault("node", f"It runs but is not ready. {' '.join(wrong)}", "Read its log.")
-    return ok("node", f"It runs as {patient.status['server_name']} and is ready.")
+    return ok("node", f"It runs as {context.status['server_name']} and is ready.")
 
 
-async def inbox(patient: Patient) -> Finding:
-    if patient.status is None:
-        return ok("inbox", "A running node says whether there are events that it could not handle.")
-    set_aside = patient.status["set_aside"]
+async def inbox(context: CheckContext) -> Finding:
+    if context.status is None:
+        return ok("inbox", "Start the node to see whether there are events that it could not handle.")
+    set_aside = context.status["set_aside"]
     if not set_aside:
         return ok("inbox", "Every event was handled.")
     newest, total = set_aside[0], set_aside[0]["total"]
     return note(
         "inbox",
-        f"{total} event{'' if total == 1 else 's'} could not be handled, the last one"
+        f"{total} event{'' if total == 1 else 's'} could not be handled, the latest"
         f" {newest['event_id']} in the room {newest['room_id']}, for {newest['reader']}: {newest['problem']}",
-        "Look for the event in the node's log. What a person asked for was not done, and can be asked for"
-        " again. An event that was set aside is forgotten after a week.",
+        "Find the event in the node's log. A person's request in it was not processed and can be made"
+        " again. Such events are deleted after a week.",
     )
 
 
-async def port(patient: Patient) -> Finding:
-    settings = listener_settings(patient.config)
-    if patient.status is not None:
-        return await _answers(patient.config, patient.status["addresses"][0])
+async def port(context: CheckContext) -> Finding:
+    settings = listener_settings(context.config)
+    if context.status is not None:
+        return await _check_listener(context.config, context.status["addresses"][0])
     for listening in bind(settings.binds, settings.port):
         listening.close()
     return ok("port", f"{settings.port} is free.")
 
 
-async def _answers(config: Config, address: str) -> Finding:
-    """Ask as a peer would, but whatever the certificate: that is another examination."""
+async def _check_listener(config: Config, address: str) -> Finding:
+    """Connect as a peer would, but accept any certificate, which another check covers."""
     host, _, number = address.rpartition(":")
     reachable = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)  # noqa: S104 - compared, not bound
-    # A guest is no server to others, and shows no keys.
+    # An attached node does not federate and publishes no keys.
     healths = [one.health for one in CONNECTORS if one.health is not None]
     if config.guest_of is not None and not healths:
-        return ok("port", f"{address} belongs to a guest, and nothing on it says whose it is.")
+        return ok(
+            "port", f"{address} belongs to an attached node, and no endpoint on it identifies the node."
+        )
     path = KEYS if config.guest_of is None else healths[0]
     url = f"https://{reachable}:{number}{path}"
     unverified = ssl.create_default_context()
@@ -379,19 +379,23 @@ async def _answers(config: Config, address: str) -> Finding:
         ):
             document = decode(await answer.read())
     except (aiohttp.ClientError, TimeoutError, OSError, NotCanonical) as error:
-        return fault("port", f"{address} does not answer: {type(error).__name__}.", "Read the node's log.")
+        return fault("port", f"{address} does not respond: {type(error).__name__}.", "Read the node's log.")
     if config.guest_of is not None:
         if not isinstance(document, dict) or document.get("server_name") != config.server_name:
-            return fault("port", f"{address} answers, and is not this node.", "Look who listens there.")
-        return ok("port", f"{address} answers to agents and to other nodes of theirs.")
-    if not _is_own(document, config.server_name):
+            return fault(
+                "port", f"{address} responds, but is not this node.", "Find out which program uses the port."
+            )
+        return ok("port", f"{address} responds to agents and other nodes.")
+    if not _is_own_key_response(document, config.server_name):
         return fault(
-            "port", f"{address} answers with keys that are not this node's.", "Look who listens there."
+            "port",
+            f"{address} responds with keys that are not this node's.",
+            "Find out which program uses the port.",
         )
-    return ok("port", f"{address} answers with this node's keys, signed by itself.")
+    return ok("port", f"{address} responds with this node's keys, signed by itself.")
 
 
-def _is_own(document: Any, server_name: str) -> bool:
+def _is_own_key_response(document: Any, server_name: str) -> bool:
     if not isinstance(document, dict) or document.get("server_name") != server_name:
         return False
     keys = {
@@ -404,12 +408,12 @@ def _is_own(document: Any, server_name: str) -> bool:
     )
 
 
-async def metrics(patient: Patient) -> Finding:
-    settings = patient.config.metrics
+async def metrics(context: CheckContext) -> Finding:
+    settings = context.config.metrics
     if not settings.enabled:
-        return ok("metrics", "Switched off.")
-    if patient.status is not None:
-        return ok("metrics", str(patient.status["metrics"]))
+        return ok("metrics", "Disabled.")
+    if context.status is not None:
+        return ok("metrics", str(context.status["metrics"]))
     try:
         for listening in bind([Bind(settings.host)], settings.port):
             listening.close()
@@ -418,10 +422,10 @@ async def metrics(patient: Patient) -> Finding:
     return ok("metrics", f"Port {settings.port} is free for them.")
 
 
-EXAMINATIONS: dict[str, Callable[[Patient], Awaitable[Finding]]] = {
+CHECKS: dict[str, Callable[[CheckContext], Awaitable[Finding]]] = {
     "names": names,
     "configuration": configuration,
-    "matrix side": matrix_side,
+    "matrix backend": matrix_backend,
     "data directory": data_directory,
     "disk": disk,
     "signing key": signing_key,

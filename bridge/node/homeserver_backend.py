@@ -1,7 +1,7 @@
-"""A node that is a homeserver itself: it carries its own rooms, and speaks with other homeservers.
+"""A node that is a homeserver: it federates with other homeservers.
 
-A homeserver that federates with those peers of its agents that are homeservers too, for as long as they
-are trusted; and a port on which the others may speak plain HTTP.
+The agent peers that are homeservers too are admitted as long as they are trusted, and published nodes may
+send plain HTTP to the port.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from bridge.control.server import commands as operator
 from bridge.control.socket import Command
 from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.node.assembly import NodeCore
-from bridge.node.backend import THERE
+from bridge.node.backend import PRESENT_MEMBERSHIPS
 from bridge.observability.federation_observer import FederationObserver
 from bridge.observability.live_view import LiveCollection
 from bridge.observability.metrics import FederationMetrics
@@ -39,8 +39,8 @@ from storage.rooms import inspection
 def with_peers(
     settings: HomeserverSettings, peers: AgentPeers, servers: Collection[str]
 ) -> HomeserverSettings:
-    """`servers` are those of the [[peers]] blocks: what these say of a server goes further. Who is not
-    trusted is spoken with by nobody, whatever else lets it in: in the rooms it would hear of all agents."""
+    """`servers` are the servers of the [[peers]] blocks, whose settings take precedence. A distrusted peer is
+    not admitted, even if another rule admits it: in shared rooms it would receive messages of all agents."""
     named = {name.lower() for name in servers}
     policy = settings.policy
     return replace(
@@ -52,26 +52,27 @@ def with_peers(
 
 
 def with_plain_http(settings: ListenerSettings, peers: AgentPeers) -> ListenerSettings:
-    """From where published nodes send. One that is not trusted is told so."""
+    """Add the networks from which published nodes send. Distrusted nodes are included, so that they get their
+    refusal."""
     always = tuple(settings.plain_networks)
     return replace(settings, plain_networks=LiveCollection(lambda: (*always, *peers.plain_networks)))
 
 
 def follow(peers: AgentPeers, homeserver: Homeserver) -> Callable[[], None]:
-    """The way to a peer that changes is looked for anew, and what waits for it is sent; gives what ends
-    it."""
+    """When a peer changes, discard its resolved address and retry its queue; return a function that stops
+    following."""
 
     def changed(node_ids: Collection[str]) -> None:
         for node_id in node_ids:
             homeserver.resolver.invalidate(node_id)
-            # Of those that may not be spoken with it sends nothing.
+            # Nothing is sent to servers that are not admitted.
             homeserver.outbox.retry(node_id)
 
     return peers.subscribe(changed)
 
 
 class HomeserverBackend:
-    """Satisfies `bridge.node.backend.NodeBackend`."""
+    """Implements `bridge.node.backend.NodeBackend`."""
 
     homeserver: Homeserver
 
@@ -92,7 +93,7 @@ class HomeserverBackend:
         self._stack = contextlib.AsyncExitStack()
 
     async def prepare(self) -> None:
-        """All that it reads it reads when it is opened."""
+        """Nothing to prepare: everything is read in `open`."""
 
     async def open(self, database: Database, peers: AgentPeers) -> None:
         self._peers = peers
@@ -116,8 +117,8 @@ class HomeserverBackend:
         self._stack.callback(follow(peers, self.homeserver))
 
     async def node_started(self, node: NodeCore) -> None:
-        """Whoever looks for a user or a room of it finds them in its own tables, but for what is made when it
-        is asked for."""
+        """Users and rooms are in the node's own database; only rooms that are created on lookup need the
+        core."""
         self.homeserver.directory.create_missing_room = node.make_portal
 
     async def close(self) -> None:
@@ -140,10 +141,10 @@ class HomeserverBackend:
 
     @property
     def for_people(self) -> None:
-        """People live on other homeservers, and speak for themselves."""
+        """People have accounts on other homeservers and send their own messages."""
         return None
 
-    async def rooms_of_ours(self, after: str, limit: int) -> Sequence[tuple[str, int]]:
+    async def rooms_with_ghosts(self, after: str, limit: int) -> Sequence[tuple[str, int]]:
         name = self.homeserver.server_name
         found: list[tuple[str, int]] = []
         while len(found) < limit:
@@ -156,10 +157,12 @@ class HomeserverBackend:
             after = ids[-1]
         return [one for one in found if one[1]][:limit]
 
-    async def ours_in(self, room_id: str, after: str, limit: int) -> Sequence[tuple[str, str]]:
+    async def ghosts_in(self, room_id: str, after: str, limit: int) -> Sequence[tuple[str, str]]:
         name = self.homeserver.server_name
         async with self.database.transaction(readonly=True) as connection:
-            return await inspection.list_members_of_server(connection, room_id, name, THERE, after, limit)
+            return await inspection.list_members_of_server(
+                connection, room_id, name, PRESENT_MEMBERSHIPS, after, limit
+            )
 
     def admits(self, server_name: str) -> bool:
         return self.homeserver.settings.policy.admits(server_name)

@@ -1,9 +1,8 @@
-"""`palaver portals`: the rooms in which agents of this node are, and how they leave them for good.
+"""`palaver portals`: lists the rooms that contain agents of this node, and removes the agents from a room
+permanently.
 
-What a room of agents says of the bridge that it is: `m.bridge`, and the same under the name that clients
-knew before. Element shows it in the settings of a room.
-
-Lets each room of agents say that it is a bridge, and which one.
+Also publishes the bridge information of agent rooms, `m.bridge` and its older name, which Element shows in
+the room's settings.
 """
 
 from collections.abc import Awaitable, Mapping, Sequence
@@ -16,7 +15,7 @@ from bridge.control.socket import Command
 from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import GhostNames
 from bridge.node.assembly import NodeCore
-from bridge.node.backend import THERE, NodeBackend
+from bridge.node.backend import PRESENT_MEMBERSHIPS, NodeBackend
 from bridge.observability.report import Report
 from bridge.people.place import AGENTS_ROOM
 from federation.matrix.errors import MatrixError, PeerError
@@ -30,56 +29,56 @@ PROTOCOL: Final = "agents"
 
 
 def state_key(node_id: str, namespace: str) -> str:
-    """No two portals have the same, also where several bridges are in one room."""
+    """Unique per portal, also if several bridges are in one room."""
     return f"io.palaver://{PROTOCOL}/{quote(node_id, safe='')}/{quote(namespace, safe='')}"
 
 
 def content(
     node_id: str, namespace: str, node_user: str, *, avatar_url: str | None = None
 ) -> Mapping[str, Any]:
-    """MSC2346: who bridges, what, and which part of it this room is."""
-    shown = {} if avatar_url is None else {"avatar_url": avatar_url}
+    """MSC2346: the bridge, the network, and the part of it that this room represents."""
+    icon = {} if avatar_url is None else {"avatar_url": avatar_url}
     return {
         "bridgebot": node_user,
         "creator": node_user,
-        "protocol": {"id": PROTOCOL, "displayname": "Palaver", **shown},
+        "protocol": {"id": PROTOCOL, "displayname": "Palaver", **icon},
         "network": {"id": node_id, "displayname": f"Agents of {node_id}"},
         "channel": {"id": namespace, "displayname": namespace},
     }
 
 
-class PortalSigns:
-    """A sign that cannot be put up or taken down is told of, and is no harm to anything else."""
+class BridgeInfo:
+    """Publishes bridge information in rooms. A failure is reported and has no other effect."""
 
     def __init__(self, side: MatrixBackend, names: GhostNames, report: Report) -> None:
         self._side = side
         self._names = names
         self._report = report
 
-    async def put_up(self, rooms: Mapping[str, str]) -> None:
-        """`rooms` are ids by namespace. Nothing is sent where it is so already."""
+    async def publish(self, rooms: Mapping[str, str]) -> None:
+        """`rooms` are room ids by namespace. Unchanged information is not sent again."""
         profile = await self._profile()
         for namespace, room_id in rooms.items():
             avatar_url = profile.get("avatar_url")
-            said = content(
+            text = content(
                 self._names.node_id,
                 namespace,
                 self._names.node_user,
                 avatar_url=avatar_url if isinstance(avatar_url, str) else None,
             )
-            await self._set(room_id, namespace, said)
+            await self._set(room_id, namespace, text)
 
-    async def take_down(self, namespace: str, room_id: str) -> None:
-        """By saying nothing: state does not go away."""
+    async def clear(self, namespace: str, room_id: str) -> None:
+        """Set empty content, because state events cannot be removed."""
         await self._set(room_id, namespace, {})
 
-    async def _set(self, room_id: str, namespace: str, said: Mapping[str, object]) -> None:
+    async def _set(self, room_id: str, namespace: str, text: Mapping[str, object]) -> None:
         key, node_user = state_key(self._names.node_id, namespace), self._names.node_user
         try:
             for type_ in TYPES:
-                await self._side.set_state(room_id, node_user, type_, said, key)
+                await self._side.set_state(room_id, node_user, type_, text, key)
         except (MatrixError, ConnectionLost) as problem:
-            self._report(f"The room {room_id} does not say what it bridges.", problem)
+            self._report(f"Failed to publish the bridge information in {room_id}.", problem)
 
     async def _profile(self) -> Mapping[str, object]:
         try:
@@ -89,13 +88,13 @@ class PortalSigns:
 
 
 PAGE: Final = 50
-MOST: Final = 500
-MOST_AT_ONCE: Final = 20
-"""Users who leave in one call: each of them is a request to a homeserver that may take its time."""
+MAX_PAGE: Final = 500
+MAX_AT_ONCE: Final = 20
+"""Users that leave per call: each leave may be a slow request to a homeserver."""
 AGENTS: Final = "agents"
-"""A room of a namespace, which the node made itself."""
+"""A room of a namespace, created by the node itself."""
 OTHER: Final = "other"
-"""One into which people have brought an agent. Rooms of connectors are of their kinds."""
+"""A room to which people have invited an agent. Rooms of connectors have their own kinds."""
 
 
 Steps: TypeAlias = list[dict[str, Any]]
@@ -108,15 +107,15 @@ class Portals:
         self._node = node
 
     def commands(self) -> Mapping[str, Command]:
-        """By the names that the control socket knows them by."""
+        """By control socket command."""
         return {"portals-list": self.list, "portals-remove": self.remove}
 
     async def list(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """`next` is what `after` must be for the next page, None on the last one."""
+        """`next` is the `after` of the next page, None on the last one."""
         arguments = Arguments(given)
-        limit = arguments.number("limit", PAGE, MOST)
+        limit = arguments.number("limit", PAGE, MAX_PAGE)
         after = arguments.optional_text("after") or ""
-        found = await self._backend.rooms_of_ours(after, limit + 1)
+        found = await self._backend.rooms_with_ghosts(after, limit + 1)
         now = found[:limit]
         return {
             "portals": [await self._shown(room_id, ghosts) for room_id, ghosts in now],
@@ -124,9 +123,9 @@ class Portals:
         }
 
     async def remove(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Some of those who are to leave a room, in the order of their ids, the node's own user last. `next`
-        is what `after` must be to go on; with `look` nothing is done. Whatever is done already is done, and
-        one who cannot leave keeps no other from it."""
+        """Remove some users from the room, in the order of their ids, the node's own user last. `next` is the
+        `after` of the next call; with `look` nothing is changed. Steps that are already done succeed, and a
+        failed leave does not stop the others."""
         arguments = Arguments(given)
         after, look = arguments.optional_text("after") or "", arguments.flag("look")
         try:
@@ -135,11 +134,11 @@ class Portals:
             if portal is not None and portal.refusal is not None:
                 raise portal.refusal
             namespace = await self._namespace(room_id)
-            steps = [] if look or after else await self._take_down(room_id, namespace, portal)
-            leaving, is_last = await self._leaving(room_id, after)
+            steps = [] if look or after else await self._dismantle(room_id, namespace, portal)
+            leaving, is_last = await self._users_to_remove(room_id, after)
         except MatrixError as refused:
             raise to_local_error(
-                refused, "`palaver portals list` shows the rooms as this node knows them."
+                refused, "`palaver portals list` shows the rooms that this node knows."
             ) from None
         problems: dict[str, str | None] = {}
         if not look:
@@ -156,7 +155,7 @@ class Portals:
             "next": None if is_last else leaving[-1][0],
         }
 
-    # -- inside --
+    # -- internals --
 
     async def _shown(self, room_id: str, ghosts: int) -> dict[str, Any]:
         namespace = await self._namespace(room_id)
@@ -175,7 +174,7 @@ class Portals:
         try:
             event = await self._backend.side.state_event(room_id, type_)
         except (MatrixError, LocalError):
-            return None  # the list is worth having without it
+            return None  # the list is useful without it
         text = None if event is None else event.content.get(field)
         return text if isinstance(text, str) else None
 
@@ -186,20 +185,21 @@ class Portals:
             return None
 
     async def _namespace(self, room_id: str) -> str | None:
-        """Of a room of agents of this node. It says so itself, also when another one has taken its place."""
+        """The namespace of an agent room of this node. Its state names it even after another room has
+        replaced it."""
         for namespace, one in self._node.rooms().items():
             if one == room_id:
                 return namespace
         try:
             event = await self._backend.side.state_event(room_id, AGENTS_ROOM)
         except MatrixError:
-            return None  # nobody of ours is there any more
-        said = {} if event is None else event.content
-        named, node_id = said.get("namespace"), said.get("node")
+            return None  # no local user is in the room any more
+        text = {} if event is None else event.content
+        named, node_id = text.get("namespace"), text.get("node")
         return named if isinstance(named, str) and node_id == self._node.names.node_id else None
 
     async def _room(self, text: str) -> str:
-        """A room may be named by its id, an alias, or the namespace whose room it is."""
+        """Accept a room id, an alias, or the namespace of an agent room."""
         if is_room_id(text):
             return text
         if is_room_alias(text):
@@ -210,28 +210,28 @@ class Portals:
             return self._node.rooms()[text]
         raise LocalError(
             f"There is no room {text}.",
-            "`palaver portals list` shows those in which agents of this node are.",
+            "`palaver portals list` shows the rooms with agents of this node.",
         )
 
-    async def _leaving(self, room_id: str, after: str) -> tuple[Users, bool]:
-        """Who leaves now, and whether these are the last. The node's own user stays until the others are
-        gone: others than it may come into the room by its word alone."""
+    async def _users_to_remove(self, room_id: str, after: str) -> tuple[Users, bool]:
+        """Return the next users to remove and whether these are the last. The node's own user stays until the
+        others have left: it has to be in the room to invite them."""
         node_user = self._node.names.node_user
         if after == node_user:
             return (), True
-        found = await self._backend.ours_in(room_id, after, MOST_AT_ONCE + 2)
+        found = await self._backend.ghosts_in(room_id, after, MAX_AT_ONCE + 2)
         others = [one for one in found if one[0] != node_user]
-        if len(others) > MOST_AT_ONCE:
-            return others[:MOST_AT_ONCE], False
+        if len(others) > MAX_AT_ONCE:
+            return others[:MAX_AT_ONCE], False
         membership = await self._backend.side.membership(room_id, node_user)
-        if membership in THERE:
+        if membership in PRESENT_MEMBERSHIPS:
             others.append((node_user, membership))
         return others, True
 
-    async def _take_down(self, room_id: str, namespace: str | None, portal: PortalRoom | None) -> Steps:
-        """Of a room of agents: nobody is led there any more, and it does not say any more what it was."""
+    async def _dismantle(self, room_id: str, namespace: str | None, portal: PortalRoom | None) -> Steps:
+        """Remove an agent room's aliases, directory entry and bridge information."""
         async with self._backend.database.transaction() as connection:
-            # Whoever asks for the room of the namespace after the next start is given another one.
+            # After the next start the namespace gets another room.
             await delete_created_room(connection, room_id)
         membership = await self._backend.side.membership(room_id, self._node.names.node_user)
         if membership != "join":
@@ -239,24 +239,29 @@ class Portals:
         if namespace is None:
             if portal is None or portal.alias is None:
                 return []
-            return await self._hide(room_id, portal.alias)
+            return await self._unlist(room_id, portal.alias)
         side = self._backend.side
         if self._node.rooms().get(namespace) == room_id:
-            self._node.give_up_room(namespace)
-        told_of: list[str] = []
-        signs = PortalSigns(side, self._node.names, lambda problem, _: told_of.append(problem))
-        steps = await self._hide(room_id, self._node.alias(namespace))
-        await signs.take_down(namespace, room_id)
-        steps.append(_step("it says no more that it is a bridge", told_of[0] if told_of else None))
+            self._node.release_room(namespace)
+        problems: list[str] = []
+        bridge_info = BridgeInfo(side, self._node.names, lambda problem, _: problems.append(problem))
+        steps = await self._unlist(room_id, self._node.alias(namespace))
+        await bridge_info.clear(namespace, room_id)
+        steps.append(_step("its bridge information was removed", problems[0] if problems else None))
         return steps
 
-    async def _hide(self, room_id: str, name: str) -> Steps:
-        """Nobody is led there any more."""
+    async def _unlist(self, room_id: str, name: str) -> Steps:
+        """Remove the directory entry and the alias."""
         side = self._backend.side
-        led = await side.resolve_alias(name)
-        steps = [_step("it is listed no more", await _problem(side.publish(room_id, published=False)))]
-        if led is not None and led[0] == room_id:
-            steps.append(_step(f"{name} leads nowhere", await _problem(side.remove_alias(name))))
+        resolved = await side.resolve_alias(name)
+        steps = [
+            _step(
+                "it was removed from the public room directory",
+                await _problem(side.publish(room_id, published=False)),
+            )
+        ]
+        if resolved is not None and resolved[0] == room_id:
+            steps.append(_step(f"the alias {name} was removed", await _problem(side.remove_alias(name))))
         return steps
 
 
@@ -271,7 +276,7 @@ def _kind(namespace: str | None, portal: PortalRoom | None) -> str:
 
 
 async def _problem(act: Awaitable[object]) -> str | None:
-    """What kept it from being done. That the homeserver is away is told to whoever asks, who comes again."""
+    """Why the operation failed, or None. An unavailable homeserver raises, so that the caller retries."""
     try:
         await act
     except (MatrixError, PeerError) as error:

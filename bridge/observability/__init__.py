@@ -1,1 +1,1 @@
-"""Logs, metrics, health, the live feed."""
+"""Logs, metrics, health checks and the live feed."""

@@ -1,4 +1,4 @@
-"""Counts, logs and audits what happens to tasks, and shows it to those who watch."""
+"""Counts, logs and audits the steps of tasks, and passes them to the live feed."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -17,9 +17,9 @@ from federation.peers.audit_trail import AuditTrail
 
 log = structlog.get_logger("palaver.agents")
 
-OTHER: Final = "other"
-NOT_TAKEN: Final = "task"
-"""The act of a message about a task that came too late or from another sender."""
+OTHER_FAILURE: Final = "other"
+REJECTED: Final = "task"
+"""The audit act of a task message that arrived too late or from the wrong sender."""
 
 
 class AgentObserver:
@@ -30,7 +30,7 @@ class AgentObserver:
         self._feed = feed
         self._trail = trail
         self._now_ms = now_ms
-        # Those that have been counted: to look them up by their labels takes longer than to count.
+        # Resolved metric children: looking one up by its labels takes longer than counting.
         self._steps: dict[State, Counter] = {}
         self._durations: dict[tuple[State, bool], Histogram] = {}
 
@@ -46,9 +46,7 @@ class AgentObserver:
     def dropped(self, task: Task | None, dropped: DroppedMessage) -> None:
         self._metrics.dropped.inc()
         key = None if task is None else str(task.key)
-        log.info(
-            "Something was said of a task and not taken.", task=key, what=dropped.message, why=dropped.reason
-        )
+        log.info("A message about a task was rejected.", task=key, what=dropped.message, why=dropped.reason)
         self._audit(task, dropped)
         self._feed.dropped(task, dropped)
 
@@ -59,18 +57,18 @@ class AgentObserver:
         log.error(sentence, exc_info=error)
 
     def _audit(self, task: Task | None, dropped: DroppedMessage) -> None:
-        """ "A late answer is audited and dropped". What agents of this node send is only logged; of a task
-        that is not known it is not known either who sent it."""
+        """ "A late answer is audited and dropped". Messages of local agents are only logged; the sender of a
+        message about an unknown task is unknown."""
         if task is None or not task.elsewhere:
             return
         request = task.request
         named = Identifiers(None, None, audit.truncate(key_text(request.key)))
         detail = audit.truncate_detail(
-            f"{dropped.message} of {request.to_address} is not taken: {dropped.reason}"
+            f"{dropped.message} of {request.to_address} was rejected: {dropped.reason}"
         )
         peer = audit.truncate(request.to_address.node_id)
         self._trail.record(
-            AuditEntry(self._now_ms(), peer, Direction.IN, NOT_TAKEN, AuditOutcome.REFUSED, named, detail)
+            AuditEntry(self._now_ms(), peer, Direction.IN, REJECTED, AuditOutcome.REFUSED, named, detail)
         )
 
     def _ended(self, task: Task, at: int) -> None:
@@ -82,4 +80,4 @@ class AgentObserver:
         durations.observe(max(0, at - task.received_at) / 1000)
         if task.state is not State.DONE:
             code = None if task.answer is None else task.answer.error_code
-            self._metrics.failures.labels(code.value if code is not None else OTHER).inc()
+            self._metrics.failures.labels(code.value if code is not None else OTHER_FAILURE).inc()

@@ -1,4 +1,4 @@
-"""What an appservice node observes of its homeserver, counted and logged."""
+"""Counts and logs the traffic with the homeserver of an attached node."""
 
 from collections.abc import Callable
 from typing import Final
@@ -25,59 +25,59 @@ class LoggedAppservice(AppserviceObserver):
         self._new = metrics.transactions.labels("new")
         self._repeated = metrics.transactions.labels("repeated")
         kinds = ("event", "ephemeral", "to_device", "left_out")
-        self._events, self._ephemeral, self._to_device, self._left_out = map(metrics.taken.labels, kinds)
+        self._events, self._ephemeral, self._to_device, self._skipped = map(metrics.taken.labels, kinds)
         self.last_transaction_ms: int | None = None
 
-    # -- what is asked of it --
+    # -- requests to the homeserver --
 
-    def asked(self, method: str, kind: str, outcome: str, seconds: float) -> None:
-        named = kind, method, outcome
-        ended = self._requests.get(named)
-        if ended is None:
-            # They are few, and to look one up takes as long as to count.
-            ended = self._requests[named] = self._metrics.requests.labels(*named)
-        ended.observe(seconds)
+    def request_finished(self, method: str, kind: str, outcome: str, seconds: float) -> None:
+        labels = kind, method, outcome
+        histogram = self._requests.get(labels)
+        if histogram is None:
+            # Looking up a metric child takes as long as counting.
+            histogram = self._requests[labels] = self._metrics.requests.labels(*labels)
+        histogram.observe(seconds)
 
-    # -- whether it is there --
+    # -- availability --
 
-    def waited_for(self, wrong: str) -> None:
-        """It is not there when the node starts."""
-        if self._health.get(HOMESERVER) != wrong:
-            log.warning("The node starts once the homeserver is there.", reason=wrong)
-        self._health.set(HOMESERVER, wrong)
+    def waiting(self, problem: str) -> None:
+        """The homeserver is unavailable when the node starts."""
+        if self._health.get(HOMESERVER) != problem:
+            log.warning("The node starts once the homeserver is available.", reason=problem)
+        self._health.set(HOMESERVER, problem)
 
-    def met(self) -> None:
-        """It is there, and all is as the configuration says."""
+    def connected(self) -> None:
+        """The homeserver is available and matches the configuration."""
         self._metrics.is_there.set(1)
-        self.pinged()
+        self.ping_received()
         self._health.set(HOMESERVER, None)
 
-    def away(self, wrong: str) -> None:
+    def unavailable(self, problem: str) -> None:
         self._metrics.is_there.set(0)
         self._metrics.outages.inc()
-        self._health.set(HOMESERVER, wrong)
-        log.warning("The homeserver is away; what there is to say waits.", reason=wrong)
+        self._health.set(HOMESERVER, problem)
+        log.warning("The homeserver is unavailable; requests are queued.", reason=problem)
 
-    def back(self, seconds: float) -> None:
+    def available(self, seconds: float) -> None:
         self._metrics.is_there.set(1)
         self._metrics.outage_seconds.inc(seconds)
         self._health.set(HOMESERVER, None)
-        log.info("The homeserver is back.", seconds=round(seconds, 1))
+        log.info("The homeserver is available again.", seconds=round(seconds, 1))
 
-    def unreached(self, wrong: str) -> None:
-        self._health.set(HOMESERVER, wrong)
-        log.error("The homeserver does not reach this node.", reason=wrong)
+    def unreachable(self, problem: str) -> None:
+        self._health.set(HOMESERVER, problem)
+        log.error("The homeserver cannot reach this node.", reason=problem)
 
-    def reached(self) -> None:
+    def reachable(self) -> None:
         self._health.set(HOMESERVER, None)
-        log.info("The homeserver reaches this node again.")
+        log.info("The homeserver can reach this node again.")
 
-    def pinged(self) -> None:
+    def ping_received(self) -> None:
         self._metrics.last_ping.set(self._now_ms() / 1000)
 
-    # -- what it sends --
+    # -- received transactions --
 
-    def taken_in(self, transaction: Transaction, *, is_new: bool, seconds: float) -> None:
+    def transaction_received(self, transaction: Transaction, *, is_new: bool, seconds: float) -> None:
         (self._new if is_new else self._repeated).observe(seconds)
         self.last_transaction_ms = self._now_ms()
         self._metrics.last_transaction.set(self.last_transaction_ms / 1000)
@@ -85,20 +85,20 @@ class LoggedAppservice(AppserviceObserver):
             self._events.inc(len(transaction.events))
             self._ephemeral.inc(len(transaction.ephemeral))
             self._to_device.inc(len(transaction.to_device))
-            self._left_out.inc(len(transaction.left_out))
+            self._skipped.inc(len(transaction.skipped))
 
     def problem(self, sentence: str, error: BaseException | None) -> None:
         log.error(sentence, exc_info=error)
 
 
-FIGURES_EVERY: Final = 10.0
-"""Seconds: as often as anybody scrapes."""
+GAUGE_INTERVAL: Final = 10.0
+"""Seconds: typical scrape intervals are not shorter."""
 
 
-async def show_figures(guest: Appservice, metrics: AppserviceMetrics) -> None:
-    """Those that have to be asked of the database."""
-    for reader, lag in (await guest.rooms.lags()).items():
+async def update_gauges(appservice: Appservice, metrics: AppserviceMetrics) -> None:
+    """Set the gauges that need a database query."""
+    for reader, lag in (await appservice.local_users.lags()).items():
         metrics.lag.labels(reader).set(lag)
-    figures = await guest.database.read(count_ghosts_and_rooms)
+    figures = await appservice.database.read(count_ghosts_and_rooms)
     metrics.ghosts.set(figures.ghosts)
     metrics.rooms.set(figures.rooms)

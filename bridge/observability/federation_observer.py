@@ -1,4 +1,4 @@
-"""What the homeserver tells, counted and logged."""
+"""Counts and logs the events of the homeserver."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ class FederationObserver(HomeserverObserver):
     def __init__(self, metrics: FederationMetrics) -> None:
         self._metrics = metrics
         self._failing: set[str] = set()
-        # One of each label that has been met: they are few, and looking one up takes as long as counting.
+        # Resolved metric children: there are few, and looking one up takes as long as counting.
         self._of_transactions: dict[Outcome, Histogram] = {}
         self._of_requests: dict[tuple[str, str, Outcome], Histogram] = {}
         self._of_fates: dict[str, Counter] = {}
@@ -27,7 +27,7 @@ class FederationObserver(HomeserverObserver):
     def event_received(self, verdict: str) -> None:
         counter = self._received.get(verdict)
         if counter is None:
-            # There are four of them. To look for one takes longer than to count.
+            # There are four verdicts. Looking one up takes longer than counting.
             counter = self._received[verdict] = self._metrics.received.labels(verdict)
         counter.inc()
 
@@ -38,7 +38,7 @@ class FederationObserver(HomeserverObserver):
         self._metrics.resolutions.observe(seconds)
 
     def kept_from(self, sentence: str) -> None:
-        log.info("Another server did not give what was needed.", reason=sentence)
+        log.info("Another server did not return required data.", reason=sentence)
 
     # -- the outbox --
 
@@ -54,11 +54,13 @@ class FederationObserver(HomeserverObserver):
             self._sent("edu", edus)
             if destination in self._failing:
                 self._failing.discard(destination)
-                log.info("A server takes what is sent again.", server=destination)
+                log.info("A server accepts transactions again.", server=destination)
         elif destination not in self._failing:
             self._failing.add(destination)
             log.warning(
-                "A server does not take what is sent; it waits.", server=destination, outcome=outcome.value
+                "A server does not accept transactions; they are queued.",
+                server=destination,
+                outcome=outcome.value,
             )
 
     def _sent(self, kind: str, count: int) -> None:
@@ -75,7 +77,7 @@ class FederationObserver(HomeserverObserver):
         left.inc(count)
 
     def objected(self, destination: str, event_id: str, error: str) -> None:
-        log.warning("A server would not take an event.", server=destination, event_id=event_id, reason=error)
+        log.warning("A server rejected an event.", server=destination, event_id=event_id, reason=error)
 
     def depths(self, waiting: Sequence[Waiting]) -> None:
         self._metrics.queues.waiting = tuple(waiting)

@@ -1,25 +1,25 @@
-"""Whether the node is ready: what each part last said of itself."""
+"""Whether the node is ready: the latest result of each check."""
 
 from federation.http.services import Readiness
 
 NOT_YET = "It has not started yet."
 HOMESERVER = "homeserver"
-"""Of a node that is the guest of one."""
+"""The check of a node that is attached to a homeserver."""
 
 
 class Health:
-    """Each part reports here when something changes; the endpoint only reads."""
+    """Parts of the node report changes here; the endpoint only reads."""
 
     def __init__(self) -> None:
         self._checks: dict[str, str | None] = dict.fromkeys(("database", "migrations", "listeners"), NOT_YET)
 
     def expect(self, check: str) -> None:
-        """One more, which not every node has."""
+        """Add a check that not every node has."""
         self._checks[check] = NOT_YET
 
     def set(self, check: str, sentence: str | None) -> None:
-        """`sentence` says what is wrong, None that nothing is."""
-        assert check in self._checks, f"{check} is none of the checks"
+        """`sentence` describes the problem; None means that the check passes."""
+        assert check in self._checks, f"{check} is not a check"
         self._checks[check] = sentence
 
     def get(self, check: str) -> str | None:

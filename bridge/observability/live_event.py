@@ -1,7 +1,6 @@
-"""What happens on a node, for those who watch it: agents, tasks and reports on the way. Connectors add kinds
-of their own.
+"""The events of the live feed: agents, tasks, and their progress. Connectors add their own kinds.
 
-What is told fits into a line or two: the content of requests, answers and reports is not in it.
+An event fits into a line or two: it does not contain the contents of requests, answers and reports.
 """
 
 from collections.abc import Mapping
@@ -15,8 +14,8 @@ from bridge.tasks.messages import DroppedMessage
 from bridge.tasks.request import key_text
 from bridge.tasks.task import Task
 
-LONGEST: Final = 1_000
-"""Characters of one text in it."""
+MAX_TEXT: Final = 1_000
+"""Characters of one text in an event."""
 
 
 class LiveType(StrEnum):
@@ -24,16 +23,16 @@ class LiveType(StrEnum):
     TASK = "task"
     PROGRESS = "progress"
     DROPPED = "dropped"
-    """What was said of a task and not taken."""
+    """A message about a task that was rejected."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveEvent:
-    """`type` is a `LiveType`, or one of a connector. It is found by `agents`, `nodes` and `tasks`, each in
-    all its names; `said` is JSON."""
+    """`type` is a `LiveType` or a connector's type. Filters match `agents`, `nodes` and `tasks`, each under
+    all its names; `data` is JSON."""
 
     type: str
-    said: Mapping[str, Any]
+    data: Mapping[str, Any]
     agents: frozenset[str] = frozenset()
     nodes: frozenset[str] = frozenset()
     tasks: frozenset[str] = frozenset()
@@ -41,8 +40,8 @@ class LiveEvent:
 
 @dataclass(frozen=True, slots=True)
 class LiveFilter:
-    """What is empty is not looked at. An agent may be named by its id alone, a task by its key, or by the id
-    of its request or its own."""
+    """An empty field matches everything. An agent may be given by its id alone, a task by its key, its
+    request's id or its own id."""
 
     types: frozenset[str] = frozenset()
     agents: frozenset[str] = frozenset()
@@ -61,13 +60,13 @@ class LiveFilter:
 # ---- agents ------------------------------------------------------------------------------------------
 
 
-def of_agent(before: Agent | None, after: Agent | None, at: int) -> LiveEvent | None:
-    """None when nothing has changed but the time at which it was heard from."""
+def agent_event(before: Agent | None, after: Agent | None, at: int) -> LiveEvent | None:
+    """None if nothing has changed but the time of the last heartbeat."""
     what = _what_changed(before, after)
     agent = after or before
     if what is None or agent is None:
         return None
-    said = {
+    data = {
         "what": what,
         "agent": str(agent.address),
         "runtime": agent.runtime,
@@ -76,7 +75,7 @@ def of_agent(before: Agent | None, after: Agent | None, at: int) -> LiveEvent | 
         "capabilities": list(agent.capabilities),
         "reason": agent.gone_reason,
     }
-    return live_event(LiveType.AGENT, at, said, agents=[str(agent.address)])
+    return live_event(LiveType.AGENT, at, data, agents=[str(agent.address)])
 
 
 def _what_changed(before: Agent | None, after: Agent | None) -> str | None:
@@ -88,42 +87,42 @@ def _what_changed(before: Agent | None, after: Agent | None) -> str | None:
         return "came"
     if (before.status, before.current_task) != (after.status, after.current_task):
         return "status"
-    is_same = (before.connector, before.runtime, before.capabilities) == (
+    is_equal = (before.connector, before.runtime, before.capabilities) == (
         after.connector,
         after.runtime,
         after.capabilities,
     )
-    return None if is_same else "changed"
+    return None if is_equal else "changed"
 
 
 # ---- tasks -------------------------------------------------------------------------------------------
 
 
-def of_task(task: Task, at: int) -> LiveEvent:
+def task_event(task: Task, at: int) -> LiveEvent:
     answer = task.answer
-    said = {
+    data = {
         "what": task.state.value,
         **_names(task),
         "success": None if answer is None else answer.success,
         "exit_code": None if answer is None else answer.exit_code,
         "error_code": None if answer is None or answer.error_code is None else answer.error_code.value,
     }
-    return _of_task(LiveType.TASK, task, at, said)
+    return _task_live_event(LiveType.TASK, task, at, data)
 
 
-def of_progress(task: Task, content: Mapping[str, Any], at: int) -> LiveEvent:
-    return _of_task(LiveType.PROGRESS, task, at, {**_names(task), "text": said_in(content)})
+def progress_event(task: Task, content: Mapping[str, Any], at: int) -> LiveEvent:
+    return _task_live_event(LiveType.PROGRESS, task, at, {**_names(task), "text": progress_summary(content)})
 
 
-def of_drop(task: Task | None, dropped: DroppedMessage, at: int) -> LiveEvent:
-    said = {"what": dropped.message, "why": dropped.reason}
+def drop_event(task: Task | None, dropped: DroppedMessage, at: int) -> LiveEvent:
+    data = {"what": dropped.message, "why": dropped.reason}
     if task is None:
-        return live_event(LiveType.DROPPED, at, {**said, "task": None})
-    return _of_task(LiveType.DROPPED, task, at, {**said, **_names(task)})
+        return live_event(LiveType.DROPPED, at, {**data, "task": None})
+    return _task_live_event(LiveType.DROPPED, task, at, {**data, **_names(task)})
 
 
-def said_in(content: Mapping[str, Any]) -> str:
-    """What an agent reports, as far as it is meant for reading."""
+def progress_summary(content: Mapping[str, Any]) -> str:
+    """The readable part of an agent's progress report."""
     text = progress_text(content)
     return "" if text is None else text.plain
 
@@ -138,35 +137,35 @@ def _names(task: Task) -> dict[str, Any]:
     }
 
 
-def _of_task(type_: LiveType, task: Task, at: int, said: Mapping[str, Any]) -> LiveEvent:
+def _task_live_event(type_: LiveType, task: Task, at: int, data: Mapping[str, Any]) -> LiveEvent:
     request = task.request
     return live_event(
         type_,
         at,
-        said,
+        data,
         agents=[str(request.from_address), str(request.to_address)],
         nodes=[request.key.node_id],
         tasks=[key_text(request.key), request.key.request_id, request.task_id],
     )
 
 
-# ---- each of them ------------------------------------------------------------------------------------
+# ---- common ------------------------------------------------------------------------------------------
 
 
 def live_event(
     type_: str,
     at: int,
-    said: Mapping[str, Any],
+    data: Mapping[str, Any],
     *,
     agents: list[str] | None = None,
     nodes: list[str] | None = None,
     tasks: list[str] | None = None,
 ) -> LiveEvent:
-    """Of texts that may be long. Agents are addresses, and are also found by their ids and nodes."""
+    """Long texts are cut. Agents are addresses, and also match by their ids and nodes."""
     split = [one.partition("@") for one in agents or []]
     return LiveEvent(
         type_,
-        {"at": at, "type": str(type_), **{name: _cut(value) for name, value in said.items()}},
+        {"at": at, "type": str(type_), **{name: _cut(value) for name, value in data.items()}},
         frozenset([*(agents or []), *(agent_id for agent_id, _, _ in split)]),
         frozenset([*(nodes or []), *(node_id for _, _, node_id in split)]),
         frozenset(tasks or []),
@@ -174,4 +173,4 @@ def live_event(
 
 
 def _cut(value: Any) -> Any:
-    return value[:LONGEST] if isinstance(value, str) else value
+    return value[:MAX_TEXT] if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""What happens on a node, a line each, as a person at a terminal reads it."""
+"""Formats live events as lines for a terminal."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -9,19 +9,20 @@ from bridge.text.terminal import harmless, short
 from bridge.text.times import moment
 
 
-def live_line(said: Mapping[str, Any]) -> str:
-    """Of what `bridge.observability.live_event` makes, as JSON; harmless for a terminal."""
-    kind = said.get("type")
+def live_line(data: Mapping[str, Any]) -> str:
+    """`data` is the JSON of an event of `bridge.observability.live_event`; the line is safe for a
+    terminal."""
+    kind = data.get("type")
     if kind == "left_out":
-        return f"          … {said.get('count')} were left out, being too many at once"
-    text = _TEXTS[kind](said) if kind in _TEXTS else str(said)
-    return harmless(f"{_time(said.get('at'))}  {kind!s:<8}  {text}", LONGEST_LINE)
+        return f"          … {data.get('count')} events were skipped, because they came too fast"
+    text = _TEXTS[kind](data) if kind in _TEXTS else str(data)
+    return harmless(f"{_time(data.get('at'))}  {kind!s:<8}  {text}", MAX_LINE)
 
 
-def live_style(said: Mapping[str, Any]) -> str:
-    """The colour of the line, for `rich`."""
-    what = said.get("what")
-    match said.get("type"):
+def live_style(data: Mapping[str, Any]) -> str:
+    """The line's style for `rich`."""
+    what = data.get("what")
+    match data.get("type"):
         case "agent":
             return {"came": "green", "went": "yellow", "forgotten": "dim"}.get(str(what), "")
         case "task":
@@ -30,67 +31,68 @@ def live_style(said: Mapping[str, Any]) -> str:
             )
         case "dropped" | "left_out":
             return "yellow"
-    kind = _OF_CONNECTORS.get(str(said.get("type")))
-    return "" if kind is None else kind.style(said)
+    kind = _CONNECTOR_KINDS.get(str(data.get("type")))
+    return "" if kind is None else kind.style(data)
 
 
-def _agent(said: Mapping[str, Any]) -> str:
-    agent = short(said.get("agent"))
-    with_task = f" with {short(said.get('current_task'))}" if said.get("current_task") else ""
-    doing = f"{said.get('status')}{with_task}"
-    match said.get("what"):
+def _agent(data: Mapping[str, Any]) -> str:
+    agent = short(data.get("agent"))
+    with_task = f" with {short(data.get('current_task'))}" if data.get("current_task") else ""
+    state = f"{data.get('status')}{with_task}"
+    match data.get("what"):
         case "came":
-            able = ", ".join(map(str, said.get("capabilities") or [])) or "nothing that it says"
-            return f"{agent} is there: {said.get('runtime') or 'an agent'}, {doing}; can do {short(able)}"
+            capabilities = ", ".join(map(str, data.get("capabilities") or [])) or "nothing declared"
+            runtime = data.get("runtime") or "an agent"
+            return f"{agent} is online: {runtime}, {state}; capabilities: {short(capabilities)}"
         case "went":
-            return f"{agent} has gone: {short(said.get('reason'))}"
+            return f"{agent} is offline: {short(data.get('reason'))}"
         case "forgotten":
-            return f"{agent} is forgotten"
+            return f"{agent} was removed"
         case "status":
-            return f"{agent} is {doing}"
-    return f"{agent} is another now: {short(said.get('runtime'))}, {doing}"
+            return f"{agent} is {state}"
+    return f"{agent} has changed: {short(data.get('runtime'))}, {state}"
 
 
-def _task(said: Mapping[str, Any]) -> str:
-    state = str(said.get("what")).replace("_", " ")
-    return f"{_task_names(said)}  {state}{_ended(said)}"
+def _task(data: Mapping[str, Any]) -> str:
+    state = str(data.get("what")).replace("_", " ")
+    return f"{_task_names(data)}  {state}{_ended(data)}"
 
 
-def _ended(said: Mapping[str, Any]) -> str:
-    if said.get("error_code"):
-        return f": {said['error_code']}"
-    if said.get("success") is False and said.get("what") == "failed":
-        return f": exit code {said.get('exit_code')}"
+def _ended(data: Mapping[str, Any]) -> str:
+    if data.get("error_code"):
+        return f": {data['error_code']}"
+    if data.get("success") is False and data.get("what") == "failed":
+        return f": exit code {data.get('exit_code')}"
     return ""
 
 
-def _progress(said: Mapping[str, Any]) -> str:
-    return f"{short(said.get('task'))}  {short(said.get('to'))}: {short(said.get('text'))}"
+def _progress(data: Mapping[str, Any]) -> str:
+    return f"{short(data.get('task'))}  {short(data.get('to'))}: {short(data.get('text'))}"
 
 
-def _dropped(said: Mapping[str, Any]) -> str:
-    which = "of a task that is not known" if said.get("task") is None else f"of {short(said.get('task'))}"
-    return f"{short(said.get('what'))} {which} is not taken: {short(said.get('why'))}"
+def _dropped(data: Mapping[str, Any]) -> str:
+    which = "of an unknown task" if data.get("task") is None else f"of {short(data.get('task'))}"
+    return f"{short(data.get('what'))} {which} was rejected: {short(data.get('why'))}"
 
 
-LONGEST_LINE: Final = 2_000
-_OF_CONNECTORS: Final = {type_: kind for one in CONNECTORS for type_, kind in one.live.items()}
-TYPES: Final = (*map(str, LiveType), *_OF_CONNECTORS)
-"""Of what there is to watch."""
+MAX_LINE: Final = 2_000
+_CONNECTOR_KINDS: Final = {type_: kind for one in CONNECTORS for type_, kind in one.live.items()}
+TYPES: Final = (*map(str, LiveType), *_CONNECTOR_KINDS)
+"""All types that can be watched."""
 _TEXTS: Final[Mapping[Any, Callable[[Mapping[str, Any]], str]]] = {
     "agent": _agent,
     "task": _task,
     "progress": _progress,
     "dropped": _dropped,
-    **{type_: kind.line for type_, kind in _OF_CONNECTORS.items()},
+    **{type_: kind.line for type_, kind in _CONNECTOR_KINDS.items()},
 }
 
 
-def _task_names(said: Mapping[str, Any]) -> str:
-    return f"{short(said.get('task'))}  {short(said.get('from'))} → {short(said.get('to'))}"
+def _task_names(data: Mapping[str, Any]) -> str:
+    return f"{short(data.get('task'))}  {short(data.get('from'))} → {short(data.get('to'))}"
 
 
 def _time(at: Any) -> str:
-    """That of the day: whoever watches knows which it is."""
+    """The time of day only; the date is clear to the viewer."""
     text = moment(at) if type(at) is int else "–"
     return text[11:19] if text.endswith(" UTC") else text

@@ -1,7 +1,7 @@
-"""What changes while a node runs, as those see it who were given it once: each question is answered by what
-holds then.
+"""Read-only views on collections that are replaced while the node runs: each access sees the current
+collection.
 
-Whoever goes through all of it goes through one state of it, whatever happens meanwhile.
+An iteration sees one state throughout, whatever changes meanwhile.
 """
 
 from collections.abc import Callable, Collection, ItemsView, Iterator, KeysView, Mapping, ValuesView
@@ -13,7 +13,7 @@ V = TypeVar("V")
 
 
 class LiveCollection(Collection[T]):
-    """`now` gives what holds at the moment; what it has given is not changed any more."""
+    """`now` returns the current collection, which is never modified."""
 
     def __init__(self, now: Callable[[], Collection[T]]) -> None:
         self._now = now
@@ -29,7 +29,7 @@ class LiveCollection(Collection[T]):
 
 
 class LiveMapping(Mapping[K, V]):
-    """`now` gives what holds at the moment; what it has given is not changed any more."""
+    """`now` returns the current mapping, which is never modified."""
 
     def __init__(self, now: Callable[[], Mapping[K, V]]) -> None:
         self._now = now
@@ -46,7 +46,7 @@ class LiveMapping(Mapping[K, V]):
     def __len__(self) -> int:
         return len(self._now())
 
-    # Those that are inherited would look up each key again when its turn comes, and might not find it.
+    # The inherited ones would look up each key again during the iteration, and might not find it.
 
     def keys(self) -> KeysView[K]:
         return self._now().keys()

@@ -1,4 +1,4 @@
-"""Logging: one pipeline for our own lines and those of the libraries, to standard error."""
+"""Logging: one pipeline to standard error, for this application and its libraries."""
 
 import logging
 import sys
@@ -12,8 +12,8 @@ from bridge.text.redaction import redact
 
 
 class StandardErrorHandler(logging.StreamHandler[TextIO]):
-    """Writes to what is standard error at the moment: a spinner on the terminal puts itself in between, so
-    that lines come out above it."""
+    """Writes to the current standard error: a terminal spinner replaces it, so that lines appear above the
+    spinner."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -33,7 +33,7 @@ def configure_logging(settings: Log, stream: TextIO | None = None) -> None:
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="%H:%M:%S" if text else "iso", utc=not text),
         structlog.processors.StackInfoRenderer(),
-        # Before the redaction: an exception's text may hold what its message was given.
+        # Before the redaction, because an exception's text may contain its message's arguments.
         structlog.processors.format_exc_info,
         redact,
     ]
@@ -53,7 +53,7 @@ def configure_logging(settings: Log, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.level.upper())
-    # Every request is counted in the metrics; a line for each would drown everything else.
+    # Metrics count every request; a log line for each would hide everything else.
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     structlog.configure(
         processors=[

@@ -1,4 +1,4 @@
-"""`/metrics` on an address of its own, so that nobody who federates can read it."""
+"""Serves `/metrics` on its own address, so that federating servers cannot read it."""
 
 import errno
 
@@ -35,7 +35,7 @@ class MetricsServer:
 
     @property
     def address(self) -> tuple[str, int] | None:
-        """Where it listens; with port 0 in the configuration only the socket knows."""
+        """The actual address; if the configured port is 0, only the socket knows it."""
         if self._runner is None or not self._runner.addresses:
             return None
         host, port = self._runner.addresses[0][:2]

@@ -1,4 +1,4 @@
-"""What the listener tells, counted and logged."""
+"""Counts and logs the events of the listener."""
 
 import structlog
 from prometheus_client import Histogram
@@ -12,7 +12,7 @@ log = structlog.get_logger("palaver.listener")
 class ListenerObserver(Observer):
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        # All of it comes from small fixed sets. To look for one takes longer than to count.
+        # Labels come from small fixed sets. Looking one up takes longer than counting.
         self._requests: dict[tuple[str, str, int], Histogram] = {}
 
     def connection_opened(self, kind: str) -> None:

@@ -1,7 +1,7 @@
-"""How parts of the bridge report problems to the log of the node."""
+"""The type of functions that report problems to the node's log."""
 
 from collections.abc import Callable
 from typing import TypeAlias
 
 Report: TypeAlias = Callable[[str, BaseException | None], None]
-"""A sentence for the operator, and the error that it is about."""
+"""Receives a sentence for the operator and the error behind it."""

@@ -1,1 +1,1 @@
-"""Nodes with which agents are exchanged."""
+"""The nodes with which this node exchanges agents."""

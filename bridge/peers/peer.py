@@ -1,4 +1,4 @@
-"""A node with which agents are exchanged: how it speaks, and what may come from it."""
+"""A node with which agents are exchanged: its protocol and what it may do."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -11,18 +11,18 @@ DEFAULT_NAMESPACE: Final = "default"
 
 
 class PeerProfile(StrEnum):
-    """How a peer speaks. The values are what is written in the configuration."""
+    """The protocol of a peer. The values are those of the configuration."""
 
     MATRIX = "matrix"
-    """A homeserver such as Palaver: events in rooms, contents flat."""
+    """A homeserver such as Palaver: events in rooms, flat contents."""
     CIS_1_1 = "cis-1.1"
-    """A published node: single events over HTTP, contents nested."""
+    """A published node: single events over HTTP, nested contents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """`namespaces`: "a peer lists the namespaces it may use". `public_key` and `require_signature` apply to
-    `cis-1.1` alone: what a homeserver sends is signed."""
+    """`namespaces`: "a peer lists the namespaces it may use". `public_key` and `require_signature` only apply
+    to `cis-1.1`: what a homeserver sends is signed."""
 
     node_id: str
     profile: PeerProfile = PeerProfile.MATRIX
@@ -32,8 +32,8 @@ class Peer:
     require_signature: bool = False
 
     def is_named_by(self, server: str) -> bool:
-        """Whether this is the peer's name where it names itself as a server, which may be with its port. As
-        the node of an agent it has one name, and no other."""
+        """Whether a server name, possibly with a port, denotes this peer. As the node of an agent it has only
+        one name."""
         if server == self.node_id:
             return True
         parsed = parse_server_name(server)
@@ -42,7 +42,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class PeerAccess:
-    """`url` and `networks` apply to `cis-1.1` alone: where single events are sent to, and where they come
+    """`url` and `networks` only apply to `cis-1.1`: where single events are sent to, and where they come
     from."""
 
     peer: Peer

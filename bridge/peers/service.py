@@ -1,8 +1,8 @@
-"""The peers with which agents are exchanged, as all processes of a node share them: the configuration's, and
-what operators have said since, which is in Postgres.
+"""The agent peers as all processes of a node share them: the configured ones, and the operators' changes in
+Postgres.
 
-What others are given of them are views: they say what holds when they are asked. Whoever has to do something
-when a peer changes is told, after the views say so; each process is told of what any of them has done.
+Other parts receive live views, which always show the current peers. Listeners are called after the views have
+changed, in each process for the changes of any process.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from bridge.config.agent_federation import AgentFederation, AgentPeer
 from bridge.observability.live_view import LiveCollection, LiveMapping
 from bridge.observability.report import Report
 from bridge.peers.peer import PeerAccess
-from bridge.peers.peers import AgentPeerBook, Decision, Forget, Kept, KnownPeer
+from bridge.peers.peers import Decision, KnownPeer, PeerRemoval, PeerSnapshot, StoredPeer
 from federation.client.peer_settings import PeerSettings
 from federation.matrix.networks import Network
 from storage.agents import peers as agent_peers
@@ -26,14 +26,14 @@ from storage.database import Database
 from storage.errors import LocalError
 
 TOPIC: Final = "agent-peers"
-"""Of the notifications by which processes tell each other that peers have changed."""
+"""Of the notifications between processes about changed peers."""
 
 Listener = Callable[[Collection[str]], None]
-"""Is given the ids of the peers that have changed."""
+"""Receives the node ids of the changed peers."""
 
 
 class AgentPeers:
-    """Started after the database and before everything that asks."""
+    """Started after the database and before its readers."""
 
     def __init__(
         self,
@@ -41,32 +41,32 @@ class AgentPeers:
         federation: AgentFederation,
         database: Database,
         *,
-        guest_of: str | None = None,
+        homeserver: str | None = None,
         now_ms: Callable[[], int],
         report: Report = lambda sentence, error: None,
     ) -> None:
-        """`guest_of` is the homeserver of which this node is a guest; None: it is one itself."""
+        """`homeserver` is the homeserver to which this node is attached; None if it is one itself."""
         self._server_name = server_name
-        self._guest_of = guest_of
+        self._homeserver = homeserver
         self._federation = federation
         self._database = database
         self._now_ms = now_ms
         self._report = report
-        self.book = self._book_of(())
-        self.peers: Mapping[str, PeerAccess] = LiveMapping(lambda: self.book.accesses)
-        self.servers: Mapping[str, PeerSettings] = LiveMapping(lambda: self.book.servers)
-        self.distrusted: Collection[str] = LiveCollection(lambda: self.book.distrusted)
-        self.plain_networks: Collection[Network] = LiveCollection(lambda: self.book.plain_networks)
+        self.snapshot = self._make_snapshot(())
+        self.peers: Mapping[str, PeerAccess] = LiveMapping(lambda: self.snapshot.accesses)
+        self.servers: Mapping[str, PeerSettings] = LiveMapping(lambda: self.snapshot.servers)
+        self.distrusted: Collection[str] = LiveCollection(lambda: self.snapshot.distrusted)
+        self.plain_networks: Collection[Network] = LiveCollection(lambda: self.snapshot.plain_networks)
         self._listeners: list[Listener] = []
         self._reading = asyncio.Lock()
-        self._woken = asyncio.Event()
+        self._notified = asyncio.Event()
         self._background = BackgroundTasks()
         self._end_subscription: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
-        """Know all of them, and follow what becomes of them."""
+        """Load the peers and follow their changes."""
         await self.refresh()
-        self._end_subscription = self._database.session.subscribe(TOPIC, lambda _: self._woken.set())
+        self._end_subscription = self._database.session.subscribe(TOPIC, lambda _: self._notified.set())
         self._background.supervise("agent peers", self._follow)
 
     async def close(self) -> None:
@@ -74,7 +74,7 @@ class AgentPeers:
         await self._background.close()
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Be told of changes, whichever process made them; gives what ends it."""
+        """Call the listener for changes by any process; return a function that unsubscribes it."""
         self._listeners.append(listener)
 
         def end() -> None:
@@ -83,117 +83,119 @@ class AgentPeers:
 
         return end
 
-    # -- what operators want; each gives whether it was not so already, and raises LocalError --
+    # -- changes by operators; each returns whether anything changed, and raises LocalError --
 
     async def add(self, peer: AgentPeer, authority: str | None = None) -> bool:
-        """On return it is a peer, in this process; the others hear of it."""
+        """On return the peer is active in this process; the others are notified."""
         if authority is not None:
-            _try_authority(authority)
-        return await self._decide(lambda book: book.add(peer, authority))
+            _check_authority(authority)
+        return await self._apply(lambda snapshot: snapshot.add(peer, authority))
 
     async def remove(self, node_id: str) -> bool:
-        return await self._decide(lambda book: book.remove(node_id))
+        return await self._apply(lambda snapshot: snapshot.remove(node_id))
 
     async def trust(self, node_id: str, *, trusted: bool) -> bool:
-        return await self._decide(lambda book: book.trust(node_id, trusted=trusted))
+        return await self._apply(lambda snapshot: snapshot.trust(node_id, trusted=trusted))
 
-    async def _decide(self, decide: Callable[[AgentPeerBook], Decision | LocalError]) -> bool:
+    async def _apply(self, decide: Callable[[PeerSnapshot], Decision | LocalError]) -> bool:
         async with self._database.transaction() as connection:
             await agent_peers.lock_peers(connection)
-            decision = decide(self._book_of(await agent_peers.list_peers(connection)))
+            decision = decide(self._make_snapshot(await agent_peers.list_peers(connection)))
             match decision:
                 case LocalError():
                     raise decision
-                case Kept():
+                case StoredPeer():
                     await agent_peers.write_peer(connection, _row_of(decision, self._now_ms()))
-                case Forget(node_id):
+                case PeerRemoval(node_id):
                     await agent_peers.delete_peer(connection, node_id)
         self._database.session.notify(TOPIC)
         await self.refresh()
         return decision is not None
 
-    # -- following --
+    # -- notifications --
 
     async def refresh(self) -> None:
-        """Read them. On return the views say what was committed before the call."""
+        """Reload the peers. On return the views show what was committed before the call."""
         async with self._reading:
             async with self._database.transaction(readonly=True) as connection:
                 rows = await agent_peers.list_peers(connection)
-            before, self.book = self.book, self._book_of(rows)
-        changed = _changed(before, self.book)
+            before, self.snapshot = self.snapshot, self._make_snapshot(rows)
+        changed = _changed(before, self.snapshot)
         if not changed:
             return
         for listener in tuple(self._listeners):
             try:
                 listener(changed)
             except Exception as error:
-                # The others must hear of it all the same.
-                self._report("A change of the peers was not worked on.", error)
+                # The other listeners must be called all the same.
+                self._report("A listener failed to handle a change of the peers.", error)
 
     async def _follow(self) -> None:
-        await self._woken.wait()
-        self._woken.clear()
+        await self._notified.wait()
+        self._notified.clear()
         try:
             await self.refresh()
         except BaseException:
-            self._woken.set()
+            self._notified.set()
             raise
 
-    def _book_of(self, rows: Sequence[PeerRow]) -> AgentPeerBook:
-        kept = []
+    def _make_snapshot(self, rows: Sequence[PeerRow]) -> PeerSnapshot:
+        stored = []
         for row in rows:
             try:
-                kept.append(_kept_of(row))
+                stored.append(_stored_peer(row))
             except ValidationError as error:
-                # Written by another version, which took more.
-                self._report(f"The peer {row.node_id} is left out: add it again.", error)
-        return AgentPeerBook(self._server_name, self._federation, kept, guest_of=self._guest_of)
+                # Stored by another version with wider limits.
+                self._report(f"The peer {row.node_id} is invalid and was skipped: add it again.", error)
+        return PeerSnapshot(self._server_name, self._federation, stored, homeserver=self._homeserver)
 
 
-def _changed(before: AgentPeerBook, after: AgentPeerBook) -> list[str]:
-    old, new = ({one.node_id: _standing(one) for one in book} for book in (before, after))
+def _changed(before: PeerSnapshot, after: PeerSnapshot) -> list[str]:
+    old, new = ({one.node_id: _effective(one) for one in snapshot} for snapshot in (before, after))
     return [node_id for node_id in {**old, **new} if old.get(node_id) != new.get(node_id)]
 
 
-def _standing(known: KnownPeer) -> tuple[AgentPeer, str | None]:
-    return known.said, known.authority
+def _effective(known: KnownPeer) -> tuple[AgentPeer, str | None]:
+    return known.settings, known.authority
 
 
-def _try_authority(authority: str) -> None:
-    """What OpenSSL does not take would be found out when somebody wants to connect."""
+def _check_authority(authority: str) -> None:
+    """Check now what OpenSSL would otherwise refuse at the first connection."""
     try:
         ssl.create_default_context().load_verify_locations(cadata=authority)
     except (ssl.SSLError, ValueError) as error:
         raise LocalError(
-            f"The certificates of the authority cannot be used: {error}.",
-            "Ask whoever runs the peer for its authority in PEM.",
+            f"The certificates of the authority are invalid: {error}.",
+            "Ask the peer's operator for its CA certificates in PEM.",
         ) from None
 
 
-def _row_of(kept: Kept, now_ms: int) -> PeerRow:
-    said = kept.added
-    if said is None:
-        return PeerRow(kept.node_id, kept.trusted, None, None, None, None, None, None, None, now_ms, now_ms)
+def _row_of(stored: StoredPeer, now_ms: int) -> PeerRow:
+    settings = stored.added
+    if settings is None:
+        return PeerRow(
+            stored.node_id, stored.trusted, None, None, None, None, None, None, None, now_ms, now_ms
+        )
     return PeerRow(
-        node_id=kept.node_id,
-        trusted=kept.trusted,
-        profile=said.profile.value,
-        url=said.url,
-        namespaces=said.namespaces,
-        networks=[str(network) for network in said.networks],
-        signing_key=None if said.signing_key is None else bytes.fromhex(said.signing_key),
-        require_signature=said.require_signature,
-        authority=kept.authority,
+        node_id=stored.node_id,
+        trusted=stored.trusted,
+        profile=settings.profile.value,
+        url=settings.url,
+        namespaces=settings.namespaces,
+        networks=[str(network) for network in settings.networks],
+        signing_key=None if settings.signing_key is None else bytes.fromhex(settings.signing_key),
+        require_signature=settings.require_signature,
+        authority=stored.authority,
         added_at=now_ms,
         changed_at=now_ms,
     )
 
 
-def _kept_of(row: PeerRow) -> Kept:
+def _stored_peer(row: PeerRow) -> StoredPeer:
     """Raises ValidationError."""
     if row.profile is None:
-        return Kept(row.node_id, row.trusted)
-    said = AgentPeer(
+        return StoredPeer(row.node_id, row.trusted)
+    settings = AgentPeer(
         node_id=row.node_id,
         url=row.url,
         profile=row.profile,
@@ -202,4 +204,4 @@ def _kept_of(row: PeerRow) -> Kept:
         signing_key=None if row.signing_key is None else row.signing_key.hex(),
         require_signature=bool(row.require_signature),
     )
-    return Kept(row.node_id, row.trusted, said, row.authority)
+    return StoredPeer(row.node_id, row.trusted, settings, row.authority)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Final, TypeAlias
 
-from appservice.people.double_puppets import is_marked
+from appservice.people.double_puppets import has_source_mark
 from bridge.agents.address import AgentAddress
 from bridge.agents.routing import Unknown
 from bridge.matrix.ghost import NODE_NAME
@@ -157,7 +157,7 @@ def _is_of_machine(event: RoomEvent, ears: Ears) -> bool:
     return (
         ears.is_ours(event.sender)
         or is_ours(event.content)
-        or is_marked(event.content)
+        or has_source_mark(event.content)
         or ears.agent_of(event.sender) is not None
         or event.content.get("msgtype") == "m.notice"
     )

@@ -1,5 +1,5 @@
-"""The interface by which programs show people their bridges: `/_matrix/provision/v3`.
+"""The provisioning API, by which bridge managers show people their bridges: `/_matrix/provision/v3`.
 
-The shapes are those that managers of bridges expect (mautrix, `bridgev2/matrix/provisioning.yaml`). The
-network behind this bridge are agents; a login is that a person lets the node speak in the person's name.
+The formats are those that bridge managers expect (mautrix, `bridgev2/matrix/provisioning.yaml`). The network
+behind this bridge are agents; a login is a person's permission for the node to send as that person.
 """

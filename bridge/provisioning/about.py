@@ -1,10 +1,11 @@
-"""What a manager of bridges is told of this one: what it is, what it can do, and who is logged in."""
+"""What a bridge manager receives about this bridge: its description, its capabilities, and the person's
+login."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from appservice.people.double_puppets import Login
+from appservice.people.double_puppets import PuppetLogin
 from bridge.provisioning.login_steps import flows
 
 NETWORK: Final = "Palaver"
@@ -13,26 +14,26 @@ NETWORK_ID: Final = "palaver"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bridge:
-    """`avatar` is that of the node's user. `takes_tokens`: people can log in."""
+    """`avatar` is that of the node's own user. `accepts_tokens`: people can log in."""
 
     homeserver: str
     node_user: str
     prefix: str
     avatar: str | None = None
-    takes_tokens: bool
+    accepts_tokens: bool
 
 
-def whoami(bridge: Bridge, login: Login | None) -> dict[str, Any]:
+def whoami(bridge: Bridge, login: PuppetLogin | None) -> dict[str, Any]:
     return {
         "network": {
             "displayname": NETWORK,
-            # There is no site of these agents, and what would be said in its place led nowhere.
+            # The agents have no website.
             "network_url": "",
             "network_icon": bridge.avatar or "",
             "network_id": NETWORK_ID,
             "beeper_bridge_type": NETWORK_ID,
         },
-        "login_flows": flows(takes_tokens=bridge.takes_tokens),
+        "login_flows": flows(accepts_tokens=bridge.accepts_tokens),
         "homeserver": bridge.homeserver,
         "bridge_bot": bridge.node_user,
         "command_prefix": bridge.prefix,
@@ -40,7 +41,7 @@ def whoami(bridge: Bridge, login: Login | None) -> dict[str, Any]:
     }
 
 
-def _login(login: Login) -> dict[str, Any]:
+def _login(login: PuppetLogin) -> dict[str, Any]:
     is_good = login.refused_at is None
     state = {
         "state_event": "CONNECTED" if is_good else "BAD_CREDENTIALS",
@@ -48,10 +49,10 @@ def _login(login: Login) -> dict[str, Any]:
     }
     if not is_good:
         state["error"] = "palaver-token-refused"
-        state["message"] = "The homeserver does not take the access token any more: log in again."
+        state["message"] = "The homeserver no longer accepts the access token: log in again."
     return {
         "state": state,
-        # "Deprecated", and looked at by older ones.
+        # "Deprecated", but read by older managers.
         "state_event": state["state_event"],
         "state_ts": state["timestamp"],
         "id": login.login_id,
@@ -70,7 +71,7 @@ CAPABILITIES: Final[Mapping[str, Any]] = {
         "contact_list": True,
         "search": True,
     },
-    # Agents meet in rooms that people make, and are invited there.
+    # People create rooms and invite agents to them.
     "group_creation": {},
     "image_pack_import": False,
 }

@@ -1,8 +1,5 @@
-"""Agents as a manager of bridges knows people of the network behind a bridge.
-
-Agents, and chats with them: `contacts`, `search_users`, `resolve_identifier/…`, `create_dm/…`; and what
-there is none of here.
-"""
+"""The agents as contacts of the bridge's network, and chats with them: `contacts`, `search_users`,
+`resolve_identifier/…`, `create_dm/…`; and refusals of what this bridge does not support."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
@@ -19,24 +16,24 @@ from bridge.provisioning.login import check_login
 from bridge.provisioning.services import Answer, ProvisioningServices, read_object
 from federation.matrix.errors import MatrixError
 
-MOST_CONTACTS: Final = 1_000
-MOST_FOUND: Final = 100
-LONGEST: Final = 1_000
-"""Characters of what is searched for, or of a name."""
+MAX_CONTACTS: Final = 1_000
+MAX_FOUND: Final = 100
+MAX_TEXT: Final = 1_000
+"""Characters of a search or an identifier."""
 SCHEME: Final = "palaver:"
 
 
-def listed(agents: Iterable[Agent], node_id: str, most: int = MOST_CONTACTS) -> list[Agent]:
-    """Those that are there: of this node first. There may be a hundred thousand of them."""
+def list_agents(agents: Iterable[Agent], node_id: str, most: int = MAX_CONTACTS) -> list[Agent]:
+    """Online agents, those of this node first. There may be a hundred thousand agents."""
     here = [agent for agent in agents if agent.is_online]
     here.sort(key=lambda agent: (agent.node_id != node_id, agent.node_id, agent.agent_id))
     return here[:most]
 
 
-def found(agents: Iterable[Agent], query: str, most: int = MOST_FOUND) -> list[Agent]:
-    """All words have to be in what is known of an agent."""
-    if len(query) > LONGEST:
-        raise MatrixError("M_INVALID_PARAM", f"A search has at most {LONGEST} characters.")
+def find_agents(agents: Iterable[Agent], query: str, most: int = MAX_FOUND) -> list[Agent]:
+    """All words have to occur in the agent's data."""
+    if len(query) > MAX_TEXT:
+        raise MatrixError("M_INVALID_PARAM", f"A search has at most {MAX_TEXT} characters.")
     words = AgentSearch.words_of(query)
     if not words:
         return []
@@ -44,16 +41,15 @@ def found(agents: Iterable[Agent], query: str, most: int = MOST_FOUND) -> list[A
     return list(islice((agent for agent in agents if search.matches(agent)), most))
 
 
-def meant(text: str, names: GhostNames, route: Callable[[str], Route]) -> AgentAddress:
-    """Whom somebody names: by the user, by the address, or by the id alone where that is enough. Raises
-    `MatrixError`."""
-    if not text or len(text) > LONGEST:
-        raise _not_found("An identifier is not empty, and no text.")
+def resolve(text: str, names: GhostNames, route: Callable[[str], Route]) -> AgentAddress:
+    """The agent with this user id, address, or unambiguous id. Raises `MatrixError`."""
+    if not text or len(text) > MAX_TEXT:
+        raise _not_found("The identifier is empty or too long.")
     text = text.removeprefix(SCHEME)
     if text.startswith("@"):
         address = names.address(text)
         if address is None:
-            raise _not_found("That user is no agent of this node.")
+            raise _not_found("That user is not an agent of this node.")
         return address
     target = parse_target(text)
     match target:
@@ -69,7 +65,7 @@ def meant(text: str, names: GhostNames, route: Callable[[str], Route]) -> AgentA
 
 
 def _not_found(reason: str) -> MatrixError:
-    return MatrixError("M_NOT_FOUND", reason[:LONGEST], 404)
+    return MatrixError("M_NOT_FOUND", reason[:MAX_TEXT], 404)
 
 
 def contact(
@@ -80,20 +76,20 @@ def contact(
     avatar: str | None = None,
     room: str | None = None,
 ) -> dict[str, Any]:
-    """`room` is the chat that there is."""
+    """`room` is the existing chat."""
     ghost = names.ghost(agent.address)
-    shown: dict[str, Any] = {
+    credentials: dict[str, Any] = {
         "id": str(agent.address),
         "name": name or display_name(agent.agent_id),
         "identifiers": identifiers(agent.address),
     }
     if ghost is not None and not isinstance(ghost, NoGhost):
-        shown["mxid"] = ghost
+        credentials["mxid"] = ghost
     if avatar is not None:
-        shown["avatar_url"] = avatar
+        credentials["avatar_url"] = avatar
     if room is not None:
-        shown["dm_room_mxid"] = room
-    return shown
+        credentials["dm_room_mxid"] = room
+    return credentials
 
 
 def identifiers(address: AgentAddress) -> Sequence[str]:
@@ -102,7 +98,7 @@ def identifiers(address: AgentAddress) -> Sequence[str]:
 
 async def contacts(request: web.Request, services: ProvisioningServices) -> Mapping[str, Any]:
     person = await _person(request, services)
-    agents = listed(services.routes.table.agents(), services.names.node_id)
+    agents = list_agents(services.routes.table.agents(), services.names.node_id)
     return {"contacts": await _shown(services, person, agents)}
 
 
@@ -110,35 +106,35 @@ async def search_users(request: web.Request, services: ProvisioningServices) -> 
     person = await _person(request, services)
     query = (await read_object(request)).get("query")
     if not isinstance(query, str):
-        raise MatrixError("M_BAD_JSON", "`query` says what is searched for.")
-    agents = found(services.routes.table.agents(), query)
+        raise MatrixError("M_BAD_JSON", "`query` has to be a string.")
+    agents = find_agents(services.routes.table.agents(), query)
     return {"results": await _shown(services, person, agents)}
 
 
 async def resolve_identifier(request: web.Request, services: ProvisioningServices) -> Mapping[str, Any]:
     person = await _person(request, services)
-    agent = _meant(request, services)
-    known = await services.chats.known(person, [agent.address])
-    return await _one(services, agent, known.get(agent.address))
+    agent = _target_agent(request, services)
+    known = await services.chats.known_chats(person, [agent.address])
+    return await _contact_with_avatar(services, agent, known.get(agent.address))
 
 
 async def create_dm(request: web.Request, services: ProvisioningServices) -> Answer:
     person = await _person(request, services)
-    agent = _meant(request, services)
-    chat = await services.chats.provide(person, agent.address)
-    return await _one(services, agent, chat.room_id), 201 if chat.is_new else 200
+    agent = _target_agent(request, services)
+    chat = await services.chats.get_or_create(person, agent.address)
+    return await _contact_with_avatar(services, agent, chat.room_id), 201 if chat.is_new else 200
 
 
 async def create_group(request: web.Request, services: ProvisioningServices) -> Answer:
     await _person(request, services)
     raise MatrixError(
-        "M_UNRECOGNIZED", "Agents have no groups: make a room, and invite those that you want there.", 501
+        "M_UNRECOGNIZED", "This bridge has no groups: create a room and invite agents to it.", 501
     )
 
 
 async def backfill(request: web.Request, services: ProvisioningServices) -> Answer:
     await _person(request, services)
-    raise MatrixError("M_UNRECOGNIZED", "Agents have no history elsewhere: rooms hold all of it.", 501)
+    raise MatrixError("M_UNRECOGNIZED", "This bridge has no history to backfill: it is all in rooms.", 501)
 
 
 async def _person(request: web.Request, services: ProvisioningServices) -> str:
@@ -147,8 +143,8 @@ async def _person(request: web.Request, services: ProvisioningServices) -> str:
     return person
 
 
-def _meant(request: web.Request, services: ProvisioningServices) -> Agent:
-    address: AgentAddress = meant(request.match_info["identifier"], services.names, services.routes.route)
+def _target_agent(request: web.Request, services: ProvisioningServices) -> Agent:
+    address: AgentAddress = resolve(request.match_info["identifier"], services.names, services.routes.route)
     agent = services.routes.agent(address)
     if agent is None:
         raise MatrixError("M_NOT_FOUND", "There is no such agent.", 404)
@@ -158,15 +154,17 @@ def _meant(request: web.Request, services: ProvisioningServices) -> Agent:
 async def _shown(
     services: ProvisioningServices, person: str, agents: Sequence[Agent]
 ) -> list[dict[str, Any]]:
-    known = await services.chats.known(person, [agent.address for agent in agents])
+    known = await services.chats.known_chats(person, [agent.address for agent in agents])
     return [
         contact(agent, services.names, name=services.name_of(agent), room=known.get(agent.address))
         for agent in agents
     ]
 
 
-async def _one(services: ProvisioningServices, agent: Agent, room: str | None) -> dict[str, Any]:
-    """With its picture, for which the homeserver is asked."""
+async def _contact_with_avatar(
+    services: ProvisioningServices, agent: Agent, room: str | None
+) -> dict[str, Any]:
+    """With the avatar, which needs a request to the homeserver."""
     ghost = services.names.ghost(agent.address)
     profile = None
     if ghost is not None and not isinstance(ghost, NoGhost):

@@ -1,6 +1,7 @@
-"""Who is logged in, and how one is: `whoami`, `login/…`, `logins`, `logout/…`.
+"""Logins: `whoami`, `login/…`, `logins`, `logout/…`.
 
-Two secrets in files: what programs show to ask as anybody, and what people's tokens are sealed with.
+Also loads the two secrets from files: the shared secret of the operator's programs, and the key that encrypts
+people's tokens.
 """
 
 import re
@@ -14,7 +15,7 @@ from aiohttp import web
 from appservice.registration.tokens import KEY_BYTES
 from bridge.people.permissions import Level
 from bridge.provisioning import about, login_steps
-from bridge.provisioning.authorization import wrong_secret
+from bridge.provisioning.authorization import secret_problem
 from bridge.provisioning.services import ProvisioningServices, read_object
 from federation.matrix.errors import MatrixError
 from storage.durable_file import write_durably
@@ -34,7 +35,7 @@ async def whoami(request: web.Request, services: ProvisioningServices) -> Mappin
         node_user=names.node_user,
         prefix=services.prefix,
         avatar=avatar if isinstance(avatar, str) else None,
-        takes_tokens=services.puppets.takes_tokens,
+        accepts_tokens=services.puppets.accepts_tokens,
     )
     return about.whoami(bridge, await services.puppets.login(person))
 
@@ -46,7 +47,7 @@ async def capabilities(request: web.Request, services: ProvisioningServices) -> 
 
 async def flows(request: web.Request, services: ProvisioningServices) -> Mapping[str, Any]:
     await services.person(request)
-    return {"flows": login_steps.flows(takes_tokens=services.puppets.takes_tokens)}
+    return {"flows": login_steps.flows(accepts_tokens=services.puppets.accepts_tokens)}
 
 
 async def logins(request: web.Request, services: ProvisioningServices) -> Mapping[str, Any]:
@@ -55,32 +56,35 @@ async def logins(request: web.Request, services: ProvisioningServices) -> Mappin
 
 
 async def start(request: web.Request, services: ProvisioningServices) -> Mapping[str, Any]:
-    # Whose token is here, for him others can ask agents for work.
+    # Requires the permission to assign work, because others can then assign work to agents in this person's
+    # name.
     person = await services.person(request, Level.WORK)
     await check_login(request, services, person)
     process_id = secrets.token_hex(16)
     flow = request.match_info["flow"]
-    services.begun.begin(
-        process_id, person, flow, services.monotonic(), takes_tokens=services.puppets.takes_tokens
+    services.login_processes.begin(
+        process_id, person, flow, services.monotonic(), accepts_tokens=services.puppets.accepts_tokens
     )
     return login_steps.first_step(process_id)
 
 
 async def step(request: web.Request, services: ProvisioningServices) -> Mapping[str, Any]:
     person = await services.person(request, Level.WORK)
-    process_id, named = request.match_info["process"], request.match_info
-    services.begun.check(process_id, person, named["step"], named["type"], services.monotonic())
+    process_id, match = request.match_info["process"], request.match_info
+    services.login_processes.check(process_id, person, match["step"], match["type"], services.monotonic())
     token = login_steps.token_in(await read_object(request))
-    login_id = await services.puppets.give(person, token)
-    services.begun.end(process_id)
+    login_id = await services.puppets.log_in(person, token)
+    services.login_processes.end(process_id)
     return login_steps.complete(process_id, login_id)
 
 
 async def cancel(request: web.Request, services: ProvisioningServices) -> Mapping[str, Any]:
     person = await services.person(request)
     process_id = request.match_info["process"]
-    services.begun.check(process_id, person, login_steps.STEP, login_steps.STEP_TYPE, services.monotonic())
-    services.begun.end(process_id)
+    services.login_processes.check(
+        process_id, person, login_steps.STEP, login_steps.STEP_TYPE, services.monotonic()
+    )
+    services.login_processes.end(process_id)
     return {}
 
 
@@ -90,17 +94,17 @@ async def logout(request: web.Request, services: ProvisioningServices) -> Mappin
     if login_id == ALL:
         login = await services.puppets.login(person)
         if login is not None:
-            await services.puppets.take_back(person, login.login_id)
+            await services.puppets.log_out(person, login.login_id)
         return {}
-    # No other id was ever given out, and some could not even be looked for.
-    if _LOGIN.fullmatch(login_id) is None or not await services.puppets.take_back(person, login_id):
+    # Other ids were never issued, and some are invalid in a query.
+    if _LOGIN.fullmatch(login_id) is None or not await services.puppets.log_out(person, login_id):
         raise _no_login()
     return {}
 
 
 async def check_login(request: web.Request, services: ProvisioningServices, person: str) -> None:
-    """ "An optional explicit login ID to do the action through": agents need none, but one that is named has
-    to be there. Raises `MatrixError`."""
+    """ "An optional explicit login ID to do the action through": agents need none, but a given one has to
+    exist. Raises `MatrixError`."""
     login_id = request.query.get("login_id")
     if login_id:
         login = await services.puppets.login(person)
@@ -113,34 +117,34 @@ def _no_login() -> MatrixError:
 
 
 KEY_FILE: Final = "double-puppets.key"
-"""In the data directory. Without it, people whose tokens are in the database have to log in again."""
-_MOST_BYTES: Final = 10_000
+"""In the data directory. If it is lost, people whose tokens are in the database have to log in again."""
+_MAX_BYTES: Final = 10_000
 
 
 def load_shared_secret(path: Path) -> str:
-    """LocalError says why there is none, and shows nothing of what is in the file."""
+    """LocalError says why there is none, without revealing the file's contents."""
     try:
         with path.open("rb") as file:
-            text = file.read(_MOST_BYTES).decode("ascii").strip()
+            text = file.read(_MAX_BYTES).decode("ascii").strip()
     except OSError as error:
         raise LocalError(
             f"The shared secret {path} can't be read: {error.strerror}.",
-            "Correct provisioning.shared_secret, or let the user that Palaver runs as read the file.",
+            "Correct provisioning.shared_secret, or make the file readable for Palaver's user.",
         ) from None
     except UnicodeDecodeError:
-        # Neither is this.
+        # Non-ASCII text is not a valid secret.
         text = ""
-    wrong = wrong_secret(text)
+    wrong = secret_problem(text)
     if wrong is not None:
         raise LocalError(
             f"The shared secret {path} can't be used. {wrong}",
-            "Write another one, with `openssl rand -hex 32` for instance.",
+            "Create another one, for example with `openssl rand -hex 32`.",
         )
     return text
 
 
-def load_or_make_key(data_dir: Path) -> bytes:
-    """Whoever holds the data directory calls it."""
+def load_or_create_key(data_dir: Path) -> bytes:
+    """The caller holds the lock on the data directory."""
     path = data_dir / KEY_FILE
     try:
         if not path.exists():
@@ -150,13 +154,13 @@ def load_or_make_key(data_dir: Path) -> bytes:
     except OSError as error:
         raise LocalError(
             f"The key {path} can't be used: {error.strerror}.",
-            "Let the user that Palaver runs as read and write it.",
+            "Make it readable and writable for the user that Palaver runs as.",
         ) from None
     except ValueError:
         key = b""
     if len(key) != KEY_BYTES:
         raise LocalError(
-            f"{path} is no key: that is {2 * KEY_BYTES} hexadecimal digits.",
-            "Restore it from a backup; or delete it, and people log in again.",
+            f"{path} is not a key: a key consists of {2 * KEY_BYTES} hexadecimal digits.",
+            "Restore it from a backup; or delete it, and people have to log in again.",
         )
     return key

@@ -1,4 +1,4 @@
-"""Puts the interface into the application behind the port that the homeserver speaks to."""
+"""Adds the provisioning API to the application of the homeserver's port."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from aiohttp import web
 
 from bridge.provisioning import contacts as chatting
 from bridge.provisioning import login as logging_in
-from bridge.provisioning.services import DOOR, Door, answering, preflight
+from bridge.provisioning.services import SERVICES_HOLDER, ServicesHolder, preflight, with_cors_and_errors
 
 V3: Final = "/_matrix/provision/v3"
 
@@ -23,7 +23,7 @@ _HANDLERS: Final = (
     ("POST", "search_users", chatting.search_users),
     ("GET", "resolve_identifier/{identifier:[^/]+}", chatting.resolve_identifier),
     ("POST", "create_dm/{identifier:[^/]+}", chatting.create_dm),
-    # Older ones name no type.
+    # Older managers omit the type.
     ("POST", "create_group", chatting.create_group),
     ("POST", "create_group/{type:[^/]+}", chatting.create_group),
     ("POST", "backfill/{room:[^/]+}", chatting.backfill),
@@ -33,12 +33,12 @@ ROUTES: Final = tuple(
     route
     for method, path, handler in _HANDLERS
     for route in (
-        web.route(method, f"{V3}/{path}", answering(handler)),
+        web.route(method, f"{V3}/{path}", with_cors_and_errors(handler)),
         web.options(f"{V3}/{path}", preflight),
     )
 )
 
 
-def serve(app: web.Application, door: Door) -> None:
-    app[DOOR] = door
+def serve(app: web.Application, holder: ServicesHolder) -> None:
+    app[SERVICES_HOLDER] = holder
     app.add_routes(ROUTES)

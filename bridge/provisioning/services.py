@@ -1,6 +1,6 @@
-"""What the handlers work with, and what each of them begins and ends with.
+"""The services of the handlers, and their common error and CORS handling.
 
-What lets a page in a browser ask. Client-server API, "Web Browser Clients".
+CORS headers let a web page use the API. Client-server API, "Web Browser Clients".
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from aiohttp import hdrs, web
 
-from appservice.people.double_puppets import Puppets
+from appservice.people.double_puppets import DoublePuppets
 from bridge.agents.agent import Agent
 from bridge.agents.routing_table import RoutingTable
 from bridge.matrix.backend import MatrixBackend
@@ -17,7 +17,7 @@ from bridge.matrix.ghost import GhostNames
 from bridge.people.permissions import Level
 from bridge.provisioning.authorization import Authentication
 from bridge.provisioning.direct_chats import DirectChats
-from bridge.provisioning.login_steps import Begun
+from bridge.provisioning.login_steps import LoginProcesses
 from federation.http.responses import error_response, json_response
 from federation.matrix.canonical_json import NotJson, decode
 from federation.matrix.errors import MatrixError
@@ -28,11 +28,11 @@ HEADERS: Final[Mapping[str, str]] = {
     "Access-Control-Allow-Methods": "GET, POST, PUT, DELETE, OPTIONS",
     "Access-Control-Allow-Headers": "X-Requested-With, Content-Type, Authorization",
 }
-"""Nothing that a browser would add by itself is looked at, so that a foreign page can do nothing with it."""
+"""The API uses nothing that a browser adds by itself, such as cookies, so a foreign page gains no access."""
 
 
-MOST_BYTES: Final = 64 * 1024
-"""Of what is asked. The port lets more pass, for the homeserver."""
+MAX_BYTES: Final = 64 * 1024
+"""Maximum size of a request body. The port allows more, for the homeserver."""
 
 Answer = tuple[Mapping[str, Any], int]
 Handler = Callable[[web.Request, "ProvisioningServices"], Awaitable[Answer | Mapping[str, Any]]]
@@ -40,10 +40,10 @@ Handler = Callable[[web.Request, "ProvisioningServices"], Awaitable[Answer | Map
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvisioningServices:
-    """`name_of` is how the configuration calls an agent of this node; `prefix` is that of commands."""
+    """`name_of` returns the configured name of an agent of this node; `prefix` is the command prefix."""
 
     authentication: Authentication
-    puppets: Puppets
+    puppets: DoublePuppets
     chats: DirectChats
     side: MatrixBackend
     routes: RoutingTable
@@ -51,10 +51,10 @@ class ProvisioningServices:
     name_of: Callable[[Agent], str | None]
     prefix: str
     monotonic: Callable[[], float]
-    begun: Begun = field(default_factory=Begun)
+    login_processes: LoginProcesses = field(default_factory=LoginProcesses)
 
     async def person(self, request: web.Request, needed: Level = Level.LOOK) -> str:
-        """Who asks. Raises `MatrixError`."""
+        """Return the requesting person. Raises `MatrixError`."""
         return await self.authentication.person(
             request.headers.getall(hdrs.AUTHORIZATION, []),
             request.query.get("user_id"),
@@ -67,20 +67,21 @@ class ProvisioningServices:
         await self.chats.close()
 
 
-class Door:
-    """The port is open before the node works: until then whoever comes is asked to come again."""
+class ServicesHolder:
+    """Holds the services once the node has started: the port opens earlier, and requests get a 503 until
+    then."""
 
     def __init__(self) -> None:
         self._services: ProvisioningServices | None = None
 
-    def move_in(self, services: ProvisioningServices) -> None:
+    def set_services(self, services: ProvisioningServices) -> None:
         self._services = services
 
     @property
     def services(self) -> ProvisioningServices:
-        """Raises `MatrixError` as long as nobody is in."""
+        """Raises `MatrixError` before the node has started."""
         if self._services is None:
-            raise MatrixError("M_UNKNOWN", "This node is still starting: ask again in a moment.", 503)
+            raise MatrixError("M_UNKNOWN", "This node is still starting: try again in a moment.", 503)
         return self._services
 
     async def close(self) -> None:
@@ -88,19 +89,21 @@ class Door:
             await self._services.close()
 
 
-DOOR: Final = web.AppKey("PROVISIONING_DOOR", Door)
+SERVICES_HOLDER: Final = web.AppKey("PROVISIONING_DOOR", ServicesHolder)
 
 
-def answering(handler: Handler) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """With what a browser needs, also where it is refused."""
+def with_cors_and_errors(handler: Handler) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Add CORS headers to responses and errors."""
 
     async def answer(request: web.Request) -> web.Response:
         try:
-            given = await handler(request, request.app[DOOR].services)
+            given = await handler(request, request.app[SERVICES_HOLDER].services)
         except MatrixError as refused:
             return error_response(refused, HEADERS)
         except ConnectionLost:
-            away = MatrixError("M_UNKNOWN", "What this takes is away for the moment: ask again later.", 503)
+            away = MatrixError(
+                "M_UNKNOWN", "The database or the homeserver is unavailable: try again later.", 503
+            )
             return error_response(away, HEADERS)
         body, status = given if isinstance(given, tuple) else (given, 200)
         return json_response(body, status, HEADERS)
@@ -109,15 +112,15 @@ def answering(handler: Handler) -> Callable[[web.Request], Awaitable[web.Respons
 
 
 async def preflight(request: web.Request) -> web.Response:
-    """A browser asks whether it may ask."""
+    """Answer a browser's preflight request."""
     return web.Response(status=204, headers=HEADERS)
 
 
 async def read_object(request: web.Request) -> dict[str, Any]:
-    """What was sent with it. Raises `MatrixError`."""
+    """The JSON object of the request. Raises `MatrixError`."""
     body = await request.read()
-    if len(body) > MOST_BYTES:
-        raise MatrixError("M_TOO_LARGE", f"A request has at most {MOST_BYTES} bytes.", 413)
+    if len(body) > MAX_BYTES:
+        raise MatrixError("M_TOO_LARGE", f"A request has at most {MAX_BYTES} bytes.", 413)
     try:
         found = decode(body or b"{}")
     except NotJson:

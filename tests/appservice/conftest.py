@@ -6,7 +6,7 @@ import pytest
 
 from storage.connect import DatabaseAddress
 from storage.database import Database
-from tests.appservice.guests import Appservice, guest_on
+from tests.appservice.intakes import Appservice, guest_on
 
 
 @pytest.fixture

@@ -15,33 +15,33 @@ TOKEN = "an as_token"
 
 
 @dataclass
-class Counted:
+class RecordingMonitor:
     """Counts, and lets everything through as the watch does."""
 
-    asked_for: list[tuple[str, str, str]] = field(default_factory=list)
-    came: list[str] = field(default_factory=list)
-    closed: Exception | None = None
+    requests: list[tuple[str, str, str]] = field(default_factory=list)
+    outcomes: list[str] = field(default_factory=list)
+    unavailable: Exception | None = None
 
-    def asked(self, method: str, kind: str, outcome: str, seconds: float) -> None:
+    def request_finished(self, method: str, kind: str, outcome: str, seconds: float) -> None:
         assert seconds >= 0
-        self.asked_for.append((method, kind, outcome))
+        self.requests.append((method, kind, outcome))
 
-    async def passed(self) -> None:
-        if self.closed is not None:
-            raise self.closed
+    async def wait_until_available(self) -> None:
+        if self.unavailable is not None:
+            raise self.unavailable
 
-    def lost(self, away: Exception) -> None:
-        self.came.append("lost")
+    def request_failed(self, away: Exception) -> None:
+        self.outcomes.append("lost")
 
-    def answered(self) -> None:
-        self.came.append("answered")
+    def request_answered(self) -> None:
+        self.outcomes.append("answered")
 
 
 @dataclass
 class Homeserver:
     server: LoopbackServer
     client: HomeserverClient
-    counted: Counted
+    monitor: RecordingMonitor
 
     @property
     def targets(self) -> list[str]:
@@ -64,9 +64,9 @@ async def homeserver(handler: Callable[[web.Request], Any]) -> AsyncIterator[Hom
         return web.json_response(said)
 
     server = LoopbackServer(handle)
-    counted = Counted()
+    monitor = RecordingMonitor()
     async with server.running(None), open_session() as session:
         url = f"http://127.0.0.1:{server.port}"
         yield Homeserver(
-            server, HomeserverClient(session, url, TOKEN, observer=counted, watch=counted), counted
+            server, HomeserverClient(session, url, TOKEN, observer=monitor, monitor=monitor), monitor
         )

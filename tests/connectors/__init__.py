@@ -6,6 +6,6 @@ import pytest
 pytest.register_assert_rewrite(
     "tests.connectors.behaviours",
     "tests.connectors.contract",
-    "tests.connectors.ground",
-    "tests.connectors.onlooker",
+    "tests.connectors.setup",
+    "tests.connectors.stream_recorder",
 )

@@ -20,7 +20,7 @@ from bridge.people.permissions import Level, Rights
 from bridge.people.service.people import People
 from bridge.people.settings import PeopleSettings
 from bridge.tasks.request import Origin, TaskKey, TaskRequest
-from tests.connectors.ground import Ground
+from tests.connectors.setup import Ground
 from tests.support.agents import address
 from tests.support.driven_node.walking import Person
 from tests.support.tasks import Notebook, Requester

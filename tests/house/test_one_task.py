@@ -50,7 +50,7 @@ BESIDE = {
     "show a task": "a thread for people",
     "statuses of agents": "that an agent is busy is told to all nodes",
     "Announcing._try": "the same, and registrations",
-    "watch on the database": "a metric and a readiness check",
+    "database availability": "a metric and a readiness check",
 }
 
 IS_TRACED = contextvars.ContextVar("is traced", default=False)

@@ -8,11 +8,11 @@ from typing import Any
 
 from appservice.appservice import Appservice, open_appservice
 from appservice.http.app import make_listener
-from appservice.http.services import AppServices
+from appservice.http.services import EndpointServices
 from appservice.intake.transaction import Transaction
 from appservice.local_users.local_users import AppserviceUsers
 from appservice.registration.namespaces import AgentRoom, Namespaces
-from appservice.registration.registration import Registration, Wanted
+from appservice.registration.registration import Registration, RegistrationSettings
 from bridge.node.registration import write
 from federation.http.server.listener import Bind
 from federation.rooms.creation import CreateRoomRequest
@@ -33,23 +33,23 @@ class Observed:
     problems: list[str] = field(default_factory=list)
     asked_for: list[tuple[str, str, str]] = field(default_factory=list)
 
-    def asked(self, method: str, kind: str, outcome: str, seconds: float) -> None:
+    def request_finished(self, method: str, kind: str, outcome: str, seconds: float) -> None:
         self.asked_for.append((method, kind, outcome))
 
-    def taken_in(self, transaction: Transaction, *, is_new: bool, seconds: float) -> None: ...
+    def transaction_received(self, transaction: Transaction, *, is_new: bool, seconds: float) -> None: ...
 
     def problem(self, sentence: str, error: BaseException | None) -> None:
         self.problems.append(sentence)
 
-    def away(self, wrong: str) -> None: ...
+    def unavailable(self, wrong: str) -> None: ...
 
-    def back(self, seconds: float) -> None: ...
+    def available(self, seconds: float) -> None: ...
 
-    def unreached(self, wrong: str) -> None: ...
+    def unreachable(self, wrong: str) -> None: ...
 
-    def reached(self) -> None: ...
+    def reachable(self) -> None: ...
 
-    def pinged(self) -> None: ...
+    def ping_received(self) -> None: ...
 
 
 class Empty:
@@ -76,7 +76,7 @@ class Invited:
     url: str
     """Where it speaks without TLS."""
     port: int
-    wanted: Wanted
+    wanted: RegistrationSettings
     registration: Registration
 
     def user(self, agent_id: str) -> str:
@@ -91,7 +91,9 @@ class Invited:
 async def invited_to(synapse: Synapse, directory: Path, **settings: Any) -> Invited:
     """The Synapse was not started yet."""
     port, plain = lasting_port(), lasting_port()
-    wanted = Wanted("palaver", f"http://127.0.0.1:{port}", Namespaces(synapse.server_name, NODE, "_agent_"))
+    wanted = RegistrationSettings(
+        "palaver", f"http://127.0.0.1:{port}", Namespaces(synapse.server_name, NODE, "_agent_")
+    )
     file = directory / "registration.yaml"
     registration = write(file, wanted)
     base = homeserver(
@@ -119,7 +121,7 @@ class Side:
 
     @property
     def rooms(self) -> AppserviceUsers:
-        return self.guest.rooms
+        return self.guest.local_users
 
     async def user(self, agent_id: str) -> str:
         """One that there is from now on."""
@@ -151,15 +153,15 @@ async def side_on(invited: Invited, database: Database, *, listens: bool = True)
             )
         )
         if listens:
-            services = AppServices(
+            services = EndpointServices(
                 invited.registration.secrets.hs_token,
                 invited.wanted.namespaces,
                 guest.intake,
                 Empty(),
-                came_by=guest.missed.comes_by,
+                connection_used=guest.missed_events.connection_used,
             )
             listener = make_listener(services, [Bind("127.0.0.1")], invited.port, Recorder())
             await listener.start()
             stack.push_async_callback(listener.close, 1.0)
-        guest.watch.start()
+        guest.monitor.start()
         yield Side(guest, observed, invited)

@@ -16,7 +16,7 @@ from appservice.homeserver.client import HomeserverClient
 from appservice.intake.stream import IntakeStream
 from appservice.people.ghosts import GhostUsers
 from appservice.registration.namespaces import Namespaces
-from appservice.registration.registration import Registration, Wanted
+from appservice.registration.registration import Registration, RegistrationSettings
 from appservice.registration.run_check import check_homeserver
 from bridge.node.registration import new_secrets, write
 from federation.events.room_event import StreamedEvent
@@ -101,7 +101,7 @@ class Appservice:
             return await self.ask("POST", "v1/appservice/palaver/ping", body)
         return await self.ask("POST", "v1/appservice/palaver/ping", body)
 
-    async def checked(self, registration: Registration, wanted: Wanted) -> str | None:
+    async def checked(self, registration: Registration, wanted: RegistrationSettings) -> str | None:
         """What an operator is told. What the process has heard is asked for elsewhere."""
         connector = aiohttp.TCPConnector(ssl=self._synapse.homeserver._tls)
         async with aiohttp.ClientSession(connector=connector) as session:
@@ -115,7 +115,7 @@ class Appservice:
             for _ in range(2):
                 ghosts = GhostUsers(client, namespaces, database, now_ms=lambda: 1)
                 await ghosts.ensure_user(self.ghost)
-                assert await ghosts.is_known(self.ghost)
+                assert await ghosts.is_registered(self.ghost)
                 await ghosts.close()
                 async with database.transaction() as connection:
                     await connection.execute("DELETE FROM users")
@@ -143,7 +143,9 @@ async def test_what_people_say_reaches_the_intake_once_and_in_order(
     what clients look up they are told. Each mistake of an operator has its own sentence."""
     synapse = await make_synapse(start=False)
     port = lasting_port()
-    wanted = Wanted("palaver", f"http://127.0.0.1:{port}", Namespaces(synapse.server_name, NODE, "_agent_"))
+    wanted = RegistrationSettings(
+        "palaver", f"http://127.0.0.1:{port}", Namespaces(synapse.server_name, NODE, "_agent_")
+    )
     file = tmp_path / "registration.yaml"
     registration = write(file, wanted)
     synapse.appservices = [file]
@@ -160,11 +162,13 @@ async def test_what_people_say_reaches_the_intake_once_and_in_order(
 
         assert "cannot reach this node" in (await ours.checked(registration, wanted) or "")
         edited = replace(registration, secrets=new_secrets())
-        assert "does not know our as_token" in (await ours.checked(edited, wanted) or "")
+        assert "does not know the as_token" in (await ours.checked(edited, wanted) or "")
         elsewhere = replace(wanted, namespaces=replace(wanted.namespaces, domain="other.server"))
-        assert f"is called {synapse.server_name}" in (await ours.checked(registration, elsewhere) or "")
+        assert f"server name is {synapse.server_name}" in (await ours.checked(registration, elsewhere) or "")
         async with running(*arguments[:2], "another token", *arguments[3:]):
-            assert "refuses it (status 403)" in (await ours.checked(registration, wanted) or "")
+            assert "refuses the homeserver's request (status 403)" in (
+                await ours.checked(registration, wanted) or ""
+            )
         first = await stack.enter_async_context(running(*arguments))
         answer = await ours.ping("meow")
         assert isinstance(answer["duration_ms"], int)

@@ -81,7 +81,7 @@ async def test_a_homeserver_that_does_not_know_the_second_registration(
         assert code == 0, written
         await node.kill()
         await node.start()
-        logged = await node.logged("Nothing can be said in people's names.")
+        logged = await node.logged("The node cannot send messages as people.")
         assert "double-puppet.yaml in its configuration too" in logged["reason"]
         code, checked = await node.cli("registration", "--check")
         assert code == 1

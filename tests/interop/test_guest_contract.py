@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.connectors.appservice_setup import guest_ground
 from tests.connectors.contract import Contract
-from tests.connectors.ground import Ground
-from tests.connectors.guest_ground import guest_ground
 from tests.connectors.portal import Portal, portal_on
+from tests.connectors.setup import Ground
 from tests.support.postgres import Server
 from tests.support.tls import Authority
 

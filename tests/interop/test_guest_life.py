@@ -41,7 +41,7 @@ async def test_a_guest_works_and_says_what_it_is(
         assert status["checks"]["homeserver"] == "fine"
         code, doctor = await node.cli("doctor")
         found = {one["subject"]: one for one in doctor["findings"]}
-        assert found["matrix side"]["verdict"] == "ok", found
+        assert found["matrix backend"]["verdict"] == "ok", found
         assert found["port"]["verdict"] == "ok", found
         assert (code, doctor["healthy"]) == (0, True)
         code, refused = await node.cli("rooms", "list")
@@ -64,13 +64,13 @@ async def test_an_outage_of_the_homeserver_loses_nothing(
                 await asyncio.sleep(0.05)
         await synapse.kill()
         company.go_on("go")
-        await node.logged("The homeserver is away")
+        await node.logged("The homeserver is unavailable")
         assert (await node.get("/health/ready", "http"))[0] == 503
         code, status = await node.cli("status")
         assert (code, status["ready"], status["homeserver_is_there"]) == (0, False, False)
         await synapse.start()
         await synapse.settled()
-        await node.logged("The homeserver is back")
+        await node.logged("The homeserver is available again")
         answer = await alice.wait_for(answers(asked, "1\n2\n3", sender=node.user("cook")))
         assert answer["sender"] == node.user("cook")
         again = await company.mention(alice, "baker", "Are you there?")

@@ -140,16 +140,16 @@ async def test_each_mistake_has_its_own_sentence(
 
         # It was written, and the homeserver does not have it.
         await without.register()
-        assert "does not know our as_token (M_UNKNOWN_TOKEN)" in await without.told()
+        assert "does not know the as_token (M_UNKNOWN_TOKEN)" in await without.told()
 
         # The file is one of another configuration.
         right.write(domain="other.server")
-        assert "which the configuration wants" in await right.told()
+        assert "which the configuration requires" in await right.told()
 
         # Written anew for another homeserver than this one.
         text = right.registration.read_text()
         await right.register()
-        assert f"The homeserver is called {synapse.server_name}" in await right.told()
+        assert f"The homeserver's server name is {synapse.server_name}" in await right.told()
         right.registration.write_text(text)
         right.write()
 
@@ -162,9 +162,9 @@ async def test_each_mistake_has_its_own_sentence(
 
         # One of the tokens was edited, the one or the other.
         right.registration.write_text(edited("hs_token", text))
-        assert "refuses it (status 403)" in await right.told()
+        assert "refuses the homeserver's request (status 403)" in await right.told()
         right.registration.write_text(edited("as_token", text))
-        assert "does not know our as_token" in await right.told()
+        assert "does not know the as_token" in await right.told()
         right.registration.write_text(text)
 
         # Somebody else has the port.
@@ -178,7 +178,7 @@ async def test_each_mistake_has_its_own_sentence(
 
         async with LoopbackServer(nothing).running(None) as server:
             right.write(homeserver=f"http://127.0.0.1:{server.port}")
-            assert "is no homeserver: appservice.homeserver has to name" in await right.told()
+            assert "is not a homeserver: appservice.homeserver has to be" in await right.told()
 
         right.write()
         await right.node.start()
@@ -199,13 +199,13 @@ async def test_a_homeserver_that_is_down_is_waited_for(
         for sign in (signal.SIGTERM, None):
             node.log.clear()
             await node.spawn()
-            line = await node.logged("starts once the homeserver is there")
-            assert f"does not answer at {synapse.url}" in line["reason"]
+            line = await node.logged("starts once the homeserver is available")
+            assert f"does not respond at {synapse.url}" in line["reason"]
             if sign is not None:
                 assert await node.stop(sign) == 0
         code, doctor = await node.cli("doctor")
-        side = next(one for one in doctor["findings"] if one["subject"] == "matrix side")
-        assert (code, f"does not answer at {synapse.url}" in side["text"]) == (1, True)
+        side = next(one for one in doctor["findings"] if one["subject"] == "matrix backend")
+        assert (code, f"does not respond at {synapse.url}" in side["text"]) == (1, True)
         await synapse.start()
         await synapse.settled()
         await node.logged("Started.")

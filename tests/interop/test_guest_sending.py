@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from mautrix.api import Method
 
-from appservice.homeserver.api import HomeserverAway
+from appservice.homeserver.api import HomeserverUnavailable
 from appservice.registration.check import ping_path
 from federation.matrix.errors import MatrixError
 from federation.matrix.message_content import in_thread, text
@@ -100,7 +100,7 @@ async def until_sent(side: Side, room_id: str, user: str, body: str, transaction
         while True:
             try:
                 return await side.say(room_id, user, body, transaction_id=transaction_id)
-            except HomeserverAway:
+            except HomeserverUnavailable:
                 # The next one waits until the homeserver is seen to be there.
                 await asyncio.sleep(0.05)
 
@@ -134,7 +134,7 @@ async def test_each_thing_is_said_once_and_in_order(
             assert await until_sent(side, room_id, cook, "0", "0")
             link.loses = True
             for n in (1, 2, 3):
-                with pytest.raises(HomeserverAway):
+                with pytest.raises(HomeserverUnavailable):
                     await side.say(room_id, cook, f"{n}", transaction_id=f"{n}")
                 link.loses = n < 3
             assert link.lost >= 3
@@ -148,9 +148,9 @@ async def test_each_thing_is_said_once_and_in_order(
         # Now the homeserver tells what was said, but for what it had forgotten when it was killed.
         async with side_on(behind, database) as side:
             last = await until_sent(side, room_id, cook, "5", "5")
-            await side.guest.client.ask(Method.POST, ping_path(invited.registration))
+            await side.guest.client.request(Method.POST, ping_path(invited.registration))
             async with asyncio.timeout(TIMEOUT):
-                while not await side.guest.known.knows_event(last):
+                while not await side.guest.known_rooms.knows_event(last):
                     await asyncio.sleep(0.05)
         await synapse.kill()
         await synapse.start()
@@ -185,7 +185,7 @@ async def test_many_speak_at_once(make_synapse: SynapseFactory, database: Databa
                     try:
                         await side.rooms.send(room_id, ghost, MESSAGE, content, transaction_id=f"{n}")
                         return
-                    except HomeserverAway:
+                    except HomeserverUnavailable:
                         await asyncio.sleep(0.05)
 
         async def troubles() -> None:

@@ -147,7 +147,7 @@ async def test_a_room_keeps_a_server_out(
                     await asyncio.sleep(0.05)
             assert node.complaints() == []
         else:
-            line = await node.logged("A server would not take an event.")
+            line = await node.logged("A server rejected an event.")
             assert (line["event_id"], line["server"]) == (unheard, host.server_name)
         with pytest.raises(Refused):
             await host.event(room_id, unheard)

@@ -12,11 +12,11 @@ from urllib.parse import quote
 import pytest
 
 from appservice.http.app import make_listener
-from appservice.http.services import AppServices
+from appservice.http.services import EndpointServices
 from appservice.intake.intake import Intake
 from appservice.intake.known_rooms import KnownRooms
 from appservice.registration.namespaces import NODE_AGENT, AgentRoom, Namespaces
-from appservice.registration.registration import Registration, Wanted
+from appservice.registration.registration import Registration, RegistrationSettings
 from bridge.node.registration import write
 from federation.events.room_event import StreamedEvent
 from federation.http.server.listener import Bind
@@ -66,7 +66,9 @@ class Appservice:
     _more: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.intake = Intake("palaver", self.database, is_ours=self.namespaces.owns_user, woken=self._hear)
+        self.intake = Intake(
+            "palaver", self.database, is_ours=self.namespaces.owns_user, on_events=self._hear
+        )
         self.known = KnownRooms(
             self.database,
             self._fetch,
@@ -134,12 +136,12 @@ async def guest_of(
     port = lasting_port()
     namespaces = Namespaces(synapse.server_name, "kitchen.local", "_agent_")
     file = directory / "registration.yaml"
-    registration = write(file, Wanted("palaver", f"http://127.0.0.1:{port}", namespaces))
+    registration = write(file, RegistrationSettings("palaver", f"http://127.0.0.1:{port}", namespaces))
     synapse.appservices = [file]
     await synapse.start()
     await synapse.settled()
     guest = Appservice(synapse, registration, namespaces, database)
-    services = AppServices(registration.secrets.hs_token, namespaces, guest.intake, Nobody())
+    services = EndpointServices(registration.secrets.hs_token, namespaces, guest.intake, Nobody())
     listener = make_listener(services, [Bind("127.0.0.1")], port, Recorder())
     async with AsyncExitStack() as stack:
         stack.push_async_callback(guest.known.close)
@@ -184,7 +186,7 @@ class Life:
         if self.chance.random() < 0.5:
             if self.chance.random() < 0.5:
                 await self.guest.heard(event_id)
-            await self.guest.known.noted(self.room_id, type_, key, self.ghost, content, event_id, 1)
+            await self.guest.known.record_change(self.room_id, type_, key, self.ghost, content, event_id, 1)
 
     async def bob_moves(self) -> None:
         """Whatever is not possible at the moment is refused."""
@@ -237,7 +239,7 @@ class Life:
             await self.guest.known.state(self.room_id)
 
     async def doubt(self) -> None:
-        await self.guest.known.doubt(self.room_id)
+        await self.guest.known.invalidate(self.room_id)
 
     async def _tried(self, act: Callable[[], Any]) -> None:
         try:

@@ -17,7 +17,7 @@ from tests.support.synapse.fixtures import SynapseFactory
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("outages")]
 TIMEOUT = 120.0
 MESSAGES, PER_SECOND = 600, 200
-AWAY = "A server does not take what is sent; it waits."
+AWAY = "A server does not accept transactions; they are queued."
 
 
 def bodies(events: list[Event]) -> list[str | None]:

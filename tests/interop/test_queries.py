@@ -135,14 +135,14 @@ async def test_their_list_of_rooms_is_seen_here(node: Node, queries: QueryServic
     everything: dict[str, str] = {}
     since = ""
     while True:
-        question = from_query({"limit": "1", "since": since}, elsewhere=True)
+        question = from_query({"limit": "1", "since": since}, remote=True)
         page = await queries.public_rooms.remote(synapse.server_name, question)
         everything |= {room["room_id"]: room.get("name", "") for room in page["chunk"]}
         since = page.get("next_batch", "")
         if not since:
             break
     assert set(rooms) <= set(everything)
-    search = from_body({"filter": {"generic_search_term": "queries"}}, elsewhere=True)
+    search = from_body({"filter": {"generic_search_term": "queries"}}, remote=True)
     found = await queries.public_rooms.remote(synapse.server_name, search)
     assert set(rooms) <= {room["room_id"] for room in found["chunk"]}
     assert all("queries" in room["name"] for room in found["chunk"])

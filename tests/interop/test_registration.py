@@ -80,12 +80,12 @@ async def test_each_mistake_has_its_own_sentence(make_synapse: SynapseFactory, t
     missing = Operator(tmp_path / "missing", synapse, port=lasting_port())
     await missing.palaver("registration")
     (not_installed,) = await missing.wrong()
-    assert "does not know our as_token (M_UNKNOWN_TOKEN)" in not_installed
+    assert "does not know the as_token (M_UNKNOWN_TOKEN)" in not_installed
 
     right.write(domain="other.server")
     *differences, elsewhere = await right.wrong()
     assert len(differences) == 9
-    assert f"The homeserver is called {synapse.server_name}" in elsewhere
+    assert f"The homeserver's server name is {synapse.server_name}" in elsewhere
 
     right.write(port=lasting_port(), url=f"http://127.0.0.1:{port}")
     (unreachable,) = await right.wrong()
@@ -93,7 +93,7 @@ async def test_each_mistake_has_its_own_sentence(make_synapse: SynapseFactory, t
 
     for operator in clashing:
         (clash,) = await operator.wrong()
-        assert "does not give us @_ghost_palaver" in clash
+        assert "refuses to register @_ghost_palaver" in clash
         assert "reserves users that begin with _ghost_ too" in clash
 
     right.write()
@@ -101,12 +101,12 @@ async def test_each_mistake_has_its_own_sentence(make_synapse: SynapseFactory, t
     # One that begins with a digit stands in quotes.
     right.file.write_text(re.sub('(hs_token: "?)', r"\1edited-", text))
     (edited,) = await right.wrong()
-    assert "refuses it (status 403)" in edited
+    assert "refuses the homeserver's request (status 403)" in edited
     right.file.write_text(text)
     assert await right.wrong() == []
     await right.palaver("registration", "--new-tokens")
     (new_tokens,) = await right.wrong()
-    assert "does not know our as_token" in new_tokens
+    assert "does not know the as_token" in new_tokens
 
 
 async def test_the_names_of_offices_have_to_be_reserved(make_synapse: SynapseFactory, tmp_path: Path) -> None:
@@ -126,12 +126,12 @@ async def test_the_names_of_offices_have_to_be_reserved(make_synapse: SynapseFac
 
     operator.write("[offices]", "enabled = true")
     (old_file,) = await operator.wrong()
-    assert "does not reserve the names of offices" in old_file
+    assert "does not reserve the aliases of offices" in old_file
     assert "`palaver registration`, which keeps its tokens" in old_file
     await operator.palaver("registration")
     assert operator.file.read_text() == new
     (old_copy,) = await operator.wrong()
     assert "The homeserver's copy of the registration" in old_copy
-    assert "start it again" in old_copy
+    assert "restart the homeserver" in old_copy
     await synapse.restart()
     assert await operator.wrong() == []

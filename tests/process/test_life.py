@@ -128,7 +128,7 @@ async def test_postgres_killed_alone_is_started_again(make_node: MakeNode) -> No
     await node.start()
     node.log.clear()
     os.kill(_postgres_of(node), signal.SIGKILL)
-    await node.logged("Postgres ended by itself.")
+    await node.logged("Postgres exited unexpectedly.")
     await node.logged("Postgres is running.")
     status = 503
     while status != 200:
@@ -145,7 +145,7 @@ async def test_the_second_start_finds_everything(make_node: MakeNode) -> None:
     node.log.clear()
     await node.start()
     assert {path: path.read_bytes() for path in before} == before
-    assert "A new database was made." not in [line["event"] for line in node.log]
+    assert "Created a new database." not in [line["event"] for line in node.log]
     assert "Migrating the database." not in [line["event"] for line in node.log]
 
 

@@ -91,12 +91,12 @@ async def test_a_new_certificate_is_taken_without_dropping_a_connection(make_nod
     await other.start()
     assert await other.stop() == 0
     _copy_certificate(other.data / "tls", own)
-    await _hang_up(node, "The certificates were read again.")
+    await _hang_up(node, "Reloaded the certificates.")
     second, two = await _certificate_on(node)
     assert two == (other.data / "tls" / "certificate.pem").read_bytes()
 
     (own / "certificate.pem").write_text("broken")
-    await _hang_up(node, "A new certificate can't be used; the old one stays.")
+    await _hang_up(node, "A new certificate is invalid; the old one stays in use.")
     third, three = await _certificate_on(node)
     assert three == two
     for connection in (first, second, third):

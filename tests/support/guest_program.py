@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from appservice.http.app import make_listener
-from appservice.http.services import AppServices
+from appservice.http.services import EndpointServices
 from appservice.intake.intake import Intake
 from appservice.intake.stream import IntakeStream
 from appservice.intake.transaction import Transaction
@@ -34,8 +34,8 @@ def say(**said: Any) -> None:
 
 
 class MortalIntake(Intake):
-    async def take_in(self, transaction_id: str, transaction: Transaction) -> bool:
-        is_new = await super().take_in(transaction_id, transaction)
+    async def receive(self, transaction_id: str, transaction: Transaction) -> bool:
+        is_new = await super().receive(transaction_id, transaction)
         bodies = [received.event.content.get("body") for received in transaction.events]
         say(transaction=transaction_id, is_new=is_new, bodies=bodies)
         if is_new and DEADLY in bodies:
@@ -73,10 +73,12 @@ async def main(url: str, port: str, hs_token: str, domain: str, node_id: str) ->
         "palaver",
         database,
         is_ours=namespaces.owns_user,
-        tell=lambda said: say(told=type(said).__name__),
-        woken=stream.publish,
+        publish=lambda said: say(told=type(said).__name__),
+        on_events=stream.publish,
     )
-    services = AppServices(hs_token, namespaces, intake, Village(node_id), lambda pinged: say(ping=pinged))
+    services = EndpointServices(
+        hs_token, namespaces, intake, Village(node_id), lambda pinged: say(ping=pinged)
+    )
     listener = make_listener(services, [Bind("127.0.0.1")], int(port), Recorder())
     await listener.start()
     say(ready=True)

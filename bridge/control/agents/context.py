@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from appservice.people.send_as_person import Speaking
+from appservice.people.send_as_person import PersonSender
 from bridge.agents.address import AgentAddress
 from bridge.agents.agent import Agent
 from bridge.agents.local.local import LocalAgents
@@ -33,7 +33,7 @@ class ForPeople:
     """What a request in a person's name needs. Only an application service has it, because people are users
     of its homeserver. The request has the person's permissions."""
 
-    speaks: Speaking
+    speaks: PersonSender
     rights: Rights
 
 
@@ -55,7 +55,7 @@ async def address_of(person: str, for_people: ForPeople | None, node_id: str) ->
     refusal = for_people.rights.of(person).refusal(Level.WORK)
     if refusal is not None:
         raise LocalError(refusal, "Change [permissions], or use another user.")
-    if not await for_people.speaks.can_speak_for(person):
+    if not await for_people.speaks.can_send_as(person):
         raise LocalError(
             f"This node cannot act for {person}.",
             "The person can give it an access token through a bridge manager; or enable [double_puppet], for"

@@ -8,7 +8,7 @@ import orjson
 from bridge.control.agents.context import PROTOCOL, Parts
 from bridge.control.agents.lookup import find_task
 from bridge.control.server.arguments import Arguments
-from bridge.observability.live_event import said_in
+from bridge.observability.live_event import progress_summary
 from bridge.tasks.request import TaskKey, key_text
 from bridge.tasks.task import LIVE, State
 from bridge.tasks.view import task_details, task_summary
@@ -75,7 +75,7 @@ async def task_show(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]
 def progress_of(row: ProgressRow) -> dict[str, Any]:
     """A progress report of an agent. `text` is the part for people."""
     content = orjson.loads(row.content)
-    return {"number": row.number, "at": row.at, "text": said_in(content), "content": content}
+    return {"number": row.number, "at": row.at, "text": progress_summary(content), "content": content}
 
 
 async def task_cancel(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:

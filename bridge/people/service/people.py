@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from appservice.people.send_as_person import Speaking
+from appservice.people.send_as_person import PersonSender
 from bridge.agents.address import AgentAddress
 from bridge.agents.routing_table import RoutingTable
 from bridge.connectors.interface import Connector
@@ -59,7 +59,7 @@ class People(Connector):
         monotonic: Callable[[], float] = time.monotonic,
         namespaces_of: NamespacesOf | None = None,
         is_foreign: Callable[[str], bool] = lambda room_id: False,
-        speaks: Speaking | None = None,
+        speaks: PersonSender | None = None,
         is_for_others: IsForOthers = nobody_elses,
         report: Report = lambda sentence, error: None,
     ) -> None:

@@ -64,7 +64,7 @@ class AgentsRooms:
 
     async def start(self, agents: Sequence[Agent]) -> None:
         """The rooms are there when this returns; the agents of this node come in by and by."""
-        await self._ghosts.appear(self._settings.node_user)
+        await self._ghosts.ensure(self._settings.node_user)
         for namespace in self._settings.namespaces:
             await self._make(namespace)
         for agent in agents:
@@ -128,7 +128,7 @@ class AgentsRooms:
     async def let_in(self, room_id: str, user: str) -> bool:
         """A user of this node. Whether it is in the room now."""
         try:
-            await self._ghosts.let_in(room_id, user)
+            await self._ghosts.join(room_id, user)
         except MatrixError as refused:
             if refused.status >= 500:
                 raise

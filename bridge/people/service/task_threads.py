@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from cachetools import LRUCache
 
-from appservice.people.send_as_person import Speaking
+from appservice.people.send_as_person import PersonSender
 from bridge.agents.address import AgentAddress
 from bridge.matrix.backend import MatrixBackend
 from bridge.observability.report import Report
@@ -162,7 +162,7 @@ class Showing:
         voice: Voice,
         now_ms: Callable[[], int],
         monotonic: Callable[[], float],
-        speaks: Speaking | None = None,
+        speaks: PersonSender | None = None,
         report: Report = lambda sentence, error: None,
     ) -> None:
         self._side = side
@@ -289,7 +289,7 @@ class Showing:
 
     async def _ask_as(self, person: str, room_id: str, task: Task) -> str | None:
         """The person's own message; None if this node cannot say it, or the person is not in the room."""
-        if self._speaks is None or not await self._speaks.can_speak_for(person):
+        if self._speaks is None or not await self._speaks.can_send_as(person):
             return None
         ghost = self._identities.ghost_of(task.request.to_address)
         content = content_of(
@@ -300,7 +300,7 @@ class Showing:
             mentions=() if ghost is None else (ghost,),
         )
         try:
-            return await self._speaks.speak(
+            return await self._speaks.send_as(
                 room_id, person, MESSAGE, content, transaction_id=f"task/{task.id}"
             )
         except MatrixError as refused:

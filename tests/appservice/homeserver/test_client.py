@@ -8,7 +8,7 @@ from aiohttp import web
 from mautrix.api import Method, Path
 
 from appservice.homeserver import client as homeserver_client
-from appservice.homeserver.api import HomeserverAway
+from appservice.homeserver.api import HomeserverUnavailable
 from appservice.homeserver.client import HomeserverClient, open_session
 from federation.matrix.errors import MatrixError
 from tests.appservice.homeservers import TOKEN, Homeserver, homeserver
@@ -23,7 +23,7 @@ SEND = Path.v3.rooms["!a/b:c"].send["m.room.message"]["1"]
 async def test_a_ghost_is_named_beside_the_token() -> None:
     """Whatever an id holds, it stays one; what is said is JSON."""
     async with homeserver(lambda request: {"event_id": "$1"}) as at:
-        found = await at.client.ask(
+        found = await at.client.request(
             Method.PUT, SEND, {"body": "ü"}, user=GHOST, ts=5, query={"server_name": "a b"}
         )
         assert found == {"event_id": "$1"}
@@ -36,17 +36,17 @@ async def test_a_ghost_is_named_beside_the_token() -> None:
         assert request.headers["User-Agent"].startswith("Palaver/")
         assert request.headers["Content-Type"] == "application/json"
         assert at.server.bodies == ['{"body":"ü"}'.encode()]
-        await at.client.ask(Method.POST, Path.v3.join["!a:b"], token="another")
+        await at.client.request(Method.POST, Path.v3.join["!a:b"], token="another")
         assert at.server.requests[1].headers["Authorization"] == "Bearer another"
         assert at.server.bodies[1] == b"{}"
-        await at.client.ask(Method.GET, WHOAMI)
+        await at.client.request(Method.GET, WHOAMI)
         assert at.server.bodies[2] == b""
-        assert at.counted.asked_for == [
+        assert at.monitor.requests == [
             ("PUT", "send", "ok"),
             ("POST", "join", "ok"),
             ("GET", "account", "ok"),
         ]
-        assert at.counted.came == ["answered"] * 3
+        assert at.monitor.outcomes == ["answered"] * 3
 
 
 async def test_a_list_is_asked_for_as_one() -> None:
@@ -54,11 +54,11 @@ async def test_a_list_is_asked_for_as_one() -> None:
     said: list[object] = [[{"type": "x" * 9_000_000}], {}]
     async with homeserver(lambda request: said.pop(0)) as at:
         path = Path.v3.rooms["!a:b"].state
-        (entry,) = await at.client.ask_list(path, user=GHOST, query={"via": ["a", "b"]})
+        (entry,) = await at.client.request_list(path, user=GHOST, query={"via": ["a", "b"]})
         assert len(entry["type"]) == 9_000_000
         assert at.server.requests[0].query.getall("via") == ["a", "b"]
-        with pytest.raises(HomeserverAway, match="no JSON array"):
-            await at.client.ask_list(path)
+        with pytest.raises(HomeserverUnavailable, match="not a JSON array"):
+            await at.client.request_list(path)
 
 
 @pytest.mark.parametrize("name", [".", ".."])
@@ -66,8 +66,8 @@ async def test_no_id_leads_elsewhere(name: str) -> None:
     """Addresses are cleaned of their dots."""
     async with homeserver(lambda request: {}) as at:
         with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
-            await at.client.ask(Method.PUT, Path.v3.rooms["!a:b"].send[name]["1"])
-        await at.client.ask(Method.PUT, Path.v3.rooms["!a:b"].send["...x"][".y."])
+            await at.client.request(Method.PUT, Path.v3.rooms["!a:b"].send[name]["1"])
+        await at.client.request(Method.PUT, Path.v3.rooms["!a:b"].send["...x"][".y."])
         assert at.targets == ["PUT /_matrix/client/v3/rooms/%21a%3Ab/send/...x/.y."]
 
 
@@ -75,7 +75,7 @@ async def test_connections_are_kept() -> None:
     """One after the other needs one."""
     async with homeserver(lambda request: {}) as at:
         for _ in range(5):
-            await at.client.ask(Method.GET, WHOAMI)
+            await at.client.request(Method.GET, WHOAMI)
         assert len(at.server.connections) == 1
 
 
@@ -84,7 +84,7 @@ async def test_what_is_no_json_is_not_sent() -> None:
     async with homeserver(lambda request: {}) as at:
         for content in ({"x": 1.5}, {"x": {1}}, {"x": "\ud800"}):
             with pytest.raises(MatrixError, match="400 M_BAD_JSON"):
-                await at.client.ask(Method.PUT, SEND, content)
+                await at.client.request(Method.PUT, SEND, content)
         assert at.server.requests == []
 
 
@@ -93,14 +93,14 @@ async def test_a_refusal_is_ours_to_pass_on() -> None:
     refusal = (403, {"errcode": "M_FORBIDDEN", "error": "Not in the room."})
     async with homeserver(lambda request: refusal) as at:
         with pytest.raises(MatrixError) as refused:
-            await at.client.ask(Method.GET, WHOAMI)
+            await at.client.request(Method.GET, WHOAMI)
         assert (refused.value.errcode, refused.value.status, refused.value.text) == (
             "M_FORBIDDEN",
             403,
             "Not in the room.",
         )
-        assert at.counted.asked_for == [("GET", "account", "refused")]
-        assert at.counted.came == ["answered"]
+        assert at.monitor.requests == [("GET", "account", "refused")]
+        assert at.monitor.outcomes == ["answered"]
 
 
 @pytest.mark.parametrize(
@@ -108,30 +108,30 @@ async def test_a_refusal_is_ours_to_pass_on() -> None:
     [
         (web.Response(status=502, text="<html>"), "HTTP status 502"),
         ((500, {"errcode": "M_UNKNOWN"}), "HTTP status 500, M_UNKNOWN"),
-        ((401, {"errcode": "M_UNKNOWN_TOKEN"}), "it does not know our as_token any more"),
-        (web.Response(text="<html>"), "what it says is no JSON object"),
-        ([], "what it says is no JSON object"),
+        ((401, {"errcode": "M_UNKNOWN_TOKEN"}), "it no longer knows the registration's as_token"),
+        (web.Response(text="<html>"), "its response is not a JSON object"),
+        ([], "its response is not a JSON object"),
         (web.Response(status=302, headers={"Location": "/x"}), "HTTP status 302"),
     ],
 )
 async def test_what_is_no_answer_means_that_it_is_away(said: object, reason: str) -> None:
     """With the reason, and the token in none of it."""
     async with homeserver(lambda request: said) as at:
-        with pytest.raises(HomeserverAway, match=reason) as away:
-            await at.client.ask(Method.GET, WHOAMI)
+        with pytest.raises(HomeserverUnavailable, match=reason) as away:
+            await at.client.request(Method.GET, WHOAMI)
         assert at.client.url in away.value.problem
         assert TOKEN not in str(away.value)
         assert len(at.server.requests) == 1
-        assert at.counted.asked_for == [("GET", "account", "away")]
-        assert at.counted.came == ["lost"]
+        assert at.monitor.requests == [("GET", "account", "away")]
+        assert at.monitor.outcomes == ["lost"]
 
 
 @pytest.mark.parametrize(
     ("says", "reason"),
     [
-        (b"", "it broke off the connection"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "it broke off the connection"),
-        (b"SSH-2.0-x\r\n\r\n", "what it says is not HTTP"),
+        (b"", "it closed the connection"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "it closed the connection"),
+        (b"SSH-2.0-x\r\n\r\n", "its response is not HTTP"),
     ],
 )
 async def test_an_answer_that_breaks_off_is_none(says: bytes, reason: str) -> None:
@@ -144,24 +144,24 @@ async def test_an_answer_that_breaks_off_is_none(says: bytes, reason: str) -> No
 
     async with raw_server(handle, None) as port, open_session() as session:
         client = HomeserverClient(session, f"http://127.0.0.1:{port}", TOKEN)
-        with pytest.raises(HomeserverAway, match=reason):
-            await client.ask(Method.POST, SEND)
+        with pytest.raises(HomeserverUnavailable, match=reason):
+            await client.request(Method.POST, SEND)
 
 
 async def test_nobody_there_and_nobody_answering() -> None:
     """Both are told apart for whoever looks."""
     async with open_session() as session:
         client = HomeserverClient(session, f"http://127.0.0.1:{lasting_port()}", TOKEN)
-        with pytest.raises(HomeserverAway, match="connection refused"):
-            await client.ask(Method.GET, WHOAMI)
+        with pytest.raises(HomeserverUnavailable, match="connection refused"):
+            await client.request(Method.GET, WHOAMI)
 
         async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read()
 
         async with raw_server(silent, None) as port:
             client = HomeserverClient(session, f"http://127.0.0.1:{port}", TOKEN)
-            with pytest.raises(HomeserverAway, match="it took too long"):
-                await client.ask(Method.GET, WHOAMI, patience=0.05)
+            with pytest.raises(HomeserverUnavailable, match="the request timed out"):
+                await client.request(Method.GET, WHOAMI, timeout_seconds=0.05)
 
 
 async def test_a_homeserver_that_has_enough_is_asked_again_for_a_while(
@@ -171,22 +171,22 @@ async def test_a_homeserver_that_has_enough_is_asked_again_for_a_while(
     limited = (429, {"errcode": "M_LIMIT_EXCEEDED", "error": "Slow down.", "retry_after_ms": 10})
     answers: list[object] = [limited, limited, {}]
     async with homeserver(lambda request: answers.pop(0)) as at:
-        assert await at.client.ask(Method.PUT, SEND) == {}
-        assert [outcome for _, _, outcome in at.counted.asked_for] == ["limited", "limited", "ok"]
-        monkeypatch.setattr(homeserver_client, "MOST_WAITING", 0.015)
+        assert await at.client.request(Method.PUT, SEND) == {}
+        assert [outcome for _, _, outcome in at.monitor.requests] == ["limited", "limited", "ok"]
+        monkeypatch.setattr(homeserver_client, "MAX_WAITING", 0.015)
         answers += [limited, limited, {}]
         with pytest.raises(MatrixError, match="429 M_LIMIT_EXCEEDED: Slow down"):
-            await at.client.ask(Method.PUT, SEND)
+            await at.client.request(Method.PUT, SEND)
         assert len(answers) == 1
 
 
 async def test_a_closed_gate_lets_nothing_through() -> None:
     """The homeserver is not asked while it is known to be away."""
     async with homeserver(lambda request: {}) as at:
-        at.counted.closed = HomeserverAway(at.client.url, "it is away")
-        with pytest.raises(HomeserverAway):
-            await at.client.ask(Method.GET, WHOAMI)
-        assert (at.server.requests, at.counted.asked_for, at.counted.came) == ([], [], [])
+        at.monitor.unavailable = HomeserverUnavailable(at.client.url, "it is away")
+        with pytest.raises(HomeserverUnavailable):
+            await at.client.request(Method.GET, WHOAMI)
+        assert (at.server.requests, at.monitor.requests, at.monitor.outcomes) == ([], [], [])
 
 
 async def test_who_is_cancelled_is_counted() -> None:
@@ -204,14 +204,14 @@ async def test_who_is_cancelled_is_counted() -> None:
         open_session() as session,
     ):
         client = HomeserverClient(
-            session, f"http://127.0.0.1:{port}", TOKEN, observer=at.counted, watch=at.counted
+            session, f"http://127.0.0.1:{port}", TOKEN, observer=at.monitor, monitor=at.monitor
         )
-        asking = asyncio.create_task(client.ask(Method.GET, WHOAMI))
+        asking = asyncio.create_task(client.request(Method.GET, WHOAMI))
         await asked.wait()
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        assert (at.counted.asked_for, at.counted.came) == ([("GET", "account", "cancelled")], [])
+        assert (at.monitor.requests, at.monitor.outcomes) == ([("GET", "account", "cancelled")], [])
 
 
 # -- media --
@@ -243,7 +243,7 @@ async def test_an_upload_that_is_too_large_is_not_begun() -> None:
         with pytest.raises(MatrixError, match="413 M_TOO_LARGE"):
             await at.client.upload(GHOST, pieces(), limit=250_000)
         assert at.server.requests == []
-        with pytest.raises(HomeserverAway, match="where it keeps"):
+        with pytest.raises(HomeserverUnavailable, match="content_uri"):
             await at.client.upload(GHOST, b"x")
 
 
@@ -272,7 +272,7 @@ async def test_media_is_fetched_with_the_token() -> None:
         assert at.server.requests[0].headers["Authorization"] == f"Bearer {TOKEN}"
         assert (await read(at, "mxc://their.server/old"))[3] == b"old"
         assert len(at.server.requests) == 3
-        assert {kind for _, kind, _ in at.counted.asked_for} == {"download"}
+        assert {kind for _, kind, _ in at.monitor.requests} == {"download"}
 
 
 async def test_media_that_is_not_to_be_had() -> None:
@@ -295,6 +295,6 @@ async def test_media_that_is_not_to_be_had() -> None:
         with pytest.raises(MatrixError, match="M_TOO_LARGE"):
             await read(at, "mxc://their.server/abc", limit=100_000)
     async with homeserver(lambda request: web.Response(status=307, headers={"Location": "/x"})) as at:
-        with pytest.raises(HomeserverAway, match="HTTP status 307"):
+        with pytest.raises(HomeserverUnavailable, match="HTTP status 307"):
             await read(at, "mxc://their.server/abc")
         assert len(at.server.requests) == 1

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 from mautrix.api import Method, Path
 
-from appservice.homeserver.api import MOST_BYTES, HomeserverApi, HomeserverAway, reason
+from appservice.homeserver.api import MAX_BYTES, HomeserverApi, HomeserverUnavailable, reason
 from tests.appservice.homeservers import homeserver
 
 
@@ -28,23 +28,23 @@ async def test_an_answer_has_its_limit() -> None:
 
     def large(request: aiohttp.web.Request) -> aiohttp.web.Response:
         if request.path.endswith("told"):
-            return aiohttp.web.Response(body=b"x" * (MOST_BYTES + 1))
-        answer = aiohttp.web.Response(body=b"x" * (MOST_BYTES + 1))
+            return aiohttp.web.Response(body=b"x" * (MAX_BYTES + 1))
+        answer = aiohttp.web.Response(body=b"x" * (MAX_BYTES + 1))
         answer.enable_chunked_encoding()
         return answer
 
     async with homeserver(large) as at, aiohttp.ClientSession() as session:
         api = HomeserverApi(session, at.client.url)
         for path in (Path.v3.told, Path.v3.untold):
-            with pytest.raises(HomeserverAway, match="it says far too much"):
+            with pytest.raises(HomeserverUnavailable, match="its response is too large"):
                 await api.request(Method.GET, path)
 
 
 def test_a_reason_is_one_short_line() -> None:
     """Whatever the library says."""
-    assert reason(TimeoutError()) == "it took too long"
-    assert reason(aiohttp.ServerDisconnectedError()) == "it broke off the connection"
+    assert reason(TimeoutError()) == "the request timed out"
+    assert reason(aiohttp.ServerDisconnectedError()) == "it closed the connection"
     assert reason(ValueError("a\nb")) == "a"
     assert len(reason(ValueError("x" * 900))) == 200
     assert reason(ValueError()) == "ValueError"
-    assert reason(ConnectionResetError()) == "it broke off the connection"
+    assert reason(ConnectionResetError()) == "it closed the connection"

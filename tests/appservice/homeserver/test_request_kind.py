@@ -3,7 +3,7 @@
 import pytest
 from mautrix.api import MediaPath, Path
 
-from appservice.homeserver.answers import request_kind
+from appservice.homeserver.responses import request_kind
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 
 from storage.connect import DatabaseAddress
 from storage.database import Database
-from tests.appservice.guests import guest_on
-from tests.appservice.http.guest import Port, port_of
+from tests.appservice.http.port import Port, port_of
+from tests.appservice.intakes import guest_on
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 """What the homeserver is answered when somebody looks for an agent or a room."""
 
-from appservice.http.services import AgentsAndRooms
+from appservice.http.services import AgentQueries
 from appservice.registration.namespaces import AgentRoom
 from storage.database import Database
-from tests.appservice.guests import OURS
+from tests.appservice.intakes import OURS
 from tests.appservice.people.test_ghosts import GHOST, ghosts_on
 from tests.appservice.registration.test_run_check import Played, served
 
@@ -23,7 +23,7 @@ async def test_who_is_looked_for_is_made(database: Database) -> None:
         made.append(room)
 
     async with served(played) as url, ghosts_on(database, url) as (ghosts, _):
-        given = AgentsAndRooms(
+        given = AgentQueries(
             OURS,
             ghosts,
             is_agent=lambda agent_id, node_id: (agent_id, node_id) == AGENT,
@@ -32,10 +32,10 @@ async def test_who_is_looked_for_is_made(database: Database) -> None:
         )
         assert await given.knows_agent(*AGENT)
         assert await given.knows_room(ROOM)
-        assert not await ghosts.is_known(GHOST)
+        assert not await ghosts.is_registered(GHOST)
         assert made == []
         assert await given.provide_agent(*AGENT)
-        assert await ghosts.is_known(GHOST)
+        assert await ghosts.is_registered(GHOST)
         assert await given.provide_room(ROOM)
         assert made == [ROOM]
         for agent in (("worker-2", "kitchen.local"), ("w" * 300, "kitchen.local")):

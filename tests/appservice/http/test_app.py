@@ -9,8 +9,8 @@ from federation.matrix.networks import is_within, read_address
 from storage.connect import DatabaseAddress
 from storage.database import Database
 from tests.appservice.events import message, transaction
-from tests.appservice.guests import guest_on
-from tests.appservice.http.guest import TOKEN, Port, port_of
+from tests.appservice.http.port import TOKEN, Port, port_of
+from tests.appservice.intakes import guest_on
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Whether the node lives and is ready, where supervisors of bridges look."""
 
-from tests.appservice.http.guest import Port
+from tests.appservice.http.port import Port
 
 
 async def test_supervisors_show_no_token(port: Port) -> None:

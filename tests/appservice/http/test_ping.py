@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.appservice.http.guest import Port
+from tests.appservice.http.port import Port
 
 PATH = "/_matrix/app/v1/ping"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.appservice.http.guest import AGENT, ROOM, Port
+from tests.appservice.http.port import AGENT, ROOM, Port
 
 
 @pytest.mark.parametrize("prefix", ["/_matrix/app/v1", ""])

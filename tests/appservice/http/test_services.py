@@ -3,7 +3,7 @@
 import pytest
 
 from appservice.http.services import SERVICES
-from tests.appservice.http.guest import TOKEN, Port
+from tests.appservice.http.port import TOKEN, Port
 
 ASKED = [
     ("PUT", "/_matrix/app/v1/transactions/1"),

@@ -3,8 +3,8 @@
 import pytest
 
 from appservice.http.endpoints import protocol
-from tests.appservice.guests import OURS
-from tests.appservice.http.guest import Port
+from tests.appservice.http.port import Port
+from tests.appservice.intakes import OURS
 
 PREFIXES = ["/_matrix/app/v1", "/_matrix/app/unstable"]
 USER = {

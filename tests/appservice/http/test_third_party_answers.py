@@ -2,7 +2,7 @@
 
 import pytest
 
-from appservice.http.endpoints import agent_asked_for, location, protocol, room_asked_for, third_party_user
+from appservice.http.endpoints import location, protocol, requested_agent, requested_room, third_party_user
 from appservice.registration.namespaces import AgentRoom, Namespaces
 
 OURS = Namespaces("their.server", "kitchen.local", "_agent_")
@@ -26,13 +26,13 @@ OURS = Namespaces("their.server", "kitchen.local", "_agent_")
 )
 def test_whom_somebody_looks_for(fields: dict[str, str], agent: tuple[str, str] | None) -> None:
     """By id, by id and node, or by the whole address."""
-    assert agent_asked_for(fields, OURS) == agent
+    assert requested_agent(fields, OURS) == agent
 
 
 def test_which_room_somebody_looks_for() -> None:
     """By its namespace: the room in which people see its agents."""
-    assert room_asked_for({"namespace": "default"}) == AgentRoom("agents", "default")
-    assert room_asked_for({}) is room_asked_for({"namespace": "\0"}) is None
+    assert requested_room({"namespace": "default"}) == AgentRoom("agents", "default")
+    assert requested_room({}) is requested_room({"namespace": "\0"}) is None
 
 
 def test_what_is_told() -> None:

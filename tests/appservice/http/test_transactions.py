@@ -6,7 +6,7 @@ import pytest
 
 from federation.transactions.edu_dispatcher import TypingUsers
 from tests.appservice.events import ALICE, ROOM, message
-from tests.appservice.http.guest import Port
+from tests.appservice.http.port import Port
 
 PATH = "/_matrix/app/v1/transactions"
 TYPING = {"type": "m.typing", "room_id": ROOM, "content": {"user_ids": [ALICE]}}

@@ -24,7 +24,7 @@ from storage.federation.edus import fetch_messages
 from storage.federation.users import insert_user
 from storage.rooms import stream as consumers
 from tests.appservice.events import ALICE, GHOST, ROOM, member, message, numbered, redaction, transaction
-from tests.appservice.guests import OURS, Appservice
+from tests.appservice.intakes import OURS, Appservice
 
 TYPING = {"type": "m.typing", "room_id": ROOM, "content": {"user_ids": [ALICE]}}
 DEVICE = {"type": "m.dummy", "sender": ALICE, "to_user_id": GHOST, "to_device_id": "D", "content": {}}
@@ -32,30 +32,30 @@ DEVICE = {"type": "m.dummy", "sender": ALICE, "to_user_id": GHOST, "to_device_id
 
 async def test_events_are_in_the_stream_in_their_order(guest: Appservice) -> None:
     """Within a transaction, and from one to the next."""
-    assert await guest.take_in("1", message("$3"), message("$1"))
-    assert await guest.take_in("2", message("$2"))
+    assert await guest.receive("1", message("$3"), message("$1"))
+    assert await guest.receive("2", message("$2"))
     assert await guest.all() == ["$3", "$1", "$2"]
 
 
 async def test_a_transaction_that_comes_again_has_no_second_effect(guest: Appservice) -> None:
     """Nor anything of it: whoever sends it did not hear that it was taken in."""
-    await guest.take_in("1", message("$1"), ephemeral=[TYPING])
+    await guest.receive("1", message("$1"), ephemeral=[TYPING])
     assert guest.told == [TypingUsers(ROOM, (ALICE,))]
-    assert not await guest.take_in("1", message("$1", age=99), ephemeral=[TYPING])
+    assert not await guest.receive("1", message("$1", age=99), ephemeral=[TYPING])
     assert await guest.all() == ["$1"]
     assert len(guest.told) == 1
 
 
 async def test_readers_look_when_a_transaction_comes_again(guest: Appservice) -> None:
     """Another process took it in, and may have been killed before it told them."""
-    await guest.take_in("1", message("$1"))
+    await guest.receive("1", message("$1"))
     woken: list[list[str]] = []
 
     def wake(entries: Sequence[StreamedEvent]) -> None:
         woken.append([entry.event.event_id for entry in entries])
 
-    elsewhere = Intake("palaver", guest.database, is_ours=OURS.owns_user, woken=wake)
-    assert not await elsewhere.take_in("1", read(transaction(message("$1"))))
+    elsewhere = Intake("palaver", guest.database, is_ours=OURS.owns_user, on_events=wake)
+    assert not await elsewhere.receive("1", read(transaction(message("$1"))))
     assert woken == [[]]
 
 
@@ -63,32 +63,35 @@ async def test_readers_are_told_what_there_is_to_read(guest: Appservice) -> None
     """As they would find it; where a redaction asks for some of it, that they have to look."""
     woken: list[list[StreamedEvent]] = []
     intake = Intake(
-        "palaver", guest.database, is_ours=OURS.owns_user, woken=lambda entries: woken.append(list(entries))
+        "palaver",
+        guest.database,
+        is_ours=OURS.owns_user,
+        on_events=lambda entries: woken.append(list(entries)),
     )
     invite = member("$3", GHOST, "invite")
-    await intake.take_in("1", read(transaction(message("$1"), message("$2", body="\0"), invite)))
+    await intake.receive("1", read(transaction(message("$1"), message("$2", body="\0"), invite)))
     assert woken == [await guest.entries()]
-    await intake.take_in("2", read(transaction(message("$1"), message("$4"))))
+    await intake.receive("2", read(transaction(message("$1"), message("$4"))))
     assert woken[1:] == [(await guest.entries())[3:]]
-    await intake.take_in("3", read(transaction(redaction("$r", "$6"))))
-    await intake.take_in("4", read(transaction(message("$5"), message("$6"))))
+    await intake.receive("3", read(transaction(redaction("$r", "$6"))))
+    await intake.receive("4", read(transaction(message("$5"), message("$6"))))
     assert woken[3] == []
-    await intake.take_in("5", read(transaction()))
+    await intake.receive("5", read(transaction()))
     assert len(woken) == 4
 
 
 async def test_an_event_that_comes_in_another_transaction_counts_once(guest: Appservice) -> None:
     """Homeservers have been known to send some twice; also within one."""
-    await guest.take_in("1", message("$1"), message("$1", body="other"))
-    assert await guest.take_in("2", message("$1"), message("$2"))
+    await guest.receive("1", message("$1"), message("$1", body="other"))
+    assert await guest.receive("2", message("$1"), message("$2"))
     assert await guest.all() == ["$1", "$2"]
 
 
 async def test_a_homeserver_may_begin_to_count_anew(guest: Appservice) -> None:
     """Restored from a backup, it gives old ids to new transactions: nothing of those is lost."""
-    await guest.take_in("1", message("$1"))
-    assert await guest.take_in("1", message("$2"))
-    assert not await guest.take_in("1", message("$2"))
+    await guest.receive("1", message("$1"))
+    assert await guest.receive("1", message("$2"))
+    assert not await guest.receive("1", message("$2"))
     assert await guest.all() == ["$1", "$2"]
 
 
@@ -98,11 +101,11 @@ async def test_transactions_at_the_same_time_are_taken_in_one_after_the_other(
     """Also by two processes on one database; and whoever sends many of them is told to wait."""
     async with database.transaction() as connection:
         await lock_registration(connection, "palaver")
-        sent = [asyncio.create_task(guest.take_in("1", message("$1"))) for _ in range(module.MOST_WAITING)]
-        while guest.intake._waiting < module.MOST_WAITING:
+        sent = [asyncio.create_task(guest.receive("1", message("$1"))) for _ in range(module.MAX_WAITING)]
+        while guest.intake._waiting < module.MAX_WAITING:
             await asyncio.sleep(0)
         with pytest.raises(MatrixError) as refused:
-            await guest.take_in("2", message("$2"))
+            await guest.receive("2", message("$2"))
         assert refused.value.status == 429
         assert not any(task.done() for task in sent)
     assert sorted(await asyncio.gather(*sent)) == [False, False, False, True]
@@ -120,7 +123,7 @@ async def test_a_transaction_that_could_not_be_committed_left_nothing(guest: App
     """503, so that it comes again, and is new then."""
     async with guest.database.transaction() as connection:
         await lock_registration(connection, "palaver")
-        sent = asyncio.create_task(guest.take_in("1", message("$1"), ephemeral=[TYPING]))
+        sent = asyncio.create_task(guest.receive("1", message("$1"), ephemeral=[TYPING]))
         # Outside a transaction: within one Postgres shows the same activity again and again.
         async with guest.database.autocommit() as other:
             while not await other.fetchval(WAITING):
@@ -129,7 +132,7 @@ async def test_a_transaction_that_could_not_be_committed_left_nothing(guest: App
             await sent
         assert (refused.value.status, len(guest.reported)) == (503, 1)
     assert guest.told == []
-    assert await guest.take_in("1", message("$1"), ephemeral=[TYPING])
+    assert await guest.receive("1", message("$1"), ephemeral=[TYPING])
     assert await guest.all() == ["$1"]
     assert len(guest.told) == 1
 
@@ -139,7 +142,7 @@ async def test_invites_of_ours_are_told_apart(guest: Appservice) -> None:
     by ours, or is none of ours, is news of the room."""
     shown = {"type": "m.room.name", "state_key": "", "sender": ALICE, "content": {"name": "Kitchen"}}
     invite = member("$1", GHOST, "invite", unsigned={"invite_room_state": [shown]})
-    await guest.take_in(
+    await guest.receive(
         "1",
         invite,
         member("$2", ALICE, "invite"),
@@ -152,14 +155,14 @@ async def test_invites_of_ours_are_told_apart(guest: Appservice) -> None:
         ("timeline", "$3"),
     ]
     assert entries[0].invite_state == (shown,)
-    await guest.take_in("2", member("$4", GHOST, "join", sender=GHOST))
+    await guest.receive("2", member("$4", GHOST, "join", sender=GHOST))
     assert await guest.all() == ["$2", "$3", "$4"]
 
 
 async def test_a_redaction_is_applied_whichever_comes_first(guest: Appservice) -> None:
     """In its own room alone."""
-    await guest.take_in("1", message("$1"), redaction("$r", "$1"), redaction("$s", "$2"))
-    await guest.take_in(
+    await guest.receive("1", message("$1"), redaction("$r", "$1"), redaction("$s", "$2"))
+    await guest.receive(
         "2", message("$2"), redaction("$t", "$3", room_id="!other:their.server"), message("$3")
     )
     entries = {entry.event.event_id: entry.event for entry in (await guest.stream.read(0)).entries}
@@ -174,7 +177,7 @@ async def test_messages_to_devices_are_kept(guest: Appservice) -> None:
         await insert_user(connection, GHOST, 0)
     others = [{**DEVICE, "to_user_id": user} for user in (ALICE, "@_agent_nobody:their.server")]
     for _ in range(2):
-        await guest.take_in("1", to_device=[DEVICE, *others])
+        await guest.receive("1", to_device=[DEVICE, *others])
     kept = await guest.database.read(lambda connection: fetch_messages(connection, GHOST, 10))
     assert [one[1:] for one in kept] == [(GHOST, "D", ALICE, "m.dummy", b"{}")]
     assert len(guest.told) == 3
@@ -182,23 +185,25 @@ async def test_messages_to_devices_are_kept(guest: Appservice) -> None:
 
 async def test_what_is_left_out_is_reported(guest: Appservice) -> None:
     """The rest is taken in."""
-    await guest.take_in("1", 7, message("$1"))
+    await guest.receive("1", 7, message("$1"))
     assert await guest.all() == ["$1"]
-    assert guest.reported == ["The homeserver sent what could not be read: an event is no object."]
+    assert guest.reported == [
+        "The homeserver sent entries that could not be parsed: an event is not an object."
+    ]
 
 
 @pytest.mark.parametrize("transaction_id", ["x" * 256, "a\0"])
 async def test_an_id_that_cannot_be_kept_is_refused(guest: Appservice, transaction_id: str) -> None:
     """400, and nothing happens."""
     with pytest.raises(MatrixError) as refused:
-        await guest.take_in(transaction_id, message("$1"))
+        await guest.receive(transaction_id, message("$1"))
     assert refused.value.status == 400
     assert await guest.all() == []
 
 
 async def test_hostile_text_is_kept(guest: Appservice) -> None:
     """What JSON can hold and a column of text cannot."""
-    await guest.take_in("1", member("$1", "a\0b", "join"), message("$2", body="\0", type="\0"))
+    await guest.receive("1", member("$1", "a\0b", "join"), message("$2", body="\0", type="\0"))
     assert await guest.all() == ["$1", "$2"]
 
 
@@ -234,9 +239,9 @@ async def test_whatever_is_sent_is_taken_in(guest: Appservice) -> None:
             event[name] = chance.choice(values)
         return event
 
-    await guest.take_in("0", member("$join", GHOST, "join"))
+    await guest.receive("0", member("$join", GHOST, "join"))
     for number in range(1, 60):
-        assert await guest.take_in(str(number), *[odd() for _ in range(20)])
+        assert await guest.receive(str(number), *[odd() for _ in range(20)])
     known = await guest.database.read(lambda one: fetch_entries(one, ROOM, None, None, timedelta(days=1)))
     assert known is not None
     assert len(known[1]) > 10
@@ -247,8 +252,8 @@ async def test_what_everybody_has_read_is_forgotten(
     guest: Appservice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the transactions that brought it."""
-    monkeypatch.setattr(module, "KEPT", timedelta(seconds=-1))
-    await guest.take_in("1", message("$1"))
+    monkeypatch.setattr(module, "RETENTION", timedelta(seconds=-1))
+    await guest.receive("1", message("$1"))
     assert await guest.intake.prune() == 0
     async with guest.stream.subscription("reader") as subscription:
         (entry,) = await subscription.next()
@@ -264,14 +269,14 @@ import asyncio, sys
 from storage.connect import DatabaseAddress
 from storage.database import Database
 from tests.appservice.events import numbered
-from tests.appservice.guests import guest_on
+from tests.appservice.intakes import guest_on
 
 async def main():
     address = DatabaseAddress.from_url(sys.argv[1])
     database = await Database.connect(address, minimum=1)
     async with guest_on(database, address) as guest:
         for number in range(int(sys.argv[2]), 1_000_000):
-            is_new = await guest.take_in(str(number), *numbered(number))
+            is_new = await guest.receive(str(number), *numbered(number))
             print(number, is_new, flush=True)
 
 asyncio.run(main())
@@ -300,7 +305,7 @@ async def test_killed_at_any_instant_nothing_is_lost_and_nothing_comes_twice(gue
         # The last one answered is sent again by the next process, as after an answer that was lost.
         answered = int([line for line in lines if len(line) == 2][-1][0])
     for number in range(answered, answered + 3):
-        await guest.take_in(str(number), *numbered(number))
+        await guest.receive(str(number), *numbered(number))
     assert await guest.all() == [f"${number}.{part}" for number in range(answered + 3) for part in range(5)]
     known = await guest.database.read(lambda one: fetch_entries(one, ROOM, None, None, timedelta(days=1)))
     assert known is not None

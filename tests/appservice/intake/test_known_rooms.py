@@ -13,8 +13,8 @@ from federation.events.room_event import Invite, Member
 from federation.matrix.errors import MatrixError
 from storage.connect import ConnectionLost
 from tests.appservice.events import ALICE, GHOST, ROOM, redaction
-from tests.appservice.guests import Appservice
-from tests.appservice.intake.told import NODE_USER, OTHER, Telling, with_ghost
+from tests.appservice.intake.pushed_events import NODE_USER, OTHER, Telling, with_ghost
+from tests.appservice.intakes import Appservice
 
 TOPIC = "m.room.topic"
 
@@ -152,7 +152,7 @@ async def test_a_room_is_fetched_again_after_a_day(
     await telling.tell()
     assert await topic(known) == "first"
     telling.topic("resolved", told=False)
-    monkeypatch.setattr(module, "BELIEVED", timedelta(seconds=-1))
+    monkeypatch.setattr(module, "MAX_STATE_AGE", timedelta(seconds=-1))
     telling.away = True
     assert await topic(known) == "first"
     telling.away = False
@@ -166,7 +166,7 @@ async def test_what_is_gone_from_the_state_goes(telling: Telling, known: KnownRo
     await telling.tell()
     assert await ids(known) == telling.ids()
     del telling.rooms[ROOM]["io.palaver.thing", "key"]
-    await known.doubt(ROOM)
+    await known.invalidate(ROOM)
     assert await ids(known) == telling.ids()
 
 
@@ -187,7 +187,9 @@ async def test_what_a_ghost_did_is_known_before_it_is_told(telling: Telling, kno
     assert await topic(known) == "first"
     telling.topic("Alice's")
     own = telling.topic("ours", sender=GHOST)
-    await known.noted(ROOM, TOPIC, "", GHOST, own["content"], own["event_id"], own["origin_server_ts"])
+    await known.record_change(
+        ROOM, TOPIC, "", GHOST, own["content"], own["event_id"], own["origin_server_ts"]
+    )
     assert await topic(known) == "ours"
     await telling.tell(1)
     assert await topic(known) == "ours"
@@ -205,7 +207,9 @@ async def test_what_was_told_before_it_is_noted_is_not_noted(telling: Telling, k
     own = telling.topic("ours", sender=GHOST)
     telling.topic("Alice's")
     await telling.tell()
-    await known.noted(ROOM, TOPIC, "", GHOST, own["content"], own["event_id"], own["origin_server_ts"])
+    await known.record_change(
+        ROOM, TOPIC, "", GHOST, own["content"], own["event_id"], own["origin_server_ts"]
+    )
     assert await topic(known) == "Alice's"
 
 
@@ -215,8 +219,8 @@ async def test_what_is_never_told_is_not_believed_for_long(
     """An event that cannot be read is left out."""
     await telling.tell()
     assert await topic(known) == "first"
-    monkeypatch.setattr(module, "AHEAD", timedelta(seconds=-1))
-    await known.noted(ROOM, TOPIC, "", GHOST, {"topic": "ours"}, "$never", 1)
+    monkeypatch.setattr(module, "LOCAL_CHANGE_TTL", timedelta(seconds=-1))
+    await known.record_change(ROOM, TOPIC, "", GHOST, {"topic": "ours"}, "$never", 1)
     assert await topic(known) == "first"
     assert len(telling.asked) == 2
 
@@ -230,17 +234,17 @@ async def test_a_redaction_of_an_entry_has_it_fetched_again(telling: Telling, kn
     for number, (target, more) in enumerate(
         [("$message", {}), (first["event_id"], {"room_id": "!other:their.server"})]
     ):
-        await telling.guest.take_in(f"r{number}", redaction(f"$r{number}", target, **more))
+        await telling.guest.receive(f"r{number}", redaction(f"$r{number}", target, **more))
         assert await topic(known) == "first"
     assert len(telling.asked) == 1
     telling.rooms[ROOM][TOPIC, ""] = {**first, "content": {}, "unsigned": {"redacted_because": {}}}
-    await telling.guest.take_in("r", redaction("$r", first["event_id"]))
+    await telling.guest.receive("r", redaction("$r", first["event_id"]))
     event = await known.state_event(ROOM, TOPIC)
     assert event is not None
     assert (event.content, event.is_redacted) == ({}, True)
     assert len(telling.asked) == 2
 
-    await telling.guest.take_in("early", redaction("$early", f"${telling.count + 1}"))
+    await telling.guest.receive("early", redaction("$early", f"${telling.count + 1}"))
     second = telling.topic("second")
     telling.rooms[ROOM][TOPIC, ""] = {**second, "content": {}, "unsigned": {"redacted_because": {}}}
     await telling.tell()
@@ -284,7 +288,7 @@ async def test_what_happens_between_leaving_and_coming_back_is_not_missed(
     assert await ids(known) == telling.ids()
 
     for event in (telling.moves(GHOST, "leave", sender=GHOST), telling.moves(GHOST, "join")):
-        await known.noted(
+        await known.record_change(
             ROOM,
             "m.room.member",
             GHOST,
@@ -320,7 +324,7 @@ async def test_who_was_believed_to_be_there_and_is_not(telling: Telling, known: 
     assert telling.asked == [(ROOM, GHOST), (ROOM, OTHER)]
     assert await known.membership(ROOM, GHOST) == "leave"
     telling.moves(OTHER, "leave", told=False)
-    await known.doubt(ROOM)
+    await known.invalidate(ROOM)
     with pytest.raises(MatrixError):
         await known.state(ROOM)
     assert await known.joined_rooms(OTHER) == []
@@ -347,18 +351,18 @@ async def test_a_room_that_is_doubted_while_it_is_fetched_is_fetched_again(
 
     async def doubt() -> None:
         telling.topic("second", told=False)
-        await known.doubt(ROOM)
+        await known.invalidate(ROOM)
 
     telling.during = doubt
     assert await topic(known) == "second"
     assert len(telling.asked) == 2
 
     async def again() -> None:
-        await known.doubt(ROOM)
+        await known.invalidate(ROOM)
         telling.during = again
 
     telling.during = again
-    await known.doubt(ROOM)
+    await known.invalidate(ROOM)
     assert await topic(known) == "second"
     assert len(telling.asked) == 5
 
@@ -402,7 +406,7 @@ async def test_a_database_that_is_new_learns_of_old_rooms(telling: Telling, know
     assert await ids(known) == telling.ids()
 
     second = telling.known_rooms()
-    await known.forget(ROOM)
+    await known.delete_room(ROOM)
     assert await ids(second) == telling.ids()
     assert telling.asked_joined == [GHOST, NODE_USER]
     assert await second.resident("!unknown:their.server") is None
@@ -412,13 +416,13 @@ async def test_a_database_that_is_new_learns_of_old_rooms(telling: Telling, know
 
 async def test_a_new_ghost_need_not_be_asked_for(telling: Telling, known: KnownRooms) -> None:
     """It is in no room that could be one. What is told of one while it is asked for is newer."""
-    await known.adopt(OTHER, ["no room", "!a\0b:c"])
+    await known.set_joined_rooms(OTHER, ["no room", "!a\0b:c"])
     assert await known.joined_rooms(OTHER) == []
     assert telling.asked_joined == []
     telling.untold.clear()
     telling.moves(GHOST, "leave")
     await telling.tell()
-    await known.adopt(GHOST, [ROOM])
+    await known.set_joined_rooms(GHOST, [ROOM])
     assert await known.joined_rooms(GHOST) == []
 
 
@@ -452,7 +456,7 @@ async def test_events_are_known_as_they_were_told(telling: Telling, known: Known
     for unknown in ("$unknown", "$a\0b"):
         assert await known.event(unknown) is None
         assert not await known.knows_event(unknown)
-    await telling.guest.take_in("r", redaction("$r", event_id))
+    await telling.guest.receive("r", redaction("$r", event_id))
     event = await known.event(event_id)
     assert event is not None
     assert event.is_redacted

@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from appservice.intake import missed_events as module
-from appservice.intake.missed_events import BY_CONNECTION, SWEPT_AGAIN, MissedEvents
+from appservice.intake.missed_events import MIN_CONNECTION_INTERVAL, SWEEP_INTERVAL, MissedEvents
 from appservice.intake.transaction import read
 from tests.appservice.events import transaction
-from tests.appservice.guests import OURS
+from tests.appservice.intakes import OURS
 from tests.appservice.local_users.conftest import living
-from tests.appservice.local_users.guests import Living
+from tests.appservice.local_users.setup import Living
 from tests.appservice.local_users.test_sending import ALICE, GHOST, MESSAGE, ROOM
 
 __all__ = ["living"]
@@ -33,7 +33,7 @@ async def missing(living: Living, clock: Clock | None = None) -> AsyncIterator[M
         parts.client,
         parts.rooms,
         parts.database,
-        living.guest.intake.take_in,
+        living.guest.intake.receive,
         is_ours=OURS.owns_user,
         now_ms=parts.now_ms,
         report=parts.report,
@@ -57,7 +57,7 @@ def loses(living: Living) -> None:
 async def tell(living: Living, missed: MissedEvents) -> None:
     """As the port does."""
     events = list(living.rooms.untold)
-    await missed.before(read(transaction(*events)))
+    await missed.fetch_before(read(transaction(*events)))
     await living.tell()
 
 
@@ -76,12 +76,12 @@ async def test_what_was_lost_comes_before_what_follows_it(living: Living) -> Non
         says(living, "three")
         after = list(living.rooms.untold)
         says(living, "four")
-        await missed.before(read(transaction(*after)))
+        await missed.fetch_before(read(transaction(*after)))
         assert await bodies(living) == ["one", "two"]
         await living.tell()
         assert await bodies(living) == ["one", "two", "three", "four"]
         [sentence] = living.guest.reported
-        assert sentence == f"2 events of {ROOM} had not come, and were fetched."
+        assert sentence == f"The homeserver had not pushed 2 events of {ROOM}; they were fetched."
         # As long as nothing is suspected, nothing is looked at.
         looked = len(living.asked("messages"))
         says(living, "five")
@@ -100,12 +100,12 @@ async def test_it_is_suspected_when_the_homeserver_comes_by_another_connection(l
             ("first", 0.0, True),
             ("first", 60.0, False),
             ("second", 0.0, True),
-            ("third", BY_CONNECTION / 2, False),
-            ("fourth", BY_CONNECTION / 2, True),
+            ("third", MIN_CONNECTION_INTERVAL / 2, False),
+            ("fourth", MIN_CONNECTION_INTERVAL / 2, True),
         ):
             clock.now += later
             looked = len(living.asked("messages"))
-            missed.comes_by(connection)
+            missed.connection_used(connection)
             says(living, connection)
             await tell(living, missed)
             assert (len(living.asked("messages")) > looked) is looks, connection
@@ -115,7 +115,7 @@ async def test_a_room_of_which_nothing_comes_is_looked_at_too(
     living: Living, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A while later, when the homeserver was away, or a connection is another one."""
-    monkeypatch.setattr(module, "SETTLED", 0.05)
+    monkeypatch.setattr(module, "SETTLE_TIME", 0.05)
     for room_id in (ROOM, OTHER_ROOM):
         living.rooms.room(room_id, GHOST)
     await living.tell()
@@ -137,9 +137,9 @@ async def test_a_room_of_which_nothing_comes_is_looked_at_too(
         await until("one", "two")
         says(living, "three", room_id=OTHER_ROOM)
         loses(living)
-        missed.comes_by("first")
-        clock.now += 2 * SWEPT_AGAIN
-        missed.comes_by("second")
+        missed.connection_used("first")
+        clock.now += 2 * SWEEP_INTERVAL
+        missed.connection_used("second")
         await until("one", "two", "three")
 
 
@@ -147,7 +147,7 @@ async def test_it_goes_on_looking_after_an_unforeseen_error(
     living: Living, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was lost is found by the next look."""
-    monkeypatch.setattr(module, "SETTLED", 0.05)
+    monkeypatch.setattr(module, "SETTLE_TIME", 0.05)
     list_rooms = module.list_rooms
     for room_id in (ROOM, OTHER_ROOM):
         living.rooms.room(room_id, GHOST)
@@ -227,7 +227,7 @@ async def test_a_transaction_does_not_wait_for_a_homeserver_that_hangs(
     living: Living, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is missing is fetched another time."""
-    monkeypatch.setattr(module, "LOOKED_WITHIN", 0.05)
+    monkeypatch.setattr(module, "CHECK_TIMEOUT", 0.05)
     living.rooms.room(ROOM, GHOST)
     await living.tell()
     async with missing(living) as missed:
@@ -238,7 +238,7 @@ async def test_a_transaction_does_not_wait_for_a_homeserver_that_hangs(
         await tell(living, missed)
         assert await bodies(living) == ["one"]
         living.rooms.hangs.set()
-        monkeypatch.setattr(module, "LOOKED_WITHIN", 60.0)
+        monkeypatch.setattr(module, "CHECK_TIMEOUT", 60.0)
         says(living, "two")
         await tell(living, missed)
         assert await bodies(living) == ["one", "lost", "two"]
@@ -263,7 +263,7 @@ async def invites(living: Living) -> list[tuple[str, str]]:
 
 async def test_an_invite_that_was_lost_is_found(living: Living, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what is shown of the room, once; and once more when the ghost is invited once more."""
-    monkeypatch.setattr(module, "SETTLED", 0.05)
+    monkeypatch.setattr(module, "SETTLE_TIME", 0.05)
     await living.parts.ghosts.ensure_user(GHOST)
     async with missing(living) as missed:
         missed.start()
@@ -287,7 +287,10 @@ async def test_an_invite_that_was_lost_is_found(living: Living, monkeypatch: pyt
             assert len(living.guest.reported) == count
             living.rooms.moves(ROOM, GHOST, "leave", ALICE)
             await living.tell()
-    assert living.guest.reported == [f"1 invites of {GHOST} had not come, and were fetched."] * 2
+    assert (
+        living.guest.reported
+        == [f"The homeserver had not pushed 1 invites of {GHOST}; they were fetched."] * 2
+    )
     assert len(found) == 2
 
 

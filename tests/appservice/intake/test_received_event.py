@@ -118,7 +118,7 @@ def test_what_nests_too_deep_is_left_out() -> None:
     value: Any = []
     for _ in range(400):
         value = [value]
-    assert read(message(content={"a": value})) == "an event cannot be written down"
+    assert read(message(content={"a": value})) == "an event cannot be encoded"
 
 
 @given(st.sampled_from(NAMES), JSON)

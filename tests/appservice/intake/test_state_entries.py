@@ -4,7 +4,7 @@ from appservice.intake.received_event import ReceivedEvent, read
 from appservice.intake.state_entries import to_entry, to_event, to_key
 from storage.appservice.rooms import CachedEntry
 from tests.appservice.events import ALICE, GHOST, ROOM, member, message
-from tests.appservice.guests import OURS
+from tests.appservice.intakes import OURS
 
 
 def received(event: object) -> ReceivedEvent:

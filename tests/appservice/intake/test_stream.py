@@ -11,7 +11,7 @@ from federation.stream.event_stream import Subscription
 from storage.rooms import stream as consumers
 from storage.rooms.stream import ReaderReplaced
 from tests.appservice.events import ALICE, message
-from tests.appservice.guests import Appservice
+from tests.appservice.intakes import Appservice
 from tests.support.postgres import pool_on
 
 TIMEOUT = 60.0
@@ -25,7 +25,7 @@ async def test_a_reader_goes_on_where_its_cursor_was_committed(guest: Appservice
     """What was rolled back is read again; what was not advanced over, too. Others have their own
     cursors."""
     for number in range(3):
-        await guest.take_in(str(number), message(f"${number}"))
+        await guest.receive(str(number), message(f"${number}"))
     async with guest.stream.subscription("a") as given:
         # It is what the core asks of any Matrix side.
         subscription: Subscription = given
@@ -51,10 +51,10 @@ async def test_a_reader_goes_on_where_its_cursor_was_committed(guest: Appservice
 
 async def test_a_reader_waits_until_there_is_something(guest: Appservice) -> None:
     """And is woken; one that begins from now is told of nothing before."""
-    await guest.take_in("1", message("$1"))
+    await guest.receive("1", message("$1"))
     async with asyncio.timeout(TIMEOUT), guest.stream.subscription("a", from_now=True) as subscription:
         waiting = asyncio.create_task(subscription.next())
-        await guest.take_in("2", message("$2"))
+        await guest.receive("2", message("$2"))
         assert [entry.event.event_id for entry in await waiting] == ["$2"]
 
 
@@ -69,7 +69,7 @@ async def test_what_another_process_takes_in_is_read_too(
         async with elsewhere.subscription("a") as subscription:
             waiting = asyncio.create_task(subscription.next())
             await asyncio.sleep(0)
-            await guest.take_in("1", message("$1"))
+            await guest.receive("1", message("$1"))
             assert [entry.event.event_id for entry in await waiting] == ["$1"]
         await elsewhere.close()
 
@@ -85,7 +85,7 @@ async def test_who_was_told_nothing_looks(guest: Appservice, monkeypatch: pytest
         async with elsewhere.subscription("a") as subscription:
             waiting = asyncio.create_task(subscription.next())
             await asyncio.sleep(0)
-            await guest.take_in("1", message("$1"))
+            await guest.receive("1", message("$1"))
             assert [entry.event.event_id for entry in await waiting] == ["$1"]
         await elsewhere.close()
 
@@ -96,8 +96,8 @@ async def test_what_does_not_concern_a_reader_is_passed_over(
     """Now and then its cursor follows, so that what it passed can be forgotten."""
     monkeypatch.setattr("federation.stream.event_stream.MAX_SKIPPED", 2)
     for number in range(5):
-        await guest.take_in(str(number), message(f"${number}"))
-    await guest.take_in("5", message("$5", type="stop"))
+        await guest.receive(str(number), message(f"${number}"))
+    await guest.receive("5", message("$5", type="stop"))
     async with asyncio.timeout(TIMEOUT), guest.stream.subscription("a", wanted=_says_stop) as subscription:
         (entry,) = await subscription.next(1)
         assert entry.event.event_id == "$5"
@@ -110,7 +110,7 @@ async def test_only_the_newest_reader_of_a_name_reads(
 ) -> None:
     """What the one before still wants to commit is refused."""
     monkeypatch.setattr("federation.stream.event_stream.CONFIRMED_FOR", 0.0)
-    await guest.take_in("1", message("$1"))
+    await guest.receive("1", message("$1"))
     async with guest.stream.subscription("a") as subscription:
         (entry,) = await subscription.next()
         async with guest.database.transaction() as connection:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appservice.intake.transaction import DeviceLists, Transaction, read, wrong_id
+from appservice.intake.transaction import DeviceLists, Transaction, read, transaction_id_problem
 from federation.matrix.errors import MatrixError
 from federation.transactions.edu_dispatcher import TypingUsers
 from federation.transactions.edus import Receipt, ToDevice, UserPresence
@@ -46,7 +46,7 @@ def test_events_are_in_their_order() -> None:
     """What cannot be read is left out, with a reason, and harms nobody else."""
     found = read(transaction(message("$1"), None, message("$2", content=7), {}, message("$3")))
     assert [received.event.event_id for received in found.events] == ["$1", "$3"]
-    assert len(found.left_out) == 3
+    assert len(found.skipped) == 3
 
 
 def test_an_empty_one_is_one() -> None:
@@ -83,7 +83,7 @@ def test_ephemeral_events_are_read_under_either_name(name: str) -> None:
         Receipt(ROOM, ALICE, "$1", 5, "main"),
         UserPresence(ALICE, "online", 3, currently_active=True),
     )
-    assert found.left_out == ()
+    assert found.skipped == ()
 
 
 def test_what_comes_under_both_names_is_read_once() -> None:
@@ -107,7 +107,7 @@ def test_messages_to_devices(name: str) -> None:
     ]
     found = read(transaction(**{name: [DEVICE, *wrong]}))
     assert found.to_device == (ToDevice(ALICE, "m.dummy", "", {GHOST: {"D": {"a": 1}}}),)
-    assert len(found.left_out) == 5
+    assert len(found.skipped) == 5
 
 
 def test_device_lists_and_counts_of_keys() -> None:
@@ -141,7 +141,7 @@ def test_what_is_worth_little_is_limited() -> None:
 
 def test_reasons_are_few() -> None:
     """Each once, and only the first ones: nobody fills a log with them."""
-    assert len(read(transaction(*[None] * 100)).left_out) == 1
+    assert len(read(transaction(*[None] * 100)).skipped) == 1
 
 
 @given(st.dictionaries(
@@ -163,6 +163,6 @@ def test_any_content_may_come(content: Any, type_: str) -> None:
 
 def test_the_id_of_a_transaction_is_short_text() -> None:
     """It is kept."""
-    assert wrong_id("1") is None
+    assert transaction_id_problem("1") is None
     for wrong in ("x" * 256, "\0", "\ud800"):
-        assert wrong_id(wrong) is not None
+        assert transaction_id_problem(wrong) is not None

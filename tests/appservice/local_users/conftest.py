@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from storage.database import Database
-from tests.appservice.guests import Appservice
-from tests.appservice.local_users.guests import Living, living_on
-from tests.appservice.local_users.played import Side, side_on
+from tests.appservice.intakes import Appservice
+from tests.appservice.local_users.fake_homeserver import Side, side_on
+from tests.appservice.local_users.setup import Living, living_on
 
 
 @pytest.fixture

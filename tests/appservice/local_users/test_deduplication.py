@@ -1,17 +1,17 @@
 """What was sent under which key."""
 
 from appservice.intake.received_event import TRANSACTION_KEY
-from appservice.intake.room_fetching import KEPT_MS, MOST_PAGES, PAGE
-from appservice.local_users.deduplication import SentBefore
-from tests.appservice.local_users.guests import Living
+from appservice.intake.state_fetcher import MAX_PAGES, PAGE, RETENTION_MS
+from appservice.local_users.deduplication import SentEventIndex
+from tests.appservice.local_users.setup import Living
 from tests.appservice.local_users.test_sending import ALICE, GHOST, MESSAGE, OTHER, ROOM
 
 KEY = "0" * 32
 
 
-def before_of(living: Living) -> SentBefore:
+def before_of(living: Living) -> SentEventIndex:
     parts = living.parts
-    return SentBefore(parts.client, parts.rooms, parts.database, now_ms=parts.now_ms)
+    return SentEventIndex(parts.client, parts.rooms, parts.database, now_ms=parts.now_ms)
 
 
 def says(living: Living, sender: str, key: str) -> str:
@@ -28,7 +28,7 @@ async def test_what_was_told_is_in_the_database(living: Living) -> None:
         assert await before.find(GHOST, ROOM, KEY) == sent
         assert await before.find(GHOST, ROOM, "1" * 32) is None
     assert len(living.asked("messages")) == 1
-    before.doubt(GHOST, ROOM)
+    before.invalidate(GHOST, ROOM)
     assert await before.find(GHOST, ROOM, "1" * 32) is None
     assert len(living.asked("messages")) == 2
     await before.close()
@@ -47,12 +47,12 @@ async def test_what_was_not_told_stands_at_the_end_of_the_room(living: Living) -
     asked = len(living.asked("messages"))
     # Of the other one it was not seen as whom it may look.
     assert await before.find(OTHER, ROOM, KEY) == sent[1]
-    assert before._looked.get((GHOST, ROOM))
-    for n in range(MOST_PAGES * PAGE):
+    assert before._scanned.get((GHOST, ROOM))
+    for n in range(MAX_PAGES * PAGE):
         living.rooms.happens(ROOM, ALICE, MESSAGE, {"body": f"{n}"})
     asked = len(living.asked("messages"))
     assert await before_of(living).find(GHOST, ROOM, KEY) is None
-    assert len(living.asked("messages")) == asked + MOST_PAGES
+    assert len(living.asked("messages")) == asked + MAX_PAGES
 
 
 async def test_what_is_never_told_is_seen_among_what_was(living: Living) -> None:
@@ -76,7 +76,7 @@ async def test_what_is_too_old_is_not_looked_at(living: Living) -> None:
     living.rooms.room(ROOM, GHOST)
     for n in range(3 * PAGE):
         living.rooms.happens(ROOM, ALICE, MESSAGE, {"body": f"{n}"})
-    living.rooms.now += KEPT_MS
+    living.rooms.now += RETENTION_MS
     assert await before_of(living).find(GHOST, ROOM, KEY) is None
     assert len(living.asked("messages")) == 1
 
@@ -94,11 +94,11 @@ async def test_whoever_may_not_look_has_sent_nothing(living: Living) -> None:
 async def test_whatever_the_homeserver_says_is_read(living: Living) -> None:
     """Nothing of it has to be what it should be."""
     living.rooms.room(ROOM, GHOST)
-    pages = iter(
+    timeline_pages = iter(
         [{"chunk": [5, {}, {"event_id": 5}, {"event_id": "$x", "content": []}], "end": 5}, {"chunk": {}}]
     )
     before = before_of(living)
-    living.rooms._messages = lambda room_id, query: next(pages)  # type: ignore[method-assign]
+    living.rooms._messages = lambda room_id, query: next(timeline_pages)  # type: ignore[method-assign]
     for _ in range(2):
         assert await before.find(GHOST, ROOM, KEY) is None
-        before.doubt(GHOST, ROOM)
+        before.invalidate(GHOST, ROOM)

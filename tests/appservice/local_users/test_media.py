@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from appservice.local_users.media import MOST_BYTES
+from appservice.local_users.media import MAX_BYTES
 from federation.matrix.errors import MatrixError
-from tests.appservice.local_users.guests import NOW
-from tests.appservice.local_users.played import ALICE, COOK, Side
+from tests.appservice.local_users.fake_homeserver import ALICE, COOK, Side
+from tests.appservice.local_users.setup import NOW
 
 LARGE = bytes(range(256)) * 8192
 
@@ -54,13 +54,13 @@ async def test_what_is_too_large_is_refused_before_all_of_it_has_come(played: Si
 
     async def much() -> AsyncIterator[bytes]:
         nonlocal given
-        while given < 4 * MOST_BYTES:
+        while given < 4 * MAX_BYTES:
             given += 1024 * 1024
             yield bytes(1024 * 1024)
 
     with pytest.raises(MatrixError, match="413 M_TOO_LARGE"):
         await played.side.upload(COOK, much())
-    assert given < 2 * MOST_BYTES
+    assert given < 2 * MAX_BYTES
     assert played.asked("upload") == []
 
 

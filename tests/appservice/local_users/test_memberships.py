@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from appservice.local_users.memberships import Memberships
-from appservice.local_users.parts import DOUBTED_AGAIN_MS
+from appservice.local_users.parts import REFETCH_INTERVAL_MS
 from federation.events.room_event import Member
 from federation.matrix.errors import MatrixError
-from tests.appservice.local_users.guests import Living
+from tests.appservice.local_users.setup import Living
 from tests.appservice.local_users.test_sending import ALICE, GHOST, OTHER, ROOM
 
 EVE = "@_agent_eve:their.server"
@@ -126,7 +126,7 @@ async def test_what_the_homeserver_knows_better_is_learned(living: Living, membe
     await members.members(ROOM)
     living.rooms.moves(ROOM, GHOST, "leave")
     living.rooms.moves(ROOM, ALICE, "leave")
-    living.rooms.now += DOUBTED_AGAIN_MS + 1
+    living.rooms.now += REFETCH_INTERVAL_MS + 1
     before = living.rooms.count
     await members.kick(ROOM, GHOST, ALICE)
     assert living.rooms.count == before

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from appservice.local_users import sending as module
-from appservice.local_users.merge_extremities import KNOT, REFUSED_ANYWAY_MS
+from appservice.local_users.merge_extremities import DUMMY_EVENT, REFUSAL_TTL_MS
 from appservice.local_users.sending import AT_ONCE, Sending
 from federation.matrix.errors import MatrixError
 from federation.matrix.message_content import in_thread, text
-from tests.appservice.local_users.guests import Living
+from tests.appservice.local_users.setup import Living
 from tests.appservice.local_users.test_sending import ALICE, GHOST, MESSAGE, OTHER, ROOM, sending
 
 NODE = "@_agent_palaver:their.server"
@@ -27,22 +27,22 @@ async def test_who_is_there_is_heard_in_the_end(living: Living, sending: Sending
     living.rooms.unseen = 2
     await sending.send(ROOM, GHOST, MESSAGE, text("Here I am."), transaction_id="1")
     assert living.rooms.bodies(ROOM) == ["Here I am."]
-    assert living.asked(KNOT) == []
+    assert living.asked(DUMMY_EVENT) == []
     await living.parts.ghosts.ensure_user(NODE)
     living.rooms.moves(ROOM, NODE, "join")
     await living.tell()
     living.rooms.unseen = 3
     await asyncio.gather(*(sending.send(ROOM, GHOST, MESSAGE, text(f"{n}")) for n in range(3)))
-    assert 1 <= len(living.asked(KNOT)) < 3
+    assert 1 <= len(living.asked(DUMMY_EVENT)) < 3
 
 
 async def test_who_is_refused_to_the_end_is_not_asked_for_again_and_again(
     living: Living, sending: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The homeserver may have rules of its own."""
-    monkeypatch.setattr(module, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(module, "RETRY_DELAYS", (0.0, 0.0))
     living.rooms.unseen = 100
-    for later, asked in ((0, 3), (0, 1), (REFUSED_ANYWAY_MS, 3)):
+    for later, asked in ((0, 3), (0, 1), (REFUSAL_TTL_MS, 3)):
         living.rooms.now += later
         before = len(living.asked("/send/"))
         await refused(sending)
@@ -53,7 +53,7 @@ async def test_who_waits_to_ask_again_keeps_nobody_waiting(
     living: Living, sending: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only what is being sent has a place in the room."""
-    monkeypatch.setattr(module, "PAUSES", (600.0,))
+    monkeypatch.setattr(module, "RETRY_DELAYS", (600.0,))
     living.rooms.unseen = AT_ONCE
     waiting = [
         asyncio.create_task(sending.send(ROOM, GHOST, MESSAGE, in_thread(f"$t{n}", text("Here I am."))))
@@ -82,5 +82,5 @@ async def test_what_the_state_forbids_is_refused_at_once(living: Living, sending
     living.rooms.moves(ROOM, GHOST, "ban", ALICE)
     await living.tell()
     await refused(sending)
-    assert living.asked(KNOT) == []
+    assert living.asked(DUMMY_EVENT) == []
     assert len(living.asked("/send/")) == 2

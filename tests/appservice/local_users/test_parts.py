@@ -2,18 +2,18 @@
 
 import pytest
 
-from appservice.local_users.parts import HasParts
+from appservice.local_users.parts import UserOperations
 from federation.matrix.errors import MatrixError
-from tests.appservice.local_users.guests import Living
+from tests.appservice.local_users.setup import Living
 
 
 async def test_only_ghosts_act_here(living: Living) -> None:
     """As whom else the homeserver would not let us act; nor is it asked."""
-    has = HasParts(living.parts)
-    has._refuse_strangers("@_agent_worker-1:their.server")
-    has._refuse_strangers("@_agent_worker-1=40cellar.local:their.server")
-    has._refuse_strangers("@_agent_palaver:their.server")
+    has = UserOperations(living.parts)
+    has._require_ghost("@_agent_worker-1:their.server")
+    has._require_ghost("@_agent_worker-1=40cellar.local:their.server")
+    has._require_ghost("@_agent_palaver:their.server")
     for user in ("@alice:their.server", "@_agent_worker-1:other.server", "@_agent_:their.server", "x", "\0"):
         with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
-            has._refuse_strangers(user)
+            has._require_ghost(user)
     assert living.homeserver.targets == []

@@ -6,7 +6,7 @@ import pytest
 
 from federation.matrix.errors import MatrixError
 from federation.transactions.edus import MAX_STATUS_BYTES, Receipt, ToDevice, UserPresence
-from tests.appservice.local_users.played import ALICE, COOK, EVE, Side
+from tests.appservice.local_users.fake_homeserver import ALICE, COOK, EVE, Side
 
 
 async def until_told(played: Side, count: int) -> list[str]:
@@ -57,7 +57,7 @@ async def test_how_far_somebody_has_read_is_kept(played: Side) -> None:
     await played.side.mark_read(room_id, COOK, ids[0])
     await played.side.mark_read(room_id, COOK, untold, thread_id=ids[1])
     # The clock stands still in this test, so that nothing is older than anything else.
-    played.side._parts.news.notify(Receipt(room_id, ALICE, ids[1], 7, "main"))
+    played.side._parts.ephemeral.notify(Receipt(room_id, ALICE, ids[1], 7, "main"))
     receipts = await played.side.receipts(room_id)
     assert {(one.user_id, one.thread_id, one.event_id) for one in receipts} == {
         (COOK, None, ids[0]),
@@ -80,7 +80,7 @@ async def test_how_far_somebody_has_read_is_kept(played: Side) -> None:
 async def test_messages_to_devices_wait_until_they_are_read(played: Side) -> None:
     """They go with the commit of whoever has read them."""
     content = {"odd": "\0"}
-    await played.guest.take_in(
+    await played.guest.receive(
         "device",
         to_device=[
             {

@@ -2,10 +2,10 @@
 
 import pytest
 
-from appservice.local_users.reading import MOST_LOOKED_AT
+from appservice.local_users.reading import MAX_SCANNED_EVENTS
 from federation.matrix.errors import MatrixError
 from federation.matrix.message_content import in_thread, reply, text
-from tests.appservice.local_users.played import ALICE, COOK, EVE, Side, bodies
+from tests.appservice.local_users.fake_homeserver import ALICE, COOK, EVE, Side, bodies
 
 
 async def all_of(played: Side, room_id: str, limit: int, reader: str | None = None) -> list[object]:
@@ -21,7 +21,7 @@ async def all_of(played: Side, room_id: str, limit: int, reader: str | None = No
 
 
 async def test_the_timeline_is_read_page_by_page(played: Side) -> None:
-    """In both directions, whatever the size of the pages."""
+    """In both directions, whatever the size of the timeline_pages."""
     room_id = await played.room()
     wanted = [str(number) for number in range(9)]
     for body in wanted:
@@ -34,7 +34,7 @@ async def test_the_timeline_is_read_page_by_page(played: Side) -> None:
     assert bodies([*first.events, *rest.events]) == wanted
     assert rest.next is None
     for wrong in ("", "\0", "x" * 10_000, "no place"):
-        with pytest.raises(MatrixError, match="400 M_INVALID_PARAM: That is no place"):
+        with pytest.raises(MatrixError, match="400 M_INVALID_PARAM: Invalid pagination token"):
             await played.side.messages(room_id, start=wrong)
 
 
@@ -68,7 +68,7 @@ async def test_what_relates_from_far_away_is_found_by_the_list(played: Side) -> 
     room_id = await played.room()
     root = played.said(room_id, ALICE, "root")
     near = played.rooms.happens(room_id, COOK, "m.room.message", in_thread(root, text("near")))
-    for number in range(MOST_LOOKED_AT):
+    for number in range(MAX_SCANNED_EVENTS):
         played.said(room_id, COOK, str(number))
     far = played.rooms.happens(room_id, COOK, "m.room.message", in_thread(root, text("far")))
     found = await played.side.relations(room_id, root)
@@ -88,7 +88,7 @@ async def test_what_relates_from_far_away_is_found_by_the_list(played: Side) -> 
 async def test_a_reader_sees_what_the_history_shows(
     played: Side, visibility: str, seen: list[str], reader: str
 ) -> None:
-    """By the membership at the time. The node itself sees all that it is shown."""
+    """By the membership at the time. The node itself sees all that it is visible_events."""
     room_id = await played.room(history_visibility=visibility)
     ids = {"before": played.said(room_id, COOK, "before")}
     played.rooms.moves(room_id, reader, "invite", COOK)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from appservice.homeserver.api import HomeserverAway
+from appservice.homeserver.api import HomeserverUnavailable
 from appservice.intake.received_event import TRANSACTION_KEY
 from appservice.local_users.sending import AT_ONCE, Sending
 from federation.matrix.errors import MatrixError
 from federation.matrix.message_content import edit, in_thread, reaction, text
-from tests.appservice.local_users.guests import Living
+from tests.appservice.local_users.setup import Living
 
 ALICE = "@alice:their.server"
 GHOST = "@_agent_worker-1:their.server"
@@ -81,7 +81,7 @@ async def test_a_lost_answer_is_looked_for(
     """Whether it was done or not: whoever says it again says it once. So is what others say at that time."""
     await sending.send(ROOM, GHOST, MESSAGE, text("before"), transaction_id="0")
     living.rooms.loses = loses
-    with pytest.raises(HomeserverAway):
+    with pytest.raises(HomeserverUnavailable):
         await sending.send(ROOM, GHOST, MESSAGE, text("once"), transaction_id="1")
     living.rooms.loses = None
     if restarted:
@@ -152,7 +152,7 @@ async def test_only_so_many_events_wait_for_a_room(
     living: Living, sending: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More are refused until there is room again."""
-    monkeypatch.setattr("appservice.local_users.sending.MOST_WAITING", 10)
+    monkeypatch.setattr("appservice.local_users.sending.MAX_WAITING", 10)
     living.rooms.held = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         for n in range(10):
@@ -166,7 +166,7 @@ async def test_only_so_many_events_wait_for_a_room(
             sending.send(ROOM, OTHER, MESSAGE, text("more"), transaction_id="more"),
             sending.set_state(ROOM, OTHER, "io.x", {}),
         ):
-            with pytest.raises(MatrixError, match="Too many events wait") as limited:
+            with pytest.raises(MatrixError, match="Too many events are queued") as limited:
                 await refused
             assert limited.value.status == 429
         living.rooms.held.set()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from federation.matrix.errors import MatrixError
-from tests.appservice.local_users.played import COOK, EVE, Side
+from tests.appservice.local_users.fake_homeserver import COOK, EVE, Side
 
 
 async def test_a_room_is_put_into_a_space_and_taken_out(played: Side) -> None:

@@ -4,28 +4,35 @@ from typing import Any
 
 import pytest
 
-from appservice.local_users.lookups import NOTHING, Sight, Told, sees_everything, shown, sight
+from appservice.local_users.lookups import (
+    HIDDEN,
+    TimelineEvent,
+    Visibility,
+    sees_everything,
+    visibility_for,
+    visible_events,
+)
 from federation.events.room_event import RoomEvent
 
 ALICE = "@alice:their.server"
 COOK = "@_agent_cook:their.server"
 
 
-def told(type_: str, state_key: str | None = None, before: Any = None, **content: Any) -> Told:
+def told(type_: str, state_key: str | None = None, before: Any = None, **content: Any) -> TimelineEvent:
     unsigned = {} if before is None else {"prev_content": before}
-    return Told(RoomEvent("$x", "!room", COOK, type_, content, 1, state_key), unsigned)
+    return TimelineEvent(RoomEvent("$x", "!room", COOK, type_, content, 1, state_key), unsigned)
 
 
-def visibility(value: str, before: str | None = None) -> Told:
+def visibility(value: str, before: str | None = None) -> TimelineEvent:
     previous = None if before is None else {"history_visibility": before}
     return told("m.room.history_visibility", "", previous, history_visibility=value)
 
 
-def member(membership: str, before: str | None = None, user: str = ALICE) -> Told:
+def member(membership: str, before: str | None = None, user: str = ALICE) -> TimelineEvent:
     return told("m.room.member", user, before and {"membership": before}, membership=membership)
 
 
-def message(body: str) -> Told:
+def message(body: str) -> TimelineEvent:
     return told("m.room.message", body=body)
 
 
@@ -36,8 +43,8 @@ def bodies(events: list[RoomEvent]) -> list[Any]:
 def test_what_decides_is_read_from_the_state() -> None:
     """The user's own membership, and nobody else's."""
     state = [visibility("joined").event, member("invite").event, member("join", user=COOK).event]
-    assert sight(ALICE, state) == Sight({"history_visibility": "joined"}, "invite")
-    assert sight("@nobody:x", []) == Sight(None, None)
+    assert visibility_for(ALICE, state) == Visibility({"history_visibility": "joined"}, "invite")
+    assert visibility_for("@nobody:x", []) == Visibility(None, None)
 
 
 def test_a_stretch_is_judged_from_its_end_backwards() -> None:
@@ -53,8 +60,8 @@ def test_a_stretch_is_judged_from_its_end_backwards() -> None:
         member("invite"),
         message("before"),
     ]
-    after = Sight({"history_visibility": "invited"}, "leave")
-    seen = shown(ALICE, newest_first, after, is_joined_now=False)
+    after = Visibility({"history_visibility": "invited"}, "leave")
+    seen = visible_events(ALICE, newest_first, after, is_joined_now=False)
     assert bodies(seen) == ["there", "invited"]
     assert [event.content.get("membership") for event in seen if event.state_key == ALICE] == [
         "leave",
@@ -64,29 +71,33 @@ def test_a_stretch_is_judged_from_its_end_backwards() -> None:
 
 def test_where_it_is_not_known_what_decided_nothing_is_shown() -> None:
     """A homeserver says that something was replaced, and not by what: until the next one that it tells of."""
-    replaced = Told(visibility("shared").event, {"replaces_state": "$before"})
+    replaced = TimelineEvent(visibility("shared").event, {"replaces_state": "$before"})
     newest_first = [message("now"), replaced, message("unknown"), visibility("x", "world_readable")]
     newest_first.append(message("for the world"))
-    now = Sight({"history_visibility": "shared"}, "join")
-    assert bodies(shown(ALICE, newest_first, now, is_joined_now=True)) == ["now", "for the world"]
-    assert not NOTHING.lets_see(is_joined_now=True)
+    now = Visibility({"history_visibility": "shared"}, "join")
+    assert bodies(visible_events(ALICE, newest_first, now, is_joined_now=True)) == ["now", "for the world"]
+    assert not HIDDEN.lets_see(is_joined_now=True)
 
 
 @pytest.mark.parametrize(
     ("now", "said", "all_of_it"),
     [
-        (Sight(None, "join"), visibility("shared"), True),
-        (Sight(None, "join"), None, True),
-        (Sight(None, "join"), visibility("world_readable"), True),
-        (Sight(None, None), visibility("world_readable"), True),
-        (Sight(None, "leave"), visibility("shared"), False),
-        (Sight(None, None), None, False),
-        (Sight(None, "join"), visibility("joined"), False),
-        (Sight(None, "join"), visibility("invited"), False),
-        (Sight(None, "join"), visibility("shared", "joined"), False),
-        (Sight(None, "join"), Told(visibility("shared").event, {"replaces_state": "$x"}), False),
+        (Visibility(None, "join"), visibility("shared"), True),
+        (Visibility(None, "join"), None, True),
+        (Visibility(None, "join"), visibility("world_readable"), True),
+        (Visibility(None, None), visibility("world_readable"), True),
+        (Visibility(None, "leave"), visibility("shared"), False),
+        (Visibility(None, None), None, False),
+        (Visibility(None, "join"), visibility("joined"), False),
+        (Visibility(None, "join"), visibility("invited"), False),
+        (Visibility(None, "join"), visibility("shared", "joined"), False),
+        (
+            Visibility(None, "join"),
+            TimelineEvent(visibility("shared").event, {"replaces_state": "$x"}),
+            False,
+        ),
     ],
 )
-def test_most_see_everything(now: Sight, said: Told | None, all_of_it: bool) -> None:
+def test_most_see_everything(now: Visibility, said: TimelineEvent | None, all_of_it: bool) -> None:
     """Who is there now, if it was never hidden from anybody."""
     assert sees_everything(now, said) is all_of_it

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from appservice.homeserver.api import HomeserverAway
+from appservice.homeserver.api import HomeserverUnavailable
 from appservice.homeserver.client import HomeserverClient, open_session
 from appservice.people.ghosts import GhostUsers
 from federation.matrix.errors import MatrixError
 from storage.database import Database
-from tests.appservice.guests import OURS
+from tests.appservice.intakes import OURS
 from tests.appservice.registration.test_run_check import REGISTRATION, Played, served
 
 GHOST = "@_agent_worker-1:their.server"
@@ -28,7 +28,7 @@ async def ghosts_on(database: Database, url: str) -> AsyncIterator[tuple[GhostUs
 
     async with open_session() as session:
         client = HomeserverClient(session, url, REGISTRATION.secrets.as_token)
-        ghosts = GhostUsers(client, OURS, database, now_ms=lambda: 1_000, made=note)
+        ghosts = GhostUsers(client, OURS, database, now_ms=lambda: 1_000, on_created=note)
         try:
             yield ghosts, made
         finally:
@@ -40,9 +40,9 @@ async def test_a_ghost_is_made_once(database: Database) -> None:
     played = Played()
     async with served(played) as url:
         async with ghosts_on(database, url) as (ghosts, made):
-            assert not await ghosts.is_known(GHOST)
+            assert not await ghosts.is_registered(GHOST)
             await asyncio.gather(*(ghosts.ensure_user(GHOST) for _ in range(5)))
-            assert await ghosts.is_known(GHOST)
+            assert await ghosts.is_registered(GHOST)
             assert made == [GHOST]
         async with ghosts_on(database, url) as (later, made):
             await later.ensure_user(GHOST)
@@ -55,7 +55,7 @@ async def test_one_that_is_there_already_is_ours(database: Database) -> None:
     played = Played(registered=web.json_response({"errcode": "M_USER_IN_USE"}, status=400))
     async with served(played) as url, ghosts_on(database, url) as (ghosts, made):
         await ghosts.ensure_user(GHOST)
-        assert await ghosts.is_known(GHOST)
+        assert await ghosts.is_registered(GHOST)
         # Where it has been since, the homeserver knows.
         assert made == []
 
@@ -65,7 +65,7 @@ async def test_one_that_is_there_already_is_ours(database: Database) -> None:
     [
         ({"errcode": "M_EXCLUSIVE"}, 400, "M_EXCLUSIVE", "reserves users that begin with _agent_"),
         ({"errcode": "M_LIMIT_EXCEEDED", "retry_after_ms": 99_999}, 429, "M_LIMIT_EXCEEDED", "no reason"),
-        ({"errcode": "M_INVALID_USERNAME"}, 400, "M_INVALID_USERNAME", "does not give us"),
+        ({"errcode": "M_INVALID_USERNAME"}, 400, "M_INVALID_USERNAME", "refuses to register"),
     ],
 )
 async def test_what_the_homeserver_refuses_is_written_down_nowhere(
@@ -77,7 +77,7 @@ async def test_what_the_homeserver_refuses_is_written_down_nowhere(
         with pytest.raises(MatrixError) as refused:
             await ghosts.ensure_user(GHOST)
         assert (refused.value.errcode, part in refused.value.text) == (errcode, True)
-        assert not await ghosts.is_known(GHOST)
+        assert not await ghosts.is_registered(GHOST)
         played.registered = {}
         await ghosts.ensure_user(GHOST)
 
@@ -89,9 +89,9 @@ async def test_a_homeserver_that_is_away_is_waited_for(database: Database, said:
     """It may have made the ghost; or the registration has to be installed again."""
     played = Played(registered=said)
     async with served(played) as url, ghosts_on(database, url) as (ghosts, made):
-        with pytest.raises(HomeserverAway):
+        with pytest.raises(HomeserverUnavailable):
             await ghosts.ensure_user(GHOST)
-        assert not await ghosts.is_known(GHOST)
+        assert not await ghosts.is_registered(GHOST)
         assert made == []
 
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from appservice.homeserver.api import HomeserverAway
+from appservice.homeserver.api import HomeserverUnavailable
 from appservice.intake.received_event import TRANSACTION_KEY
-from appservice.people.double_puppets import SOURCE_KEY, Puppets
-from appservice.people.send_as_person import Speaking
+from appservice.people.double_puppets import SOURCE_KEY, DoublePuppets
+from appservice.people.send_as_person import PersonSender
 from appservice.registration.namespaces import Namespaces
 from appservice.registration.tokens import KEY_BYTES, transaction_key
 from federation.matrix.errors import MatrixError
@@ -23,7 +23,7 @@ GHOST = "@_agent_worker-1:their.server"
 
 
 class Echoes:
-    """Satisfies `KnowsSent`: what has come back. One of ours is in the room."""
+    """Satisfies `SentEventLookup`: what has come back. One of ours is in the room."""
 
     def __init__(self, known: dict[tuple[str, str, str], str] | None = None) -> None:
         self._known = known or {}
@@ -35,8 +35,8 @@ class Echoes:
         return self._known.get((sender, room_id, key))
 
 
-def puppets(at: Homeserver, database: Database, as_token: str | None = None) -> Puppets:
-    return Puppets(
+def puppets(at: Homeserver, database: Database, as_token: str | None = None) -> DoublePuppets:
+    return DoublePuppets(
         at.client,
         database,
         Namespaces("their.server", "kitchen.local", "_agent_"),
@@ -74,10 +74,10 @@ async def test_it_is_said_with_the_persons_own_token(database: Database) -> None
     """Marked as ours, under a name by which it is known when it is said again."""
     async with homeserver(Answers()) as at:
         ours = puppets(at, database)
-        await ours.give(ALICE, "hers")
-        speaking = Speaking(at.client, Echoes(), ours)
-        assert await speaking.can_speak_for(ALICE)
-        said = await speaking.speak(ROOM, ALICE, "m.room.message", {"body": "x"}, transaction_id="task/1")
+        await ours.log_in(ALICE, "hers")
+        speaking = PersonSender(at.client, Echoes(), ours)
+        assert await speaking.can_send_as(ALICE)
+        said = await speaking.send_as(ROOM, ALICE, "m.room.message", {"body": "x"}, transaction_id="task/1")
         assert said == "$1"
         request = at.server.requests[-1]
         assert request.path == f"/_matrix/client/v3/rooms/{ROOM}/send/m.room.message/{KEY}"
@@ -92,8 +92,8 @@ async def test_what_has_come_back_is_not_said_again(database: Database) -> None:
     """Not even when nobody can speak for the person any more."""
     async with homeserver(Answers()) as at:
         echoes = Echoes({(ALICE, ROOM, KEY): "$before"})
-        speaking = Speaking(at.client, echoes, puppets(at, database))
-        assert await speaking.speak(ROOM, ALICE, "m.x", {}, transaction_id="task/1") == "$before"
+        speaking = PersonSender(at.client, echoes, puppets(at, database))
+        assert await speaking.send_as(ROOM, ALICE, "m.x", {}, transaction_id="task/1") == "$before"
         assert [request.method for request in at.server.requests] == ["GET"]
 
 
@@ -102,11 +102,11 @@ async def test_the_second_registration_names_the_person(database: Database) -> N
     answers = Answers()
     async with homeserver(answers) as at:
         ours = puppets(at, database, "all of them")
-        await ours.give(ALICE, "hers")
+        await ours.log_in(ALICE, "hers")
         answers.hers = "another"
-        speaking = Speaking(at.client, Echoes(), ours)
+        speaking = PersonSender(at.client, Echoes(), ours)
         for number in range(2):
-            assert await speaking.speak(ROOM, ALICE, "m.x", {}, transaction_id=f"task/{number}") == "$1"
+            assert await speaking.send_as(ROOM, ALICE, "m.x", {}, transaction_id=f"task/{number}") == "$1"
         shown = [
             request.headers["Authorization"] for request in at.server.requests if request.method == "PUT"
         ]
@@ -119,19 +119,19 @@ async def test_what_cannot_be_said_is_refused(database: Database) -> None:
     answers = Answers()
     async with homeserver(answers) as at:
         ours = puppets(at, database)
-        speaking = Speaking(at.client, Echoes(), ours)
-        assert not await speaking.can_speak_for(ALICE)
-        with pytest.raises(MatrixError, match="403 M_FORBIDDEN: This node cannot speak for @alice"):
-            await speaking.speak(ROOM, ALICE, "m.x", {}, transaction_id="1")
+        speaking = PersonSender(at.client, Echoes(), ours)
+        assert not await speaking.can_send_as(ALICE)
+        with pytest.raises(MatrixError, match="403 M_FORBIDDEN: This node may not send as @alice"):
+            await speaking.send_as(ROOM, ALICE, "m.x", {}, transaction_id="1")
         assert {request.method for request in at.server.requests} == {"GET"}
-        await ours.give(ALICE, "hers")
+        await ours.log_in(ALICE, "hers")
         with pytest.raises(MatrixError, match="Not in the room"):
-            await speaking.speak("!away:their.server", ALICE, "m.x", {}, transaction_id="1")
-        assert await speaking.can_speak_for(ALICE)
+            await speaking.send_as("!away:their.server", ALICE, "m.x", {}, transaction_id="1")
+        assert await speaking.can_send_as(ALICE)
         answers.hers = "another"
         with pytest.raises(MatrixError, match="M_UNKNOWN_TOKEN"):
-            await speaking.speak(ROOM, ALICE, "m.x", {}, transaction_id="1")
-        assert not await speaking.can_speak_for(ALICE)
+            await speaking.send_as(ROOM, ALICE, "m.x", {}, transaction_id="1")
+        assert not await speaking.can_send_as(ALICE)
 
 
 async def test_what_was_said_before_a_kill_is_seen_in_the_room(database: Database) -> None:
@@ -144,13 +144,13 @@ async def test_what_was_said_before_a_kill_is_seen_in_the_room(database: Databas
     )  # fmt: skip
     async with homeserver(answers) as at:
         ours = puppets(at, database, "all of them")
-        speaking = Speaking(at.client, Echoes(), ours)
+        speaking = PersonSender(at.client, Echoes(), ours)
         answers.is_away = True
-        with pytest.raises(HomeserverAway):
-            await speaking.speak(ROOM, ALICE, "m.x", {}, transaction_id="task/1")
+        with pytest.raises(HomeserverUnavailable):
+            await speaking.send_as(ROOM, ALICE, "m.x", {}, transaction_id="task/1")
         answers.said.append({"content": content, "sender": ALICE, "event_id": "$said"})
         for _ in range(2):
-            assert await speaking.speak(ROOM, ALICE, "m.x", {}, transaction_id="task/1") == "$said"
+            assert await speaking.send_as(ROOM, ALICE, "m.x", {}, transaction_id="task/1") == "$said"
         looks = [request for request in at.server.requests if request.method == "GET"]
         assert len(looks) == 2
 
@@ -158,8 +158,8 @@ async def test_what_was_said_before_a_kill_is_seen_in_the_room(database: Databas
 async def test_a_person_is_brought_into_a_room(database: Database) -> None:
     """By the same right."""
     async with homeserver(Answers()) as at:
-        speaking = Speaking(at.client, Echoes(), puppets(at, database, "all of them"))
-        await speaking.come_in(ROOM, ALICE)
+        speaking = PersonSender(at.client, Echoes(), puppets(at, database, "all of them"))
+        await speaking.join_as(ROOM, ALICE)
         request = at.server.requests[-1]
         assert (request.method, request.path) == ("POST", f"/_matrix/client/v3/rooms/{ROOM}/join")
         assert request.query["user_id"] == ALICE

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appservice.registration.namespaces import AgentRoom, Namespaces, wrong_domain, wrong_prefix
+from appservice.registration.namespaces import AgentRoom, Namespaces, domain_problem, prefix_problem
 from federation.matrix.identifiers import is_current_user_id, is_room_alias
 
 OURS = Namespaces("their.server", "kitchen.local", "_agent_")
@@ -143,13 +143,13 @@ def test_the_patterns_match_whole_names_of_one_server() -> None:
 
 def test_what_ghosts_can_begin_with() -> None:
     """Nothing that has to be escaped, and nothing that the sender of a registration begins with."""
-    assert wrong_prefix("_agent_") is None
+    assert prefix_problem("_agent_") is None
     for wrong in ("", "A", "a=", "a b", "é", "a" * 65, "p", "palaver-", "palaver-x"):
-        assert wrong_prefix(wrong) is not None, wrong
-    assert wrong_prefix("palaver_") is None
+        assert prefix_problem(wrong) is not None, wrong
+    assert prefix_problem("palaver_") is None
 
 
 def test_what_a_homeserver_can_be_called() -> None:
     """A server name, which may have a port."""
-    assert wrong_domain("their.server:8448") is None
-    assert "not the name" in (wrong_domain("https://their.server") or "")
+    assert domain_problem("their.server:8448") is None
+    assert "not a server name" in (domain_problem("https://their.server") or "")

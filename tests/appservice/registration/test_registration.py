@@ -9,19 +9,21 @@ from appservice.registration.namespaces import Namespaces
 from appservice.registration.registration import (
     AS_PLACEHOLDER,
     Registration,
+    RegistrationSettings,
     Reserved,
     Secrets,
-    Wanted,
     differences,
     document,
     example,
-    made_again,
     make,
+    make_with_existing_tokens,
     read,
 )
 
 SECRETS = Secrets("a" * 43, "h" * 43, "palaver-0123456789abcdef")
-WANTED = Wanted("palaver", "http://127.0.0.1:7678", Namespaces("their.server", "kitchen.local", "_agent_"))
+WANTED = RegistrationSettings(
+    "palaver", "http://127.0.0.1:7678", Namespaces("their.server", "kitchen.local", "_agent_")
+)
 
 
 def registered() -> dict[str, Any]:
@@ -50,7 +52,7 @@ def test_what_the_homeserver_is_told() -> None:
 def test_made_again_it_keeps_its_tokens() -> None:
     """A homeserver that has not read the new file goes on to know us."""
     moved = replace(WANTED, url="http://10.0.0.1:7678")
-    again = made_again(moved, make(WANTED, SECRETS))
+    again = make_with_existing_tokens(moved, make(WANTED, SECRETS))
     assert again == make(moved, SECRETS)
 
 
@@ -97,7 +99,7 @@ def test_what_is_wrong_is_said(change: dict[str, Any], name: str) -> None:
 def test_all_that_is_wrong_is_said_at_once() -> None:
     """Nobody has to start the homeserver again for each of it."""
     assert len(read({})) == 6  # type: ignore[arg-type]  # sentences, not a registration
-    assert read(None) == read([]) == ("It is no registration: that is a mapping of names to values.",)
+    assert read(None) == read([]) == ("It is not a registration: a registration is a mapping.",)
 
 
 def test_a_registration_that_the_homeserver_only_answers() -> None:
@@ -119,11 +121,11 @@ def test_older_names_are_read() -> None:
     ("file", "part"),
     [
         ({"id": "other"}, "“other”"),
-        ({"url": None}, "nowhere"),
+        ({"url": None}, "the url null"),
         ({"url": "http://10.0.0.1:7678"}, "10.0.0.1"),
         ({"users": ()}, r"does not reserve the users ^@_agent_.+:their\.server$"),
         ({"users": (Reserved(r"^@_agent_.+:their\.server$"), Reserved("@.*"))}, "reserves the users @.*"),
-        ({"rooms": (Reserved("!.*"),)}, "by their ids"),
+        ({"rooms": (Reserved("!.*"),)}, "room ids"),
         ({"secrets": replace(SECRETS, sender_localpart="_agent_node")}, "as ghosts do"),
         ({"receive_ephemeral": False}, "receive_ephemeral"),
         ({"rate_limited": True}, "rate_limited"),
@@ -144,10 +146,10 @@ def test_a_registration_of_before_there_were_offices_is_as_good_without_them() -
     assert differences(old, WANTED) == ()
     with_offices = replace(WANTED, has_offices=True)
     (missing,) = differences(old, with_offices)
-    assert r"names of offices, ^#office-.+:their\.server$, and offices are enabled" in missing
+    assert r"aliases of offices, ^#office-.+:their\.server$, but offices are enabled" in missing
     assert "`palaver registration`, which keeps its tokens" in missing
-    assert differences(made_again(with_offices, old), with_offices) == ()
-    assert made_again(with_offices, old).secrets == SECRETS
+    assert differences(make_with_existing_tokens(with_offices, old), with_offices) == ()
+    assert make_with_existing_tokens(with_offices, old).secrets == SECRETS
 
 
 def test_a_name_that_is_not_reserved_for_us_alone_is_told() -> None:

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from appservice.homeserver.accounts import MOST_BYTES
+from appservice.homeserver.accounts import MAX_BYTES
 from appservice.registration.registration import make
 from appservice.registration.run_check import check_homeserver
 from tests.appservice.registration.test_registration import SECRETS, WANTED
@@ -105,7 +105,7 @@ async def test_a_homeserver_that_knows_us_and_reaches_us() -> None:
 async def test_a_ping_that_did_not_come_here_is_told() -> None:
     """Whatever the homeserver says."""
     async with served(Played()) as url:
-        assert "Something else" in (await checked(url, lambda pinged: False) or "")
+        assert "Another program" in (await checked(url, lambda pinged: False) or "")
 
 
 async def test_a_connection_that_was_over_is_none() -> None:
@@ -132,15 +132,15 @@ async def test_a_ping_that_came_counts_whatever_is_answered() -> None:
 async def test_nobody_is_there() -> None:
     """With the reason that the system gives."""
     url = f"http://127.0.0.1:{lasting_port()}"
-    assert f"does not answer at {url} (" in (await checked(url, None) or "")
+    assert f"does not respond at {url} (" in (await checked(url, None) or "")
 
 
 @pytest.mark.parametrize(
     ("versions", "part"),
     [
-        (web.Response(text="<html>"), "is no homeserver"),
-        (web.Response(status=302, headers={"Location": "http://127.0.0.1:1/"}), "is no homeserver"),
-        (web.Response(body=b"x" * (MOST_BYTES + 1)), "far too much"),
+        (web.Response(text="<html>"), "is not a homeserver"),
+        (web.Response(status=302, headers={"Location": "http://127.0.0.1:1/"}), "is not a homeserver"),
+        (web.Response(body=b"x" * (MAX_BYTES + 1)), "too large"),
     ],
 )
 async def test_something_else_is_there(versions: web.Response, part: str) -> None:
@@ -164,7 +164,7 @@ async def test_a_homeserver_that_does_not_know_us() -> None:
     unknown = web.json_response({"errcode": "M_UNKNOWN_TOKEN"}, status=401)
     played = Played(whoami=unknown)
     async with served(played) as url:
-        assert "does not know our as_token" in (await checked(url, lambda pinged: True) or "")
+        assert "does not know the as_token" in (await checked(url, lambda pinged: True) or "")
     assert played.pinged == []
 
 
@@ -179,6 +179,6 @@ async def test_a_homeserver_that_does_not_ask_us_for_offices() -> None:
         old = await checked(url, lambda asked: not asked.startswith("="), has_offices=True) or ""
         played.no_alias = 403, "M_FORBIDDEN"
         assert await checked(url, lambda asked: not asked.startswith("="), has_offices=True) is None
-    assert "copy of the registration “palaver” does not reserve the names of offices" in old
+    assert "copy of the registration “palaver” does not reserve the aliases of offices" in old
     assert len(played.looked_for) == len(set(played.looked_for)) == 3
     assert all("office-" in alias and "check-" in alias for alias in played.looked_for)

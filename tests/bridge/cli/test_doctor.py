@@ -15,7 +15,7 @@ def test_the_report_ends_with_a_summary(palaver: Palaver, unused_tcp_port_factor
     assert result.out.splitlines()[-1] == "This node is healthy."
     assert "✓ names" in result.out
     assert "! node" in result.out
-    assert "→ `palaver run` starts one." in result.out
+    assert "→ Start one with `palaver run`." in result.out
 
 
 def test_a_fault_is_shown_with_advice(palaver: Palaver) -> None:

@@ -142,7 +142,7 @@ async def test_trust_can_be_changed_and_a_peer_removed(peered: Peered) -> None:
     result = await peered.palaver("peers", "remove", "file.test")
     assert (result.code, "belongs to the file" in result.err) == (1, True)
     result = await peered.palaver("peers", "trust", "nobody\x1b[2J.test", "--json")
-    assert (result.code, "is no peer" in result.json["error"]["problem"]) == (1, True)
+    assert (result.code, "is not a peer" in result.json["error"]["problem"]) == (1, True)
     assert "\x1b" not in (await peered.palaver("peers", "trust", "nobody\x1b[2J.test")).err
 
 
@@ -159,10 +159,10 @@ async def test_a_published_node_can_be_added(peered: Peered) -> None:
     ("name", "content", "sentence"),
     [
         ("missing.pem", None, "could not be read"),
-        ("empty.pem", b"", "has no certificate"),
-        ("key.pem", Authority().issued.key_pem, "has a private key"),
+        ("empty.pem", b"", "contains no certificate"),
+        ("key.pem", Authority().issued.key_pem, "contains a private key"),
         ("large.pem", b"x" * 100_000, "more than 64 KiB"),
-        ("binary.pem", bytes(range(256)), "has no certificate"),
+        ("binary.pem", bytes(range(256)), "contains no certificate"),
         (".", None, "could not be read"),
     ],
 )

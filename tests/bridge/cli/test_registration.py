@@ -71,7 +71,7 @@ def test_a_registration_without_offices_is_updated(appservice: Palaver) -> None:
         file.write("[offices]\nenabled = true\n")
     result = appservice("registration", "--check", "--json")
     (missing,) = [one for one in result.json["wrong"] if "office" in one]
-    assert "does not reserve the names of offices" in missing
+    assert "does not reserve the aliases of offices" in missing
     appservice("registration")
     assert load(FILE) == first
 

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from appservice.registration.namespaces import NODE_AGENT, Namespaces
-from appservice.registration.registration import Wanted
+from appservice.registration.registration import RegistrationSettings
 from bridge.config.appservice import AppService, check_appservice, wanted
 from bridge.matrix.ghost import NODE_USER
 from bridge.text.toml_text import toml_value
@@ -33,7 +33,7 @@ def test_an_unspecific_address_needs_a_url(change: dict[str, object]) -> None:
 
 def test_the_registration_has_id_url_and_namespaces() -> None:
     """The url is host and port unless it is configured."""
-    assert wanted(FULL, "kitchen.local") == Wanted(
+    assert wanted(FULL, "kitchen.local") == RegistrationSettings(
         "palaver", "http://127.0.0.1:7678", Namespaces("their.server", "kitchen.local", "_agent_")
     )
     behind = FULL.model_copy(update={"url": "https://palaver.internal/app", "id": "other"})

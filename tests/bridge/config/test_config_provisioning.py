@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from appservice.people.double_puppets import WantedPuppets
+from appservice.people.double_puppets import PuppetRegistrationSettings
 from bridge.config.appservice import AppService
 from bridge.config.people import DoublePuppet, Provisioning, check_double_puppet, wanted_puppets
 
@@ -20,7 +20,7 @@ def test_double_puppets_for_all_users_must_be_enabled() -> None:
 
 def test_the_registrations_differ_in_id_and_file() -> None:
     """A homeserver has one registration for each id, and a file contains one."""
-    assert wanted_puppets(DoublePuppet(), APPSERVICE) == WantedPuppets(
+    assert wanted_puppets(DoublePuppet(), APPSERVICE) == PuppetRegistrationSettings(
         "palaver-double-puppet", "their.server"
     )
     check_double_puppet(DoublePuppet(), APPSERVICE)

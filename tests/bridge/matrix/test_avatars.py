@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bridge.matrix.avatars import AGAIN, ANY, Avatars, picture
+from bridge.matrix.avatars import DEFAULT_AVATAR, RETRY_DELAY, Avatars, picture
 from bridge.matrix.ghost import avatar
 from storage.database import Database
 from tests.federation.local_users.homes import Home, homeserver_without_port
@@ -69,14 +69,14 @@ async def test_it_is_uploaded_once(home: Home) -> None:
 async def test_what_fails_is_tried_again_later(home: Home) -> None:
     """It is told once, and asked for no more until then."""
     life, directory = Life(home), home.homeserver.media._store.files.directory
-    away = directory.with_name("away")
+    away = directory.with_name(f"{directory.name}-away")
     directory.rename(away)
     assert await asyncio.gather(*(life.avatars.url(CLAUDE) for _ in range(3))) == [None, None, None]
     away.rename(directory)
     assert await life.avatars.url(CLAUDE) is None
-    assert life.told == ["The avatar claude could not be uploaded."]
+    assert life.told == ["Failed to upload the avatar claude."]
     assert await life.avatars.url(KIMI) is not None
-    life.now += AGAIN
+    life.now += RETRY_DELAY
     assert await life.avatars.url(CLAUDE) is not None
     assert len(life.told) == 1
 
@@ -90,6 +90,6 @@ async def test_there_are_only_so_many(home: Home) -> None:
     many = await asyncio.gather(*(at_once.avatars.url(avatar(str(number))) for number in range(5)))
     assert sorted(map(many.count, many)) == [1, 1, 3, 3, 3]
     assert len({*first, *rest}) == 3
-    assert rest[0] == rest[1] == await life.avatars.url(ANY)
+    assert rest[0] == rest[1] == await life.avatars.url(DEFAULT_AVATAR)
     assert await life.avatars.url(avatar("one")) == first[0]
     assert await uploads(home) == 5

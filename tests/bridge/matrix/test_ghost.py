@@ -67,7 +67,7 @@ def test_any_text_is_a_ghost_or_is_not(text: str) -> None:
     for user in (text, f"@{text}", f"@{text}:kitchen.local", f"@a:{text}"):
         address = ghost.address_of(user)
         assert address is None or ghost.user_id(address) == user
-        puppet = ghost.puppet_of(user, "kitchen.local")
+        puppet = ghost.agent_of_puppet(user, "kitchen.local")
         assert puppet is None or ghost.puppet_id(puppet, "kitchen.local") == user
 
 
@@ -113,11 +113,11 @@ def test_a_node_that_is_no_homeserver_has_puppets() -> None:
     user = ghost.puppet_id(address, "kitchen.local")
     assert user == "@=57orker=201=40old_node:kitchen.local"
     assert is_current_user_id(user)
-    assert ghost.puppet_of(user, "kitchen.local") == address
+    assert ghost.agent_of_puppet(user, "kitchen.local") == address
     assert ghost.address_of(user) is None
-    assert ghost.puppet_of(user, "living.local") is None
-    assert ghost.puppet_of("@worker-1:kitchen.local", "kitchen.local") is None
-    assert ghost.puppet_of("@a=40kitchen.local:kitchen.local", "kitchen.local") is None
+    assert ghost.agent_of_puppet(user, "living.local") is None
+    assert ghost.agent_of_puppet("@worker-1:kitchen.local", "kitchen.local") is None
+    assert ghost.agent_of_puppet("@a=40kitchen.local:kitchen.local", "kitchen.local") is None
     assert isinstance(ghost.puppet_id(AgentAddress("a" * 200, "b" * 50), "kitchen.local"), NoGhost)
 
 
@@ -127,7 +127,7 @@ def test_puppets_come_back(agent_id: str, node_id: str) -> None:
     """Whatever a published node calls itself and its agents."""
     address = AgentAddress(agent_id, node_id)
     user = ghost.puppet_id(address, "kitchen.local")
-    assert isinstance(user, NoGhost) or ghost.puppet_of(user, "kitchen.local") == address
+    assert isinstance(user, NoGhost) or ghost.agent_of_puppet(user, "kitchen.local") == address
 
 
 def test_a_display_name_hides_nothing() -> None:

@@ -65,7 +65,7 @@ def test_a_guest_is_not_the_homeserver_of_its_name() -> None:
 
 @pytest.mark.parametrize("names", [HOME, GUEST])
 def test_the_node_speaks_as_itself(names: GhostNames) -> None:
-    """As the user of the agent that nobody else may be called."""
+    """As the user of the agent that no other user may be."""
     assert names.ghost(AgentAddress("palaver", names.node_id)) == names.node_user
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from bridge.agents.address import AgentAddress
 from bridge.agents.routing_table import RoutingTable
-from bridge.matrix.avatars import AGAIN
+from bridge.matrix.avatars import RETRY_DELAY
 from bridge.matrix.ghost import puppet_id
 from federation.matrix.errors import MatrixError
 from storage.database import Database
@@ -61,11 +61,11 @@ async def test_a_face_is_seen_from_another_node(postgres_server: Server, migrate
             )
             names = {"worker-2": "The worker"}
             ghosts = ghosts_of(here, routes, name_of=lambda agent: names.get(agent.agent_id))
-            await ghosts.appear(NODE)
+            await ghosts.ensure(NODE)
             room_id = await here.room(NODE)
             await there.rooms.join(room_id, alice, via=[HERE])
             for user in (WORKER, OTHER, f"@kimi:{HERE}"):
-                await ghosts.let_in(room_id, user)
+                await ghosts.join(room_id, user)
                 await there.until_member(room_id, user, "join")
         seen = {one.user_id: one for one in await there.rooms.members(room_id)}
         asked = {user: await profile(there, user) for user in seen if user != alice}
@@ -89,14 +89,14 @@ async def test_a_face_is_seen_from_another_node(postgres_server: Server, migrate
 async def test_after_a_restart_nothing_is_done_again(home: Home, routes: RoutingTable) -> None:
     """No upload, no word to any room."""
     ghosts = ghosts_of(home, routes)
-    await ghosts.appear(NODE)
+    await ghosts.ensure(NODE)
     room_id = await home.room(NODE)
-    await ghosts.let_in(room_id, WORKER)
+    await ghosts.join(room_id, WORKER)
     before, position = await profile(home, WORKER), await home.graph.stream.last_position()
     again = ghosts_of(home, routes)
-    await again.appear(NODE)
-    await again.let_in(room_id, WORKER)
-    await again.let_in(room_id, WORKER)
+    await again.ensure(NODE)
+    await again.join(room_id, WORKER)
+    await again.join(room_id, WORKER)
     assert await home.graph.stream.last_position() == position
     assert await profile(home, WORKER) == before
     assert await media_of(home) == 2
@@ -106,38 +106,38 @@ async def test_a_face_follows_what_is_known(home: Home, routes: RoutingTable) ->
     """Another runtime, and another name in the configuration, also after a restart; rooms are told."""
     names: dict[str, str] = {}
     ghosts = ghosts_of(home, routes, name_of=lambda agent: names.get(agent.agent_id))
-    await ghosts.appear(NODE)
+    await ghosts.ensure(NODE)
     room_id = await home.room(NODE)
-    assert not ghosts.is_as_it_was(WORKER)
-    await ghosts.let_in(room_id, WORKER)
-    assert ghosts.is_as_it_was(WORKER)
+    assert not ghosts.is_up_to_date(WORKER)
+    await ghosts.join(room_id, WORKER)
+    assert ghosts.is_up_to_date(WORKER)
     first = await profile(home, WORKER)
     names["worker-1"] = "The worker"
-    assert not ghosts.is_as_it_was(WORKER)
+    assert not ghosts.is_up_to_date(WORKER)
     names.clear()
-    assert ghosts.is_as_it_was(WORKER)
+    assert ghosts.is_up_to_date(WORKER)
     await routes.update([registered(f"worker-1@{HERE}", NOW + 1, runtime="kimi")])
-    assert not ghosts.is_as_it_was(WORKER)
+    assert not ghosts.is_up_to_date(WORKER)
     names["worker-1"] = "The\nworker"
-    await ghosts.appear(WORKER)
-    assert ghosts.is_as_it_was(WORKER)
+    await ghosts.ensure(WORKER)
+    assert ghosts.is_up_to_date(WORKER)
     second = await profile(home, WORKER)
     assert second["displayname"] == "The\\x0aworker"
     assert second["avatar_url"] != first["avatar_url"]
     await home.until(lambda event: event.content.get("avatar_url") == second["avatar_url"])
     names.clear()
-    await ghosts_of(home, routes).appear(WORKER)
+    await ghosts_of(home, routes).ensure(WORKER)
     third = await profile(home, WORKER)
     assert third == {"displayname": "worker-1", "avatar_url": second["avatar_url"]}
 
 
 async def test_an_agent_of_a_node_that_is_no_homeserver(home: Home) -> None:
-    """Its puppet has its name and the face of its runtime."""
+    """Its puppet has its name and the appearance of its runtime."""
     async with routing_table(home.database, HERE) as routes:
         await routes.update([registered("Old Worker@old_node", runtime="aider")])
         user = puppet_id(AgentAddress("Old Worker", "old_node"), HERE)
         assert isinstance(user, str)
-        await ghosts_of(home, routes).appear(user)
+        await ghosts_of(home, routes).ensure(user)
         assert (await profile(home, user))["displayname"] == "Old Worker"
         assert "avatar_url" in await profile(home, user)
 
@@ -146,15 +146,15 @@ async def test_of_whom_nothing_is_known(home: Home, routes: RoutingTable) -> Non
     """It is called by its id; what it looked like when more was known it stays."""
     user = f"@alice=3aexample.org:{HERE}"
     ghosts = ghosts_of(home)
-    await ghosts.appear(user)
-    assert ghosts.is_as_it_was(user)
+    await ghosts.ensure(user)
+    assert ghosts.is_up_to_date(user)
     assert await profile(home, user) == {"displayname": "alice:example.org"}
-    await ghosts_of(home, routes, name_of=lambda agent: "The worker").appear(WORKER)
+    await ghosts_of(home, routes, name_of=lambda agent: "The worker").ensure(WORKER)
     before = await profile(home, WORKER)
-    await ghosts_of(home).appear(WORKER)
+    await ghosts_of(home).ensure(WORKER)
     assert await profile(home, WORKER) == before
     odd = f"@a=5a=5:{HERE}"
-    await ghosts_of(home).appear(odd)
+    await ghosts_of(home).ensure(odd)
     assert await profile(home, odd) == {}
 
 
@@ -170,18 +170,18 @@ async def test_a_face_that_cannot_be_had_keeps_nobody_waiting(home: Home, routes
     node = await home.user("palaver")
     room_id = await home.room(node)
     directory = home.homeserver.media._store.files.directory
-    away = directory.with_name("away")
+    away = directory.with_name(f"{directory.name}-away")
     directory.rename(away)
-    await ghosts.let_in(room_id, WORKER)
+    await ghosts.join(room_id, WORKER)
     assert await home.rooms.membership(room_id, WORKER) == "join"
     assert await profile(home, WORKER) == {"displayname": "worker-1"}
-    assert told == ["The avatar claude could not be uploaded."]
+    assert told == ["Failed to upload the avatar claude."]
     away.rename(directory)
-    assert not ghosts.is_as_it_was(WORKER)
-    await ghosts.appear(WORKER)
+    assert not ghosts.is_up_to_date(WORKER)
+    await ghosts.ensure(WORKER)
     assert await profile(home, WORKER) == {"displayname": "worker-1"}
-    now[0] += AGAIN
-    await ghosts.appear(WORKER)
+    now[0] += RETRY_DELAY
+    await ghosts.ensure(WORKER)
     assert "avatar_url" in await profile(home, WORKER)
     assert len(told) == 1
 
@@ -192,23 +192,23 @@ async def test_agents_are_let_in_whatever_the_rule_is(
 ) -> None:
     """The node brings them along; again, nothing happens."""
     ghosts = ghosts_of(home, routes)
-    await ghosts.appear(NODE)
+    await ghosts.ensure(NODE)
     room_id = await home.room(NODE, join_rule=join_rule)
-    await asyncio.gather(*(ghosts.let_in(room_id, WORKER) for _ in range(5)))
+    await asyncio.gather(*(ghosts.join(room_id, WORKER) for _ in range(5)))
     assert await home.rooms.membership(room_id, WORKER) == "join"
     position = await home.graph.stream.last_position()
-    await ghosts.let_in(room_id, WORKER)
+    await ghosts.join(room_id, WORKER)
     assert await home.graph.stream.last_position() == position
 
 
 async def test_who_is_refused(home: Home, routes: RoutingTable) -> None:
     """Who is banned, who cannot be a user of this node, and the node itself where it is not wanted."""
     ghosts = ghosts_of(home, routes)
-    await ghosts.appear(NODE)
+    await ghosts.ensure(NODE)
     room_id = await home.room(NODE)
-    await ghosts.let_in(room_id, WORKER)
+    await ghosts.join(room_id, WORKER)
     await home.rooms.ban(room_id, NODE, WORKER)
     closed = await home.room(await home.user("alice"), join_rule="invite")
     for where, user in ((room_id, WORKER), (closed, NODE), (room_id, "@x:elsewhere"), ("!nowhere", WORKER)):
         with pytest.raises(MatrixError):
-            await ghosts.let_in(where, user)
+            await ghosts.join(where, user)

@@ -1,4 +1,4 @@
-"""What a guest does for people, as far as it gets without a homeserver. What it does with one stands in
+"""What a appservice does for people, as far as it gets without a homeserver. What it does with one stands in
 `tests/interop/test_provisioning.py` and `tests/interop/test_double_puppets.py`."""
 
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_what_is_wrong_with_a_file_is_found_first(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("short")
     one, _ = people(tmp_path, provisioning={"shared_secret": secret})
-    with pytest.raises(LocalError, match="32 characters or more"):
+    with pytest.raises(LocalError, match="at least 32 characters"):
         one.prepare()
     file = tmp_path / "double-puppet.yaml"
     section = {"enabled": True, "registration": file}
@@ -59,7 +59,7 @@ def test_what_is_wrong_with_a_file_is_found_first(tmp_path: Path) -> None:
     write_double_puppet(file, wanted_puppets(config.double_puppet, config.appservice))
     one.prepare()
     other, _ = people(tmp_path, double_puppet={**section, "id": "other"})
-    with pytest.raises(LocalError, match="is not what the configuration wants"):
+    with pytest.raises(LocalError, match="does not match the configuration"):
         other.prepare()
 
 

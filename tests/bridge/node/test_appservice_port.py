@@ -1,4 +1,4 @@
-"""The port of a guest, from before the node works to when it does."""
+"""The port of a appservice, from before the node works to when it does."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ from appservice.intake.transaction import Transaction
 from appservice.registration.namespaces import AgentRoom
 from appservice.registration.registration import make
 from bridge.config.appservice import AppService, wanted
-from bridge.node.appservice_port import MOST_PINGS, AppservicePort
+from bridge.node.appservice_port import MAX_PINGS, AppservicePort
 from bridge.observability.metrics import Metrics
 from bridge.observability.observer import ListenerObserver
 from storage.errors import LocalError
@@ -34,7 +34,7 @@ class Village:
 
     taken: list[str] = field(default_factory=list)
 
-    async def take_in(self, transaction_id: str, transaction: Transaction) -> bool:
+    async def receive(self, transaction_id: str, transaction: Transaction) -> bool:
         self.taken.append(transaction_id)
         return True
 
@@ -92,17 +92,17 @@ async def test_what_comes_too_early_is_to_come_again() -> None:
         for path in ASKED:
             assert await house.ask("GET", path) == 503
         assert await house.ask("PUT", "transactions/1", {"events": []}) == 503
-        assert not house.port.has_brought("one")
+        assert not house.port.has_received("one")
         assert await house.ask("POST", "ping", {"transaction_id": "one"}) == 200
-        assert house.port.has_brought("one")
+        assert house.port.has_received("one")
         # By what it is asked for it is known which names the homeserver has reserved for us.
-        assert not house.port.has_brought("=check-1")
+        assert not house.port.has_received("=check-1")
         assert await house.ask("GET", "rooms/%23office-=check-1:their.server") == 503
-        assert house.port.has_brought("=check-1")
+        assert house.port.has_received("=check-1")
         # Nobody can fill the memory with them.
-        for number in range(MOST_PINGS):
+        for number in range(MAX_PINGS):
             await house.ask("POST", "ping", {"transaction_id": f"more-{number}"})
-        assert not house.port.has_brought("one")
+        assert not house.port.has_received("one")
 
 
 async def test_it_takes_in_before_it_answers_who_there_is() -> None:
@@ -112,11 +112,11 @@ async def test_it_takes_in_before_it_answers_who_there_is() -> None:
         async with _opened() as house:
             if was_early:
                 await house.ask("PUT", "transactions/1", {"events": []})
-            assert house.port.take_in(village, pings.append) is was_early
+            assert house.port.serve_transactions(village, pings.append) is was_early
             assert await house.ask("PUT", "transactions/1", {"events": []}) == 200
             assert await house.ask("POST", "ping", {"transaction_id": "one"}) == 200
             assert await house.ask("GET", AGENT) == 503
-            house.port.move_in(village)
+            house.port.serve_queries(village)
             for path in ASKED:
                 assert await house.ask("GET", path) == 200
         assert (village.taken, pings) == (["1"], ["one"])

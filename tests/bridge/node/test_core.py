@@ -45,7 +45,7 @@ class Local:
         self.start, self.stop, self.close = (log.note(f"local {what}") for what in ("start", "stop", "close"))
 
     def settings(self, agent: Agent) -> AgentSettings | None:
-        return AgentSettings(1, 5) if agent.agent_id == "patient" else None
+        return AgentSettings(1, 5) if agent.agent_id == "context" else None
 
     def namespaces(self, agent: Agent) -> Collection[str]:
         return ("default",)
@@ -155,7 +155,7 @@ class House:
 
 
 async def test_it_begins_and_ends_in_order(database: Database) -> None:
-    """Agents are there before tasks come; nothing is asked any more before the desk closes; agents go while
+    """Agents are there before tasks come; nothing is asked any more before the tasks closes; agents go while
     others can still be told."""
     house = House(database)
     assert house.core.routes() == ["a route"]
@@ -197,7 +197,7 @@ async def test_a_task_of_one_connector_goes_to_an_agent_of_another(database: Dat
 
 
 async def test_a_connector_may_have_agents_of_this_node(database: Database) -> None:
-    """They are worked for from the beginning to the end of the desk, as it says of itself; what is meant for
+    """They are worked for from the beginning to the end of the tasks, as it says of itself; what is meant for
     them is prepared first."""
     house = House(database, busy=True)
     await house.core.start()
@@ -223,18 +223,18 @@ async def test_settings_and_duties_of_local_agents(database: Database) -> None:
     await house.core.start()
     table, tasks = house.core.table, house.core.tasks
     await table.update(
-        [registered("worker@here", connector="local"), registered("patient@here", connector="local")]
+        [registered("worker@here", connector="local"), registered("context@here", connector="local")]
     )
     changed = asyncio.Event()
     table.subscribe(lambda changes: changed.set())
     states = {}
-    for name in ("worker@here", "patient@here"):
+    for name in ("worker@here", "context@here"):
         for number in range(2):
             key = TaskKey("there", f"{name} {number}")
             submitted = await tasks.submit(request(key.request_id, name, key=key))
             assert submitted.task is not None
             states[name] = submitted.task.state
-    assert states == {"worker@here": State.FAILED, "patient@here": State.QUEUED}
+    assert states == {"worker@here": State.FAILED, "context@here": State.QUEUED}
     await tasks.begin(TaskKey("there", "worker@here 0"))
     while True:
         agent = table.agent(address("worker@here"))

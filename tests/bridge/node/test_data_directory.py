@@ -59,7 +59,7 @@ def test_a_file_in_its_place_is_told(tmp_path: Path) -> None:
     ("number", "told"),
     [
         (errno.ENOSPC, "is full"),
-        (errno.EACCES, "user who owns it"),
+        (errno.EACCES, "user that owns it"),
         (errno.EROFS, "can't be written"),
         (errno.EIO, "can't be used"),
     ],

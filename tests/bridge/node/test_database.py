@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bridge.config.config import Config
-from bridge.node.database import BAD_NEWS, SENTENCES, NodeDatabase
+from bridge.node.database import MESSAGES, WARNINGS, NodeDatabase
 from bridge.observability.health import Health
 from bridge.observability.metrics import Metrics
 from storage.connect import DatabaseAddress
@@ -30,8 +30,8 @@ def _database(
 
 def test_everything_that_postgres_reports_has_its_sentence() -> None:
     """The list is the one in the documentation of the part that reports."""
-    assert set(SENTENCES) == set(re.findall(r"postgres_[a-z_]+", server.__doc__ or ""))
-    assert set(SENTENCES) > BAD_NEWS
+    assert set(MESSAGES) == set(re.findall(r"postgres_[a-z_]+", server.__doc__ or ""))
+    assert set(MESSAGES) > WARNINGS
 
 
 async def test_an_empty_database_is_made_ready(empty_address: DatabaseAddress) -> None:
@@ -60,14 +60,14 @@ async def test_a_database_of_another_node_is_refused(empty_address: DatabaseAddr
 
 
 async def test_a_database_of_the_other_side_is_refused(empty_address: DatabaseAddress) -> None:
-    """A homeserver's rooms are no guest's."""
+    """A homeserver's rooms are no appservice's."""
     database, _ = _database(empty_address)
     await database.start()
     await database.stop()
     section = {"homeserver": "http://127.0.0.1:8008", "domain": "their.server"}
-    guest, _ = _database(empty_address, matrix_side="appservice", appservice=section)
-    with pytest.raises(LocalError, match=r"a guest of their\.server"):
-        await guest.start()
+    appservice, _ = _database(empty_address, matrix_side="appservice", appservice=section)
+    with pytest.raises(LocalError, match=r"an application service of their\.server"):
+        await appservice.start()
 
 
 async def test_an_outage_shows_and_passes(empty_address: DatabaseAddress, postgres_server: Server) -> None:

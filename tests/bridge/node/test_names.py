@@ -3,7 +3,7 @@
 from importlib.metadata import Distribution, PathDistribution
 from pathlib import Path
 
-from bridge.node.doctor import NAMES, foreign_claims
+from bridge.node.doctor import NAMES, conflicting_distributions
 
 
 def _installed(directory: Path, name: str, files: list[str]) -> Distribution:
@@ -21,11 +21,11 @@ def _installed(directory: Path, name: str, files: list[str]) -> Distribution:
 def test_a_stranger_with_one_of_our_names_is_found(tmp_path: Path) -> None:
     """The unrelated `federation` of PyPI is told by the files that it installs."""
     stranger = _installed(tmp_path, "federation", ["federation/__init__.py", "federation/utils.py"])
-    assert foreign_claims([stranger]) == {"federation": "federation"}
+    assert conflicting_distributions([stranger]) == {"federation": "federation"}
 
 
 def test_our_own_files_and_harmless_neighbours_are_no_claim(tmp_path: Path) -> None:
     """Only a file below one of the names counts, and our own do not."""
     ours = _installed(tmp_path, "palaver", [f"{name}/__init__.py" for name in NAMES])
     neighbour = _installed(tmp_path, "neighbour", ["neighbour/storage/__init__.py", "storage.txt"])
-    assert foreign_claims([ours, neighbour]) == {}
+    assert conflicting_distributions([ours, neighbour]) == {}

@@ -19,7 +19,7 @@ NODE = "kitchen.local"
 
 
 @asynccontextmanager
-async def guest(tmp_path: Path) -> AsyncIterator[tuple[AppService, Registration, Played]]:
+async def appservice(tmp_path: Path) -> AsyncIterator[tuple[AppService, Registration, Played]]:
     """A configuration, the file that was written by it, and a homeserver that has it and reaches us."""
     played = Played()
     async with served(played) as url:
@@ -35,7 +35,7 @@ async def guest(tmp_path: Path) -> AsyncIterator[tuple[AppService, Registration,
 
 async def test_all_three_are_compared(tmp_path: Path) -> None:
     """What the file says otherwise than the configuration, and what the homeserver says to the file."""
-    async with guest(tmp_path) as (section, _, played):
+    async with appservice(tmp_path) as (section, _, played):
         assert await check_registration(section, NODE) == ()
         moved = section.model_copy(update={"url": "http://127.0.0.1:9000"})
         played.whoami = {"user_id": "@somebody:their.server"}
@@ -44,24 +44,24 @@ async def test_all_three_are_compared(tmp_path: Path) -> None:
         with pytest.raises(LocalError, match="There is no registration"):
             await check_registration(section, NODE)
     assert "http://127.0.0.1:9000" in elsewhere
-    assert "as that of @somebody:their.server" in unknown
+    assert "assigns the as_token to @somebody:their.server" in unknown
 
 
 async def test_the_homeserver_has_to_reach_us(tmp_path: Path) -> None:
     """The port is opened for it. Another token than that of the file is refused; and a ping that did not come
     here was somebody else's."""
-    async with guest(tmp_path) as (section, written, played):
+    async with appservice(tmp_path) as (section, written, played):
         played.brings_to = (written.url or "", "h" * 43)
         (refused,) = await check_registration(section, NODE)
         played.brings_to = None
         (strange,) = await check_registration(section, NODE)
-    assert "refuses it (status 403)" in refused
-    assert "Something else than this node answers" in strange
+    assert "refuses the homeserver's request (status 403)" in refused
+    assert "Another program answers" in strange
 
 
 async def test_beside_a_node_that_runs(tmp_path: Path) -> None:
     """It has the port, so that the homeserver is believed."""
-    async with guest(tmp_path) as (section, _, played):
+    async with appservice(tmp_path) as (section, _, played):
         played.brings_to = None
         with take(section.port):
             assert await check_registration(section, NODE) == ()
@@ -69,7 +69,7 @@ async def test_beside_a_node_that_runs(tmp_path: Path) -> None:
 
 async def test_what_is_sent_meanwhile_is_not_lost(tmp_path: Path) -> None:
     """It is refused in a way after which a homeserver sends it again; so is what it asks."""
-    async with guest(tmp_path) as (section, written, played):
+    async with appservice(tmp_path) as (section, written, played):
         headers = {"Authorization": f"Bearer {written.secrets.hs_token}"}
         statuses = []
 
@@ -94,7 +94,7 @@ async def test_what_is_sent_meanwhile_is_not_lost(tmp_path: Path) -> None:
 
 async def test_the_second_registration_is_compared_too(tmp_path: Path) -> None:
     """Where there is to be one: then it has to be there, and the homeserver has to know it."""
-    async with guest(tmp_path) as (section, _, played):
+    async with appservice(tmp_path) as (section, _, played):
         assert await check_double_puppet(DoublePuppet(), section) == ()
         puppets = DoublePuppet(enabled=True, registration=tmp_path / "double-puppet.yaml")
         with pytest.raises(LocalError, match="There is no registration"):
@@ -105,5 +105,5 @@ async def test_the_second_registration_is_compared_too(tmp_path: Path) -> None:
         assert await check_double_puppet(puppets, section) == ()
         moved = puppets.model_copy(update={"id": "other"})
         (differs,) = await check_double_puppet(moved, section)
-    assert "another one's" in unknown
+    assert "another user's" in unknown
     assert "configuration says “other”" in differs

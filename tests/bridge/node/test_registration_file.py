@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from appservice.people.double_puppets import WantedPuppets
+from appservice.people.double_puppets import PuppetRegistrationSettings
 from appservice.registration.namespaces import Namespaces
-from appservice.registration.registration import Wanted, differences, document, example, make
+from appservice.registration.registration import RegistrationSettings, differences, document, example, make
 from bridge.node.registration import EXAMPLE_HEAD, load, new_secrets, text_of, write, write_double_puppet
 from bridge.text.yaml_text import yaml_text
 from storage.errors import LocalError
 
-WANTED = Wanted("palaver", "http://127.0.0.1:7678", Namespaces("their.server", "kitchen.local", "_agent_"))
+WANTED = RegistrationSettings(
+    "palaver", "http://127.0.0.1:7678", Namespaces("their.server", "kitchen.local", "_agent_")
+)
 ROOT = Path(__file__).parents[3]
 
 
@@ -72,7 +74,7 @@ def test_the_example_is_that_of_the_code_and_is_refused(tmp_path: Path) -> None:
     [
         (b"\xff", "not text"),
         (b"a: [", "Line 1"),
-        (b"", "no registration"),
+        (b"", "not a registration"),
         (b"id: palaver", "`as_token` is missing"),
         (b"#" * 100_001, "too large"),
     ],
@@ -111,14 +113,17 @@ def test_where_there_is_no_place_it_is_said(tmp_path: Path) -> None:
 
 def test_the_second_one_is_written_in_the_same_way(tmp_path: Path) -> None:
     """For its owner alone, and with tokens of its own that are kept; the first one is not taken for it."""
-    path, puppets = tmp_path / "double-puppet.yaml", WantedPuppets("palaver-double-puppet", "their.server")
+    path, puppets = (
+        tmp_path / "double-puppet.yaml",
+        PuppetRegistrationSettings("palaver-double-puppet", "their.server"),
+    )
     first = write_double_puppet(path, puppets)
     assert (load(path), mode(path)) == (first, 0o600)
     assert write_double_puppet(path, replace(puppets, id="other")) == replace(first, id="other")
     assert write_double_puppet(path, puppets, new_tokens=True).secrets.as_token != first.secrets.as_token
     other = tmp_path / "registration.yaml"
     kept = write(other, WANTED)
-    with pytest.raises(LocalError, match="no registration for double puppets"):
+    with pytest.raises(LocalError, match="not a registration for double puppets"):
         write_double_puppet(other, puppets)
     assert load(other) == kept
     path.write_text("a: [")

@@ -70,4 +70,4 @@ async def test_a_word_that_is_not_taken_is_a_row(trail: AuditTrail) -> None:
     await trail.close()
     [row] = await trail.search(AuditSearch(), 10)
     assert (row.peer, row.act, row.outcome, row.subject) == ("there", "task", "refused", "req-1@living")
-    assert row.detail == "result of worker@there is not taken: the task is done already"
+    assert row.detail == "result of worker@there was rejected: the task is done already"

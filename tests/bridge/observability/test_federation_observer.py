@@ -52,7 +52,7 @@ def test_what_a_server_would_not_take_is_told() -> None:
         observer.objected("a.example", "$event", "Forbidden")
     assert lines == [
         {
-            "event": "A server would not take an event.",
+            "event": "A server rejected an event.",
             "event_id": "$event",
             "server": "a.example",
             "reason": "Forbidden",

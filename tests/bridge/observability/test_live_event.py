@@ -10,14 +10,14 @@ from bridge.agents.agent import Agent, AgentStatus
 from bridge.connectors.cis.event_record import EventRecord, Verdict
 from bridge.connectors.cis.live import to_live_event
 from bridge.observability.live_event import (
-    LONGEST,
+    MAX_TEXT,
     LiveEvent,
     LiveFilter,
     LiveType,
-    of_agent,
-    of_drop,
-    of_progress,
-    of_task,
+    agent_event,
+    drop_event,
+    progress_event,
+    task_event,
 )
 from bridge.tasks.answer import failure
 from bridge.tasks.errors import ErrorCode, TaskError
@@ -50,23 +50,23 @@ TASK = Task(request(), NOW, NOW + 1)
 )
 def test_what_becomes_of_an_agent(before: Agent | None, after: Agent | None, what: str | None) -> None:
     """Whether it came, went or does something else; that it was heard from again is nothing new."""
-    event = of_agent(before, after, NOW)
-    assert (event and event.said["what"]) == what
+    event = agent_event(before, after, NOW)
+    assert (event and event.data["what"]) == what
     if event is not None:
-        assert event.said["agent"] == "worker@kitchen"
+        assert event.data["agent"] == "worker@kitchen"
         assert event.agents == {"worker", "worker@kitchen"}
         assert event.nodes == {"kitchen"}
 
 
 def test_a_task_is_found_by_each_of_its_names() -> None:
     """Its key, its request and its own; both of its agents; the node that asked and those of the agents."""
-    event = of_task(TASK, NOW)
+    event = task_event(TASK, NOW)
     assert event.tasks == {"req-1@living", "req-1", "task-req-1"}
     assert {"worker", "worker@here", "coordinator", "coordinator@living"} == event.agents
     assert event.nodes == {"living", "here"}
-    assert (event.said["what"], event.said["exit_code"]) == ("received", None)
+    assert (event.data["what"], event.data["exit_code"]) == ("received", None)
     failed = replace(TASK, state=State.FAILED, answer=failure(TaskError(ErrorCode.AGENT_BUSY, "It is busy.")))
-    assert (of_task(failed, NOW).said["error_code"], of_task(failed, NOW).said["success"]) == (
+    assert (task_event(failed, NOW).data["error_code"], task_event(failed, NOW).data["success"]) == (
         "AGENT_BUSY",
         False,
     )
@@ -74,10 +74,10 @@ def test_a_task_is_found_by_each_of_its_names() -> None:
 
 def test_reports_and_drops() -> None:
     """What is meant for reading, and why something was not taken; also of a task that nobody knows."""
-    assert of_progress(TASK, {"message": "halfway"}, NOW).said["text"] == "halfway"
-    assert of_drop(TASK, DroppedMessage("result", "it is over"), NOW).said["why"] == "it is over"
-    unknown = of_drop(None, DroppedMessage("result", "no such task is known"), NOW)
-    assert (unknown.said["task"], unknown.agents) == (None, frozenset())
+    assert progress_event(TASK, {"message": "halfway"}, NOW).data["text"] == "halfway"
+    assert drop_event(TASK, DroppedMessage("result", "it is over"), NOW).data["why"] == "it is over"
+    unknown = drop_event(None, DroppedMessage("result", "no such task is known"), NOW)
+    assert (unknown.data["task"], unknown.agents) == (None, frozenset())
 
 
 def test_an_act_is_found_by_whom_it_is_of() -> None:
@@ -87,9 +87,9 @@ def test_an_act_is_found_by_whom_it_is_of() -> None:
     )
     event = to_live_event(act, NOW)
     assert {"worker", "worker@living", "worker-2"} <= event.agents
-    assert (event.nodes, event.said["direction"]) == ({"living"}, "in")
+    assert (event.nodes, event.data["direction"]) == ({"living"}, "in")
     sent = to_live_event(EventRecord(None, "io.cis.agent.task.request", Verdict.SENT, subject="req-1"), NOW)
-    assert (sent.said["direction"], sent.tasks, sent.nodes) == ("out", {"req-1"}, frozenset())
+    assert (sent.data["direction"], sent.tasks, sent.nodes) == ("out", {"req-1"}, frozenset())
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_an_act_is_found_by_whom_it_is_of() -> None:
 def test_a_filter(wanted: dict[str, Any], is_wanted: bool) -> None:
     """Of what is named of a kind one must fit, and of each kind that is named one."""
     chosen = LiveFilter(**{name: frozenset(values) for name, values in wanted.items()})
-    assert chosen.wants(of_task(TASK, NOW)) is is_wanted
+    assert chosen.wants(task_event(TASK, NOW)) is is_wanted
 
 
 def test_it_is_never_long() -> None:
@@ -119,10 +119,10 @@ def test_it_is_never_long() -> None:
     long = "x" * 100_000
     events: list[LiveEvent | None] = [
         to_live_event(EventRecord(long, long, Verdict.INVALID, long, long, long, long), NOW),
-        of_progress(TASK, {"message": long}, NOW),
-        of_drop(TASK, DroppedMessage(long, long), NOW),
-        of_agent(None, AGENT._replace(current_task=long, gone_reason=None), NOW),
+        progress_event(TASK, {"message": long}, NOW),
+        drop_event(TASK, DroppedMessage(long, long), NOW),
+        agent_event(None, AGENT._replace(current_task=long, gone_reason=None), NOW),
     ]
     for event in events:
         assert event is not None
-        assert len(json.dumps(event.said)) < 10 * LONGEST
+        assert len(json.dumps(event.data)) < 10 * MAX_TEXT

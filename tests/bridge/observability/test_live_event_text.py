@@ -8,7 +8,7 @@ import pytest
 from bridge.agents.agent import Agent, AgentStatus
 from bridge.connectors.cis.event_record import EventRecord, Verdict
 from bridge.connectors.cis.live import to_live_event
-from bridge.observability.live_event import of_agent, of_drop, of_progress, of_task
+from bridge.observability.live_event import agent_event, drop_event, progress_event, task_event
 from bridge.observability.live_event_text import live_line, live_style
 from bridge.tasks.answer import Answer, failure
 from bridge.tasks.errors import ErrorCode, TaskError
@@ -28,46 +28,46 @@ BUSY_ERROR = TaskError(ErrorCode.AGENT_BUSY, "It is busy.")
 
 
 def _said(event: Any) -> dict[str, Any]:
-    return dict(event.said)
+    return dict(event.data)
 
 
 @pytest.mark.parametrize(
-    ("said", "line"),
+    ("data", "line"),
     [
         (
-            _said(of_agent(None, AGENT, NOW)),
-            f"{AT}  agent     worker@kitchen is there: claude, idle; can do coding, tests",
+            _said(agent_event(None, AGENT, NOW)),
+            f"{AT}  agent     worker@kitchen is online: claude, idle; capabilities: coding, tests",
         ),
-        (_said(of_agent(AGENT, BUSY, NOW)), f"{AT}  agent     worker@kitchen is busy with t-1"),
-        (_said(of_agent(AGENT, GONE, NOW)), f"{AT}  agent     worker@kitchen has gone: timeout"),
-        (_said(of_agent(GONE, None, NOW)), f"{AT}  agent     worker@kitchen is forgotten"),
+        (_said(agent_event(AGENT, BUSY, NOW)), f"{AT}  agent     worker@kitchen is busy with t-1"),
+        (_said(agent_event(AGENT, GONE, NOW)), f"{AT}  agent     worker@kitchen is offline: timeout"),
+        (_said(agent_event(GONE, None, NOW)), f"{AT}  agent     worker@kitchen was removed"),
         (
-            _said(of_agent(AGENT, AGENT._replace(runtime="kimi"), NOW)),
-            f"{AT}  agent     worker@kitchen is another now: kimi, idle",
+            _said(agent_event(AGENT, AGENT._replace(runtime="kimi"), NOW)),
+            f"{AT}  agent     worker@kitchen has changed: kimi, idle",
         ),
         (
-            _said(of_task(TASK, NOW)),
+            _said(task_event(TASK, NOW)),
             f"{AT}  task      req-1@living  coordinator@living → worker@here  received",
         ),
         (
-            _said(of_task(replace(TASK, state=State.FAILED, answer=failure(BUSY_ERROR)), NOW)),
+            _said(task_event(replace(TASK, state=State.FAILED, answer=failure(BUSY_ERROR)), NOW)),
             f"{AT}  task      req-1@living  coordinator@living → worker@here  failed: AGENT_BUSY",
         ),
         (
-            _said(of_task(replace(TASK, state=State.FAILED, answer=Answer(False, "", 3)), NOW)),
+            _said(task_event(replace(TASK, state=State.FAILED, answer=Answer(False, "", 3)), NOW)),
             f"{AT}  task      req-1@living  coordinator@living → worker@here  failed: exit code 3",
         ),
         (
-            _said(of_progress(TASK, {"message": "halfway", "percent": 50}, NOW)),
+            _said(progress_event(TASK, {"message": "halfway", "percent": 50}, NOW)),
             f"{AT}  progress  req-1@living  worker@here: 50 % halfway",
         ),
         (
-            _said(of_drop(TASK, DroppedMessage("result", "it is over"), NOW)),
-            f"{AT}  dropped   result of req-1@living is not taken: it is over",
+            _said(drop_event(TASK, DroppedMessage("result", "it is over"), NOW)),
+            f"{AT}  dropped   result of req-1@living was rejected: it is over",
         ),
         (
-            _said(of_drop(None, DroppedMessage("result", "none"), NOW)),
-            f"{AT}  dropped   result of a task that is not known is not taken: none",
+            _said(drop_event(None, DroppedMessage("result", "none"), NOW)),
+            f"{AT}  dropped   result of an unknown task was rejected: none",
         ),
         (
             _said(
@@ -91,13 +91,13 @@ def _said(event: Any) -> dict[str, Any]:
         ),
         (
             {"type": "left_out", "count": 7},
-            "          … 7 were left out, being too many at once",
+            "          … 7 events were skipped, because they came too fast",
         ),
     ],
 )
-def test_each_is_one_line(said: dict[str, Any], line: str) -> None:
+def test_each_is_one_line(data: dict[str, Any], line: str) -> None:
     """When, what kind, whom, what."""
-    assert live_line(said) == line
+    assert live_line(data) == line
 
 
 def test_nothing_reaches_the_terminal_itself() -> None:
@@ -116,9 +116,9 @@ def test_what_a_newer_node_says_is_shown_as_it_is() -> None:
 
 def test_colours_tell_good_from_bad() -> None:
     """The rest has none."""
-    assert live_style(_said(of_agent(None, AGENT, NOW))) == "green"
-    assert live_style(_said(of_task(replace(TASK, state=State.TIMED_OUT), NOW))) == "red"
+    assert live_style(_said(agent_event(None, AGENT, NOW))) == "green"
+    assert live_style(_said(task_event(replace(TASK, state=State.TIMED_OUT), NOW))) == "red"
     assert live_style(_said(to_live_event(EventRecord("a", "b", Verdict.FORBIDDEN), NOW))) == "yellow"
     assert live_style(_said(to_live_event(EventRecord("a", "b", Verdict.SENT), NOW))) == "dim"
     assert live_style({"type": "left_out"}) == "yellow"
-    assert live_style(_said(of_progress(TASK, {}, NOW))) == ""
+    assert live_style(_said(progress_event(TASK, {}, NOW))) == ""

@@ -74,9 +74,9 @@ async def test_a_great_many_agents_at_once_are_counted() -> None:
     """A node that is learned with all its agents takes no second of everybody's time."""
     feed = LiveFeed(now_ms=Clock())
     with feed.listening(ALL) as listener:
-        feed.agents_changed([Change(None, _agent(number)) for number in range(live_feed.MOST_AT_ONCE + 5)])
+        feed.agents_changed([Change(None, _agent(number)) for number in range(live_feed.MAX_AT_ONCE + 5)])
         first = await listener.next()
-        assert first["count"] == live_feed.MOST_AT_ONCE + 5 - live_feed.MOST_WAITING
+        assert first["count"] == live_feed.MAX_AT_ONCE + 5 - live_feed.MAX_WAITING
 
 
 async def test_it_hears_of_agents_from_the_routing_table(database: Database) -> None:
@@ -86,6 +86,6 @@ async def test_it_hears_of_agents_from_the_routing_table(database: Database) -> 
         end = routes.subscribe(feed.agents_changed)
         with feed.listening(ALL) as listener:
             await others.update([registered("worker@here")])
-            said = await listener.next()
+            data = await listener.next()
         end()
-    assert (said["what"], said["agent"]) == ("came", "worker@here")
+    assert (data["what"], data["agent"]) == ("came", "worker@here")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bridge.peers.authority import MOST_BYTES, read_authority
+from bridge.peers.authority import MAX_BYTES, read_authority
 from storage.errors import LocalError
 from tests.support.tls import Authority
 
@@ -28,14 +28,14 @@ def test_a_private_key_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "has no certificate in it"),
-        ("-----BEGIN CERTIFICATE-----", "has no certificate in it"),
-        ("-----BEGIN CERTIFICATE-----\n<script>\n-----END CERTIFICATE-----", "has no certificate in it"),
-        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "no certificate"),
-        ("-----BEGIN CERTIFICATE-----\nA===A\n-----END CERTIFICATE-----", "no certificate"),
-        ("x" * (MOST_BYTES + 1), "more than 64 KiB"),
-        ("-----BEGIN CERTIFICATE-----" * 2_000, "has no certificate in it"),
-        ("\ud800\0", "has no certificate in it"),
+        ("", "contains no certificate"),
+        ("-----BEGIN CERTIFICATE-----", "contains no certificate"),
+        ("-----BEGIN CERTIFICATE-----\n<script>\n-----END CERTIFICATE-----", "contains no certificate"),
+        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "invalid certificate"),
+        ("-----BEGIN CERTIFICATE-----\nA===A\n-----END CERTIFICATE-----", "invalid certificate"),
+        ("x" * (MAX_BYTES + 1), "more than 64 KiB"),
+        ("-----BEGIN CERTIFICATE-----" * 2_000, "contains no certificate"),
+        ("\ud800\0", "contains no certificate"),
     ],
 )
 def test_what_is_no_certificate_is_refused(text: str, sentence: str) -> None:

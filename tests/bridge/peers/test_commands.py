@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bridge.peers.commands import MOST_TEXTS, commands
+from bridge.peers.commands import MAX_TEXTS, commands
 from bridge.peers.service import AgentPeers
 from federation.matrix.globs import Glob
 from storage.errors import LocalError
@@ -42,8 +42,8 @@ class Operator:
         homeserver = self.nodes._made["here.test"].node.homeserver
         answer = await commands(self.peers, homeserver)[command](given)
         # Whatever is answered must pass through the socket.
-        said: Mapping[str, Any] = json.loads(json.dumps(dict(answer)))
-        return said
+        settings: Mapping[str, Any] = json.loads(json.dumps(dict(answer)))
+        return settings
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ async def test_a_peer_is_added_and_goes(operator: Operator) -> None:
     """Said once more it is so already. Whoever asks sees what is known of it, but no certificate and no
     key."""
     authority = Authority().pem.decode()
-    said = {"url": "https://10.0.0.9:1", "namespaces": ["default", "team-a"], "authority": authority}
+    settings = {"url": "https://10.0.0.9:1", "namespaces": ["default", "team-a"], "authority": authority}
     expected = {
         **NEW,
         "url": "https://10.0.0.9:1",
@@ -69,7 +69,7 @@ async def test_a_peer_is_added_and_goes(operator: Operator) -> None:
         "has_authority": True,
     }
     for changed in (True, False):
-        answer = await operator.ask("peers-add", node_id="new.test", **said)
+        answer = await operator.ask("peers-add", node_id="new.test", **settings)
         assert answer == {**expected, "changed": changed, "is_refused": False}
     assert (await operator.ask("peers-add", node_id="new.test", untrusted=True)) == {
         **NEW,
@@ -83,7 +83,7 @@ async def test_a_peer_is_added_and_goes(operator: Operator) -> None:
 
 
 async def test_a_published_node_is_added(operator: Operator) -> None:
-    """It sends from where its url leads, unless more is said."""
+    """It sends from where its url leads, unless more is settings."""
     old = {"node_id": "old.test", "profile": "cis-1.1", "url": "http://10.0.0.3:7676"}
     assert (await operator.ask("peers-add", **old))["networks"] == ["10.0.0.3/32"]
     more = {"networks": ["10.0.0.0/24"], "signing_key": "ab" * 32, "require_signature": True}
@@ -96,7 +96,7 @@ async def test_a_published_node_is_added(operator: Operator) -> None:
 
 
 async def test_trust(operator: Operator) -> None:
-    """Of a peer of the configuration it is the one thing that is said here; taken back, the file counts."""
+    """It is all that can be changed of a configured peer; changed back, the file applies again."""
     answer = await operator.ask("peers-trust", node_id="FILE.test", no=True)
     assert answer == {**FILE, "trusted": False, "overridden": True, "changed": True, "is_refused": False}
     answer = await operator.ask("peers-remove", node_id="file.test")
@@ -105,7 +105,7 @@ async def test_trust(operator: Operator) -> None:
 
 
 async def test_whom_the_configuration_keeps_away_is_told(operator: Operator) -> None:
-    """It is a peer, and nothing comes of it; a published node is no server that could be kept away."""
+    """It is a peer, and nothing comes of it; a published node is no server that could be stored away."""
     settings = operator.nodes._made["here.test"].node.homeserver.settings
     object.__setattr__(settings, "policy", replace(settings.policy, refused=(Glob("*.bad.test"),)))
     for words, refused in (({}, True), ({"untrusted": True}, False)):
@@ -116,7 +116,7 @@ async def test_whom_the_configuration_keeps_away_is_told(operator: Operator) -> 
 
 
 async def test_all_are_listed(operator: Operator) -> None:
-    """With who has said so; those that are homeservers stand among the servers, too."""
+    """With who has settings so; those that are homeservers stand among the servers, too."""
     await operator.ask("peers-add", node_id="new.test")
     await operator.ask("peers-add", node_id="bad.test", untrusted=True)
     answer = await operator.ask("peers-list")
@@ -132,23 +132,23 @@ async def test_all_are_listed(operator: Operator) -> None:
     [
         ("peers-add", {}, "needs node_id"),
         ("peers-add", {"node_id": "a b"}, "is not a server name"),
-        ("peers-add", {"node_id": 5}, "is not a text"),
-        ("peers-add", {"node_id": "x" * 5_000}, "is not a text"),
+        ("peers-add", {"node_id": 5}, "is not a"),
+        ("peers-add", {"node_id": "x" * 5_000}, "is not a"),
         ("peers-add", {"node_id": "here.test"}, "this node itself"),
         ("peers-add", {"node_id": "file.test"}, "belongs to the file"),
-        ("peers-add", {"node_id": "n.test", "url": "http://n.test/\0"}, "is not a text"),
+        ("peers-add", {"node_id": "n.test", "url": "http://n.test/\0"}, "is not a"),
         ("peers-add", {"node_id": "n.test", "url": "n.test:7676"}, "is not the URL"),
         ("peers-add", {"node_id": "n.test", "profile": "smtp"}, "profile: input should be"),
         ("peers-add", {"node_id": "n.test", "namespaces": "default"}, "is not a list"),
-        ("peers-add", {"node_id": "n.test", "namespaces": ["n"] * (MOST_TEXTS + 1)}, "is not a list"),
-        ("peers-add", {"node_id": "n.test", "namespaces": [["n"]]}, "is not a text"),
-        ("peers-add", {"node_id": "n.test", "networks": [7]}, "is not a text"),
-        ("peers-add", {"node_id": "n.test", "authority": 5}, "is not a text"),
-        ("peers-add", {"node_id": "n.test", "authority": "x"}, "has no certificate"),
+        ("peers-add", {"node_id": "n.test", "namespaces": ["n"] * (MAX_TEXTS + 1)}, "is not a list"),
+        ("peers-add", {"node_id": "n.test", "namespaces": [["n"]]}, "is not a"),
+        ("peers-add", {"node_id": "n.test", "networks": [7]}, "is not a"),
+        ("peers-add", {"node_id": "n.test", "authority": 5}, "is not a"),
+        ("peers-add", {"node_id": "n.test", "authority": "x"}, "contains no certificate"),
         ("peers-add", {"node_id": "n.test", "authority": "x" * 100_000}, "more than 64 KiB"),
         ("peers-remove", {"node_id": "file.test"}, "belongs to the file"),
         ("peers-remove", {}, "needs node_id"),
-        ("peers-trust", {"node_id": "n.test"}, "is no peer"),
+        ("peers-trust", {"node_id": "n.test"}, "is not a peer"),
         ("peers-trust", {"node_id": ""}, "needs node_id"),
     ],
 )
@@ -159,4 +159,4 @@ async def test_what_is_refused(
     with pytest.raises(LocalError, match=sentence) as refused:
         await operator.ask(command, **given)
     assert refused.value.advice.endswith(".")
-    assert [one.node_id for one in operator.peers.book] == ["file.test"]
+    assert [one.node_id for one in operator.peers.snapshot] == ["file.test"]

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from bridge.config.agent_federation import AgentFederation, AgentPeer, AgentRooms
-from bridge.peers.peers import MOST, MOST_NAMESPACES, MOST_NETWORKS, AgentPeerBook, Forget, Kept, read_peer
+from bridge.peers.peers import (
+    MAX_NAMESPACES,
+    MAX_NETWORKS,
+    MAX_PEERS,
+    PeerRemoval,
+    PeerSnapshot,
+    StoredPeer,
+    read_peer,
+)
 from federation.client.peer_settings import PeerSettings
 from storage.errors import LocalError
 
@@ -21,17 +29,17 @@ def federation(**changed: Any) -> AgentFederation:
     return AgentFederation.model_validate({"peers": IN_FILE, **changed})
 
 
-def book(*kept: Kept, **changed: Any) -> AgentPeerBook:
-    return AgentPeerBook("here.test", federation(**changed), kept)
+def snapshot(*stored: StoredPeer, **changed: Any) -> PeerSnapshot:
+    return PeerSnapshot("here.test", federation(**changed), stored)
 
 
-def added(node_id: str = "new.test", *, trusted: bool = True, **said: Any) -> Kept:
-    authority = said.pop("authority", None)
-    return Kept(node_id, trusted, AgentPeer(node_id=node_id, **said), authority)
+def added(node_id: str = "new.test", *, trusted: bool = True, **settings: Any) -> StoredPeer:
+    authority = settings.pop("authority", None)
+    return StoredPeer(node_id, trusted, AgentPeer(node_id=node_id, **settings), authority)
 
 
-def peer(node_id: str = "new.test", **said: Any) -> AgentPeer:
-    return AgentPeer(node_id=node_id, **said)
+def peer(node_id: str = "new.test", **settings: Any) -> AgentPeer:
+    return AgentPeer(node_id=node_id, **settings)
 
 
 def refused(decision: object) -> str:
@@ -44,8 +52,8 @@ def refused(decision: object) -> str:
 
 def test_an_added_peer_is_like_one_of_the_configuration() -> None:
     """The connector and the homeserver are told the same of both."""
-    one = book(added(url="http://10.0.0.9", namespaces=["team-a"], authority="PEM"))
-    same = AgentPeerBook(
+    one = snapshot(added(url="http://10.0.0.9", namespaces=["team-a"], authority="PEM"))
+    same = PeerSnapshot(
         "here.test",
         federation(
             peers=[*IN_FILE, {"node_id": "new.test", "url": "http://10.0.0.9", "namespaces": ["team-a"]}]
@@ -64,8 +72,10 @@ def test_an_added_peer_is_like_one_of_the_configuration() -> None:
 
 def test_of_a_peer_of_the_configuration_the_trust_can_be_another() -> None:
     """Found in any case; what the file says of the rest stays."""
-    one = book(Kept("FILE.test", False), Kept("off.test", True), Kept("nobody.test", True))
-    assert {each.node_id: (each.said.trusted, each.is_overridden) for each in one} == {
+    one = snapshot(
+        StoredPeer("FILE.test", False), StoredPeer("off.test", True), StoredPeer("nobody.test", True)
+    )
+    assert {each.node_id: (each.settings.trusted, each.is_overridden) for each in one} == {
         "file.test": (False, True),
         "off.test": (True, True),
         "Old.test": (True, False),
@@ -76,23 +86,23 @@ def test_of_a_peer_of_the_configuration_the_trust_can_be_another() -> None:
 
 
 @pytest.mark.parametrize(
-    ("in_file", "kept", "holds"), [(True, True, True), (True, False, False), (False, True, False)]
+    ("in_file", "stored", "holds"), [(True, True, True), (True, False, False), (False, True, False)]
 )
-def test_a_peer_that_the_file_names_later(in_file: bool, kept: bool, holds: bool) -> None:
+def test_a_peer_that_the_file_names_later(in_file: bool, stored: bool, holds: bool) -> None:
     """It is as the file says; but trusted only if both say so."""
     peers = [{"node_id": "new.test", "url": "https://10.0.0.3", "trusted": in_file}]
-    one = book(added(trusted=kept, url="http://10.0.0.9", authority="PEM"), peers=peers)
+    one = snapshot(added(trusted=stored, url="http://10.0.0.9", authority="PEM"), peers=peers)
     found = one.find("new.test")
     assert found is not None
-    assert (found.said.url, found.said.trusted, found.authority) == ("https://10.0.0.3", holds, None)
-    assert one.trust("new.test", trusted=in_file) == Forget("new.test")
-    assert one.trust("new.test", trusted=not in_file) == Kept("new.test", not in_file)
-    assert one.remove("new.test") == Forget("new.test")
+    assert (found.settings.url, found.settings.trusted, found.authority) == ("https://10.0.0.3", holds, None)
+    assert one.trust("new.test", trusted=in_file) == PeerRemoval("new.test")
+    assert one.trust("new.test", trusted=not in_file) == StoredPeer("new.test", not in_file)
+    assert one.remove("new.test") == PeerRemoval("new.test")
 
 
 def test_one_that_is_switched_off_speaks_with_nobody() -> None:
     """`enabled = false`: no server is known for its agents, and none refused."""
-    one = book(added(), enabled=False)
+    one = snapshot(added(), enabled=False)
     assert (one.servers, one.distrusted, one.plain_networks) == ({}, frozenset(), ())
 
 
@@ -100,57 +110,57 @@ def test_one_that_is_switched_off_speaks_with_nobody() -> None:
 
 
 def test_a_peer_is_added() -> None:
-    """Said again it is so already; said otherwise, it takes the place of what was said."""
-    wanted = book().add(peer(url="https://10.0.0.9:1"), "PEM")
+    """Said again it is so already; settings otherwise, it takes the place of what was settings."""
+    wanted = snapshot().add(peer(url="https://10.0.0.9:1"), "PEM")
     assert wanted == added(url="https://10.0.0.9:1", authority="PEM")
-    assert isinstance(wanted, Kept)
-    assert book(wanted).add(peer(url="https://10.0.0.9:1"), "PEM") is None
-    assert book(wanted).add(peer(), None) == added()
-    assert book(wanted).add(peer(trusted=False), None) == added(trusted=False)
-    assert book(added(trusted=False)).add(peer(trusted=False), None) is None
+    assert isinstance(wanted, StoredPeer)
+    assert snapshot(wanted).add(peer(url="https://10.0.0.9:1"), "PEM") is None
+    assert snapshot(wanted).add(peer(), None) == added()
+    assert snapshot(wanted).add(peer(trusted=False), None) == added(trusted=False)
+    assert snapshot(added(trusted=False)).add(peer(trusted=False), None) is None
 
 
 def test_one_of_the_configuration_is_not() -> None:
     """ "everything else belongs to the file: refused with a sentence that says so"."""
     for node_id in ("file.test", "FILE.test", "off.test"):
-        assert "belongs to the file" in refused(book().add(peer(node_id), None))
-        assert "belongs to the file" in refused(book().remove(node_id))
+        assert "belongs to the file" in refused(snapshot().add(peer(node_id), None))
+        assert "belongs to the file" in refused(snapshot().remove(node_id))
 
 
 def test_an_added_peer_goes() -> None:
     """Whoever is not there has gone already."""
-    assert book(added()).remove("NEW.test") == Forget("new.test")
-    assert book().remove("new.test") is None
-    assert book(Kept("nobody.test", False)).remove("nobody.test") == Forget("nobody.test")
+    assert snapshot(added()).remove("NEW.test") == PeerRemoval("new.test")
+    assert snapshot().remove("new.test") is None
+    assert snapshot(StoredPeer("nobody.test", False)).remove("nobody.test") == PeerRemoval("nobody.test")
 
 
 def test_without_the_override_the_file_counts() -> None:
     """ "removing an override gives back what the file says"."""
-    one = book(Kept("file.test", False))
-    assert one.remove("file.test") == Forget("file.test")
-    assert one.trust("file.test", trusted=True) == Forget("file.test")
+    one = snapshot(StoredPeer("file.test", False))
+    assert one.remove("file.test") == PeerRemoval("file.test")
+    assert one.trust("file.test", trusted=True) == PeerRemoval("file.test")
 
 
 def test_trust_is_given_and_taken() -> None:
     """What is so already is not written down."""
-    assert book().trust("file.test", trusted=True) is None
-    assert book().trust("file.test", trusted=False) == Kept("file.test", False)
-    assert book(Kept("file.test", False)).trust("file.test", trusted=False) is None
-    assert book(added()).trust("new.test", trusted=False) == added(trusted=False)
-    assert book(added()).trust("new.test", trusted=True) is None
-    assert book(added(trusted=False, authority="PEM")).trust("new.test", trusted=True) == added(
+    assert snapshot().trust("file.test", trusted=True) is None
+    assert snapshot().trust("file.test", trusted=False) == StoredPeer("file.test", False)
+    assert snapshot(StoredPeer("file.test", False)).trust("file.test", trusted=False) is None
+    assert snapshot(added()).trust("new.test", trusted=False) == added(trusted=False)
+    assert snapshot(added()).trust("new.test", trusted=True) is None
+    assert snapshot(added(trusted=False, authority="PEM")).trust("new.test", trusted=True) == added(
         authority="PEM"
     )
-    assert "is no peer" in refused(book().trust("nobody.test", trusted=True))
+    assert "is not a peer" in refused(snapshot().trust("nobody.test", trusted=True))
 
 
 def test_who_exchanges_agents_with_nobody_adds_nobody() -> None:
     """The person learns what to change. Taking back is always possible."""
     for closed in ({"enabled": False}, {"room": AgentRooms(federate=False)}):
-        one = book(added(), **closed)
+        one = snapshot(added(), **closed)
         assert "federate to true" in refused(one.add(peer("b.test"), None))
         assert "federate to true" in refused(one.trust("new.test", trusted=True))
-        assert one.remove("new.test") == Forget("new.test")
+        assert one.remove("new.test") == PeerRemoval("new.test")
 
 
 @pytest.mark.parametrize(
@@ -158,45 +168,45 @@ def test_who_exchanges_agents_with_nobody_adds_nobody() -> None:
     [
         (peer("here.test"), None, "this node itself"),
         (peer("HERE.test"), None, "this node itself"),
-        (peer("NEW.test"), None, "in capitals alone"),
-        (peer("a." * 119 + "test"), None, "more than 255 bytes"),
+        (peer("NEW.test"), None, "only in case"),
+        (peer("a." * 119 + "test"), None, "255 bytes"),
         (peer("b.test", namespaces=["n" * 64] * 2), None, None),
-        (peer("a." * 100 + "test", namespaces=["n" * 64]), None, "more than 255 bytes"),
-        (peer("b.test", profile="cis-1.1", url="http://10.0.0.1"), "PEM", "for the profile"),
+        (peer("a." * 100 + "test", namespaces=["n" * 64]), None, "255 bytes"),
+        (peer("b.test", profile="cis-1.1", url="http://10.0.0.1"), "PEM", "needs the profile"),
     ],
 )
 def test_who_cannot_be_one(wanted: AgentPeer, authority: str | None, sentence: str | None) -> None:
     """A sentence says why; nothing is written down."""
-    decision = book(added()).add(wanted, authority)
+    decision = snapshot(added()).add(wanted, authority)
     if sentence is None:
-        assert isinstance(decision, Kept)
+        assert isinstance(decision, StoredPeer)
     else:
         assert sentence in refused(decision)
 
 
 def test_a_guest_adds_who_takes_single_events() -> None:
     """It can share no rooms, and says how else the node is to be added."""
-    guest = AgentPeerBook("here.test", federation(peers=[]), guest_of="their.server")
-    said = refused(guest.add(peer(), None))
-    assert "guest of their.server" in said
-    assert "--profile cis-1.1" in said
+    guest = PeerSnapshot("here.test", federation(peers=[]), homeserver="their.server")
+    settings = refused(guest.add(peer(), None))
+    assert "attached to their.server" in settings
+    assert "--profile cis-1.1" in settings
     published = peer(profile="cis-1.1", url="http://10.0.0.7:7676")
-    assert guest.add(published, None) == Kept("new.test", True, published)
+    assert guest.add(published, None) == StoredPeer("new.test", True, published)
 
 
 def test_there_are_not_more_than_a_person_looks_through() -> None:
     """Those of the configuration do not count, and one that is there can still be changed."""
-    full = book(*(added(f"n{number}.test") for number in range(MOST)))
-    assert f"There are {MOST} peers" in refused(full.add(peer("b.test"), None))
+    full = snapshot(*(added(f"n{number}.test") for number in range(MAX_PEERS)))
+    assert f"There are already {MAX_PEERS}" in refused(full.add(peer("b.test"), None))
     assert full.add(peer("n1.test", url="http://a"), None) == added("n1.test", url="http://a")
-    assert full.trust("file.test", trusted=False) == Kept("file.test", False)
+    assert full.trust("file.test", trusted=False) == StoredPeer("file.test", False)
 
 
 # ---- as it is given ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("said", "sentence"),
+    ("settings", "sentence"),
     [
         ({"node_id": "a b"}, "node_id: a b is not a server name."),
         ({"node_id": ""}, "is not a server name"),
@@ -204,26 +214,26 @@ def test_there_are_not_more_than_a_person_looks_through() -> None:
         ({"node_id": "b.test/../x"}, "is not a server name"),
         ({"url": "ftp://b.test"}, "is not the URL of a node"),
         ({"url": "https://"}, "is not the URL of a node"),
-        ({"url": "https://b.test/path"}, "more in it than scheme, host and port"),
-        ({"url": "https://b.test?x"}, "more in it"),
+        ({"url": "https://b.test/path"}, "more than a scheme"),
+        ({"url": "https://b.test?x"}, "more than a scheme"),
         ({"url": "https://b.test:99999"}, "is not the URL"),
         ({"url": "https://" + "b" * 250}, "is not the URL"),
         ({"url": "file:///etc/passwd"}, "is not the URL"),
         ({"profile": "smtp"}, "profile: input should be"),
         ({"namespaces": ["Team A"]}, "namespaces: Team A is not a namespace."),
-        ({"namespaces": ["n"] * (MOST_NAMESPACES + 1)}, "more than 256 namespaces"),
-        ({"networks": ["10.0.0.0/8"]}, "is for profile"),
+        ({"namespaces": ["n"] * (MAX_NAMESPACES + 1)}, "more than 256 namespaces"),
+        ({"networks": ["10.0.0.0/8"]}, "is only for profile"),
         ({"profile": "cis-1.1"}, "needs url"),
         ({"profile": "cis-1.1", "url": "http://b.test"}, "needs networks"),
         ({"profile": "cis-1.1", "url": "http://b.test", "networks": ["10.0.0.1/8"]}, "has host bits set"),
-        ({"profile": "cis-1.1", "networks": ["::/0"] * (MOST_NETWORKS + 1)}, "more than 256 networks"),
+        ({"profile": "cis-1.1", "networks": ["::/0"] * (MAX_NETWORKS + 1)}, "more than 256 networks"),
         ({"profile": "cis-1.1", "url": "http://10.0.0.1", "signing_key": "ff"}, "is not an Ed25519 key"),
         ({"profile": "cis-1.1", "url": "http://10.0.0.1", "require_signature": True}, "needs signing_key"),
     ],
 )
-def test_bad_input_is_told_in_the_words_of_the_configuration(said: dict[str, Any], sentence: str) -> None:
+def test_bad_input_is_told_in_the_words_of_the_configuration(settings: dict[str, Any], sentence: str) -> None:
     """What is wrong, and what to do about it."""
-    read = read_peer({"node_id": "b.test", **said})
+    read = read_peer({"node_id": "b.test", **settings})
     assert isinstance(read, LocalError)
     assert sentence in read.problem
     assert read.advice.endswith(".")
@@ -234,15 +244,15 @@ def test_a_password_is_not_repeated() -> None:
     read = read_peer({"node_id": "b.test", "url": "https://me:secret@b.test"})
     assert isinstance(read, LocalError)
     assert "secret" not in str(read)
-    assert "more in it" in read.problem
+    assert "more than a scheme" in read.problem
 
 
 def test_what_is_well_said_is_a_peer() -> None:
     """As the configuration would have it."""
-    said = {
+    settings = {
         "node_id": "b.test",
         "profile": "cis-1.1",
         "url": "http://10.0.0.1:7676/",
         "namespaces": ["default"],
     }
-    assert read_peer(said) == AgentPeer.model_validate(said)
+    assert read_peer(settings) == AgentPeer.model_validate(settings)

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from bridge.config.agent_federation import AgentFederation, AgentPeer
-from bridge.peers.peers import Kept, read_peer
+from bridge.peers.peers import StoredPeer, read_peer
 from bridge.peers.service import AgentPeers
 from storage.agents.peers import PeerRow, list_peers, write_peer
 from storage.database import Connection, Database
@@ -52,8 +52,8 @@ async def until(peers: AgentPeers, condition: Callable[[], object]) -> None:
         end()
 
 
-def peer(node_id: str = "new.test", **said: Any) -> AgentPeer:
-    read = read_peer({"node_id": node_id, **said})
+def peer(node_id: str = "new.test", **settings: Any) -> AgentPeer:
+    read = read_peer({"node_id": node_id, **settings})
     assert isinstance(read, AgentPeer), read
     return read
 
@@ -88,9 +88,9 @@ async def test_all_that_can_be_said_of_one_is_kept(database: Database) -> None:
     async with peers_on(database) as peers:
         await peers.add(old)
     async with peers_on(database) as peers:
-        found = peers.book.find("old.test")
+        found = peers.snapshot.find("old.test")
         assert found is not None
-        assert found.said == old
+        assert found.settings == old
         assert "old.test" in peers.distrusted
         assert list(map(str, peers.plain_networks)) == ["10.0.0.0/24", "fd00::/8"]
 
@@ -119,9 +119,9 @@ async def test_what_is_refused_changes_nothing(database: Database) -> None:
             await peers.add(peer("file.test"))
         with pytest.raises(LocalError, match="this node itself"):
             await peers.add(peer("here.test"))
-        with pytest.raises(LocalError, match="is no peer"):
+        with pytest.raises(LocalError, match="is not a peer"):
             await peers.trust("nobody.test", trusted=True)
-        with pytest.raises(LocalError, match="cannot be used"):
+        with pytest.raises(LocalError, match="are invalid"):
             await peers.add(peer(), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
         assert not await peers.remove("nobody.test")
     assert told == []
@@ -147,7 +147,7 @@ async def test_those_who_have_something_to_do_are_told(database: Database) -> No
         end()
         await peers.add(peer())
     assert told == [(["new.test"], True), (["new.test"], True), (["new.test"], False)]
-    assert set(reports) == {"A change of the peers was not worked on."}
+    assert set(reports) == {"A listener failed to handle a change of the peers."}
 
 
 async def test_two_processes_agree(database: Database) -> None:
@@ -210,7 +210,7 @@ async def test_what_another_version_has_written_harms_nobody(database: Database)
     reports: list[str] = []
     async with peers_on(database, reports) as peers:
         assert set(peers.peers) == {"file.test"}
-        assert reports == ["The peer odd.test is left out: add it again."]
+        assert reports == ["The peer odd.test is invalid and was skipped: add it again."]
         assert await peers.add(peer("odd.test"))
-        assert peers.book.find("odd.test") is not None
-        assert peers.book.find("odd.test").kept == Kept("odd.test", True, peer("odd.test"))  # type: ignore[union-attr] # it was just found
+        assert peers.snapshot.find("odd.test") is not None
+        assert peers.snapshot.find("odd.test").stored == StoredPeer("odd.test", True, peer("odd.test"))  # type: ignore[union-attr] # it was just found

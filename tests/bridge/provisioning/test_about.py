@@ -1,10 +1,10 @@
 """What a manager of bridges is told."""
 
-from appservice.people.double_puppets import Login
+from appservice.people.double_puppets import PuppetLogin
 from bridge.provisioning.about import CAPABILITIES, Bridge, whoami
 
 BRIDGE = Bridge(
-    homeserver="their.server", node_user="@_agent_palaver:their.server", prefix="!agents", takes_tokens=True
+    homeserver="their.server", node_user="@_agent_palaver:their.server", prefix="!agents", accepts_tokens=True
 )
 
 
@@ -24,11 +24,11 @@ def test_what_the_bridge_is() -> None:
 
 def test_who_is_logged_in() -> None:
     """With what the homeserver says to the token."""
-    (good,) = whoami(BRIDGE, Login("1", "@alice:their.server", 5))["logins"]
+    (good,) = whoami(BRIDGE, PuppetLogin("1", "@alice:their.server", 5))["logins"]
     assert (good["id"], good["name"], good["state"]) == (
         "1", "@alice:their.server", {"state_event": "CONNECTED", "timestamp": 5},
     )  # fmt: skip
-    (bad,) = whoami(BRIDGE, Login("1", "@alice:their.server", 5, 9))["logins"]
+    (bad,) = whoami(BRIDGE, PuppetLogin("1", "@alice:their.server", 5, 9))["logins"]
     assert (bad["state"]["state_event"], bad["state"]["timestamp"]) == ("BAD_CREDENTIALS", 9)
     assert "log in again" in bad["state"]["message"]
 

@@ -1,9 +1,9 @@
 """Who asks."""
 
-from bridge.provisioning.authorization import BELIEVED, Limits
+from bridge.provisioning.authorization import OWNER_CACHE_SECONDS, Limits
 from federation.peers.limits import Rate
 from tests.bridge.people.service.scene import ALICE, BOB, THERE, Stage
-from tests.bridge.provisioning.managing import SECRET, manager, quoted
+from tests.bridge.provisioning.bridge_manager import SECRET, manager, quoted
 
 
 async def test_the_homeserver_knows_whose_a_token_is(play: Stage) -> None:
@@ -13,7 +13,7 @@ async def test_the_homeserver_knows_whose_a_token_is(play: Stage) -> None:
             await one.get("logins")
         assert one.accounts.asked == 1
         del one.accounts.tokens["of-alice"]
-        one.clock[0] = BELIEVED
+        one.clock[0] = OWNER_CACHE_SECONDS
         assert await one.refused("GET", "logins") == (401, "M_UNKNOWN_TOKEN")
 
 
@@ -76,10 +76,10 @@ async def test_nobody_guesses_for_long(play: Stage) -> None:
         assert await one.refused("GET", "logins", token="guess-4") == (429, "M_LIMIT_EXCEEDED")
         one.clock[0] = 1_000.0
         for _ in range(10):
-            one.clock[0] += BELIEVED + 1
+            one.clock[0] += OWNER_CACHE_SECONDS + 1
             await one.get("logins")
     await play.end(one.scene)
-    async with manager(play, limits=Limits(of_person=Rate(0.1, 2))) as one:
+    async with manager(play, limits=Limits(per_person=Rate(0.1, 2))) as one:
         for _ in range(2):
             await one.get("logins")
         assert await one.refused("GET", "logins") == (429, "M_LIMIT_EXCEEDED")

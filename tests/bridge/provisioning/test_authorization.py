@@ -2,7 +2,7 @@
 
 import pytest
 
-from bridge.provisioning.authorization import Shown, is_secret, read, wrong_secret
+from bridge.provisioning.authorization import Credentials, is_secret, read, secret_problem
 from federation.matrix.errors import MatrixError
 
 SECRET = "s" * 32
@@ -10,9 +10,9 @@ SECRET = "s" * 32
 
 def test_one_token_is_shown() -> None:
     """In the header; one by which a user says who he is has its own mark."""
-    assert read(["Bearer syt_abc"]) == Shown("syt_abc")
-    assert read(["bearer  syt_abc "]) == Shown("syt_abc")
-    assert read(["Bearer openid:abc"]) == Shown("abc", is_openid=True)
+    assert read(["Bearer syt_abc"]) == Credentials("syt_abc")
+    assert read(["bearer  syt_abc "]) == Credentials("syt_abc")
+    assert read(["Bearer openid:abc"]) == Credentials("abc", is_openid=True)
     assert read(["Bearer a"]).digest != read(["Bearer openid:a"]).digest
     assert "syt_abc" not in repr(read(["Bearer syt_abc"]))
 
@@ -35,16 +35,16 @@ def test_what_no_homeserver_gives_is_not_asked_about(token: str) -> None:
 
 def test_a_secret_is_shown_as_it_is() -> None:
     """And is there only where somebody wrote one."""
-    assert is_secret(Shown(SECRET), SECRET)
-    assert not is_secret(Shown(SECRET + "s"), SECRET)
-    assert not is_secret(Shown(SECRET, is_openid=True), SECRET)
-    assert not is_secret(Shown(SECRET), None)
+    assert is_secret(Credentials(SECRET), SECRET)
+    assert not is_secret(Credentials(SECRET + "s"), SECRET)
+    assert not is_secret(Credentials(SECRET, is_openid=True), SECRET)
+    assert not is_secret(Credentials(SECRET), None)
 
 
 def test_a_secret_is_one_that_can_be_shown_and_not_guessed() -> None:
     """The sentence says what is wrong, and not what it was."""
-    assert wrong_secret(SECRET) is None
+    assert secret_problem(SECRET) is None
     for secret in ("short", "", "a b" * 20, f"openid:{SECRET}", "ü" * 40, f"{SECRET}\n{SECRET}"):
-        wrong = wrong_secret(secret)
+        wrong = secret_problem(secret)
         assert wrong is not None
         assert not secret or secret not in wrong

@@ -9,7 +9,7 @@ from bridge.agents.address import AgentAddress
 from bridge.agents.agent import Agent, AgentStatus
 from bridge.agents.routing import Local, Route, Unknown
 from bridge.matrix.ghost import AppserviceGhostNames
-from bridge.provisioning.contacts import LONGEST, contact, found, listed, meant
+from bridge.provisioning.contacts import MAX_TEXT, contact, find_agents, list_agents, resolve
 from bridge.tasks.errors import ErrorCode
 from federation.matrix.errors import MatrixError
 from tests.support.agents import NOW, address
@@ -35,20 +35,20 @@ AGENTS = [
 
 def test_those_that_are_there_are_listed() -> None:
     """Of this node first, and so many."""
-    assert [str(one.address) for one in listed(AGENTS, "kitchen.local")] == [
+    assert [str(one.address) for one in list_agents(AGENTS, "kitchen.local")] == [
         "a@kitchen.local", "z@kitchen.local", "b@cellar.local",
     ]  # fmt: skip
-    assert len(listed(AGENTS, "kitchen.local", 2)) == 2
+    assert len(list_agents(AGENTS, "kitchen.local", 2)) == 2
 
 
 def test_they_are_found_by_what_is_known_of_them() -> None:
     """By all words of it; by none of them nobody is."""
-    assert [one.agent_id for one in found(AGENTS, "Peeling KITCHEN")] == ["z"]
-    assert len(found(AGENTS, "local", 2)) == 2
-    assert found(AGENTS, "  ") == []
-    assert found(AGENTS, "attic") == []
+    assert [one.agent_id for one in find_agents(AGENTS, "Peeling KITCHEN")] == ["z"]
+    assert len(find_agents(AGENTS, "local", 2)) == 2
+    assert find_agents(AGENTS, "  ") == []
+    assert find_agents(AGENTS, "attic") == []
     with pytest.raises(MatrixError, match="M_INVALID_PARAM"):
-        found(AGENTS, "x" * (LONGEST + 1))
+        find_agents(AGENTS, "x" * (MAX_TEXT + 1))
 
 
 def test_a_contact_is_shown_with_its_user() -> None:
@@ -59,8 +59,12 @@ def test_a_contact_is_shown_with_its_user() -> None:
         "identifiers": ["palaver:b@cellar.local"],
         "mxid": "@_agent_b=40cellar.local:their.server",
     }
-    shown = contact(AGENTS[2], NAMES, name="Cook", avatar="mxc://a/b", room="!r")
-    assert (shown["name"], shown["avatar_url"], shown["dm_room_mxid"]) == ("Cook", "mxc://a/b", "!r")
+    credentials = contact(AGENTS[2], NAMES, name="Cook", avatar="mxc://a/b", room="!r")
+    assert (credentials["name"], credentials["avatar_url"], credentials["dm_room_mxid"]) == (
+        "Cook",
+        "mxc://a/b",
+        "!r",
+    )
     assert "mxid" not in contact(agent(f"{'Ü' * 100}@kitchen.local"), NAMES)
 
 
@@ -82,9 +86,9 @@ NOBODY = routes(Unknown(ErrorCode.AGENT_NOT_FOUND, "There is no agent a."))
 )
 def test_an_agent_is_meant_by_its_address_or_its_user(text: str, whom: str) -> None:
     """Or by its id alone, where the routing table knows which."""
-    assert meant(text, NAMES, NOBODY) == address(whom)
+    assert resolve(text, NAMES, NOBODY) == address(whom)
     here = AgentAddress("a", "kitchen.local")
-    assert meant("a", NAMES, routes(Local(here))) == here
+    assert resolve("a", NAMES, routes(Local(here))) == here
 
 
 @pytest.mark.parametrize(
@@ -93,4 +97,4 @@ def test_an_agent_is_meant_by_its_address_or_its_user(text: str, whom: str) -> N
 def test_whoever_else_is_meant_is_not_found(text: str) -> None:
     """With a reason."""
     with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
-        meant(text, NAMES, NOBODY)
+        resolve(text, NAMES, NOBODY)

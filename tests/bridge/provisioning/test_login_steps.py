@@ -4,11 +4,11 @@ import pytest
 
 from bridge.provisioning.login_steps import (
     FLOW,
-    LASTS,
-    MOST,
+    LOGIN_TTL,
+    MAX_LOGINS,
     STEP,
     STEP_TYPE,
-    Begun,
+    LoginProcesses,
     complete,
     first_step,
     flows,
@@ -26,16 +26,16 @@ def test_it_is_one_step() -> None:
     (field,) = step["user_input"]["fields"]
     assert field.keys() >= {"type", "id", "name"}
     assert complete("process", "login")["complete"] == {"user_login_id": "login"}
-    assert [flow["id"] for flow in flows(takes_tokens=True)] == [FLOW]
-    assert flows(takes_tokens=False) == []
+    assert [flow["id"] for flow in flows(accepts_tokens=True)] == [FLOW]
+    assert flows(accepts_tokens=False) == []
 
 
 def test_it_is_the_persons_for_a_while() -> None:
     """Nobody else's, and not for ever; at another step is nobody."""
-    begun = Begun()
-    begun.begin("one", ALICE, FLOW, 0.0, takes_tokens=True)
-    begun.check("one", ALICE, STEP, STEP_TYPE, LASTS - 1)
-    for person, process, now in ((BOB, "one", 1.0), (ALICE, "two", 1.0), (ALICE, "one", LASTS)):
+    begun = LoginProcesses()
+    begun.begin("one", ALICE, FLOW, 0.0, accepts_tokens=True)
+    begun.check("one", ALICE, STEP, STEP_TYPE, LOGIN_TTL - 1)
+    for person, process, now in ((BOB, "one", 1.0), (ALICE, "two", 1.0), (ALICE, "one", LOGIN_TTL)):
         with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
             begun.check(process, person, STEP, STEP_TYPE, now)
     for step, kind in (("other", STEP_TYPE), (STEP, "cookies")):
@@ -48,14 +48,14 @@ def test_it_is_the_persons_for_a_while() -> None:
 
 def test_who_begins_again_has_given_up_the_one_before() -> None:
     """And all together are so many."""
-    begun = Begun()
+    begun = LoginProcesses()
     for process in ("one", "two"):
-        begun.begin(process, ALICE, FLOW, 0.0, takes_tokens=True)
+        begun.begin(process, ALICE, FLOW, 0.0, accepts_tokens=True)
     begun.check("two", ALICE, STEP, STEP_TYPE, 1.0)
     with pytest.raises(MatrixError):
         begun.check("one", ALICE, STEP, STEP_TYPE, 1.0)
-    for number in range(MOST):
-        begun.begin(str(number), f"@{number}:their.server", FLOW, 0.0, takes_tokens=True)
+    for number in range(MAX_LOGINS):
+        begun.begin(str(number), f"@{number}:their.server", FLOW, 0.0, accepts_tokens=True)
     with pytest.raises(MatrixError):
         begun.check("two", ALICE, STEP, STEP_TYPE, 1.0)
 
@@ -64,7 +64,7 @@ def test_there_is_one_flow() -> None:
     """Where tokens are taken at all."""
     for flow, takes in (("qr", True), (FLOW, False)):
         with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
-            Begun().begin("one", ALICE, flow, 0.0, takes_tokens=takes)
+            LoginProcesses().begin("one", ALICE, flow, 0.0, accepts_tokens=takes)
 
 
 @pytest.mark.parametrize("fields", [None, [], {}, {"access_token": 1}, {"access_token": " "}, {"x": "y"}])

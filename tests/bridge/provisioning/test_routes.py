@@ -2,7 +2,7 @@
 
 from bridge.provisioning.routes import ROUTES, V3
 from tests.bridge.people.service.scene import Stage
-from tests.bridge.provisioning.managing import manager
+from tests.bridge.provisioning.bridge_manager import manager
 
 
 def test_each_path_can_be_asked_about_by_a_browser() -> None:

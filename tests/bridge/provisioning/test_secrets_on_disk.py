@@ -6,28 +6,28 @@ from pathlib import Path
 import pytest
 
 from appservice.registration.tokens import KEY_BYTES
-from bridge.provisioning.login import KEY_FILE, load_or_make_key, load_shared_secret
+from bridge.provisioning.login import KEY_FILE, load_or_create_key, load_shared_secret
 from storage.errors import LocalError
 
 
 def test_a_key_is_made_once(tmp_path: Path) -> None:
     """For its owner alone; with another one nothing could be opened."""
-    key = load_or_make_key(tmp_path)
+    key = load_or_create_key(tmp_path)
     assert len(key) == KEY_BYTES
-    assert load_or_make_key(tmp_path) == key
+    assert load_or_create_key(tmp_path) == key
     assert stat.S_IMODE((tmp_path / KEY_FILE).stat().st_mode) == 0o600
-    assert load_or_make_key(Path(tmp_path)) != bytes(KEY_BYTES)
+    assert load_or_create_key(Path(tmp_path)) != bytes(KEY_BYTES)
 
 
 @pytest.mark.parametrize("data", [b"", b"zz", b"00" * 16, b"\xff" * 64])
 def test_a_key_that_is_none_is_not_made_anew(tmp_path: Path, data: bytes) -> None:
     """Somebody has to say that what was sealed is lost."""
     (tmp_path / KEY_FILE).write_bytes(data)
-    with pytest.raises(LocalError, match="is no key"):
-        load_or_make_key(tmp_path)
+    with pytest.raises(LocalError, match="is not a key"):
+        load_or_create_key(tmp_path)
     assert (tmp_path / KEY_FILE).read_bytes() == data
     with pytest.raises(LocalError, match="can't be used"):
-        load_or_make_key(tmp_path / "nowhere")
+        load_or_create_key(tmp_path / "nowhere")
 
 
 def test_a_secret_is_read_without_the_line_end(tmp_path: Path) -> None:

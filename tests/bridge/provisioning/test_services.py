@@ -1,14 +1,14 @@
 """What each request begins and ends with."""
 
 from tests.bridge.people.service.scene import Stage
-from tests.bridge.provisioning.managing import manager
+from tests.bridge.provisioning.bridge_manager import manager
 
 
 async def test_before_the_node_works_nobody_is_answered(play: Stage) -> None:
     """Whoever comes may come again."""
     async with manager(play, is_open=False) as one:
         assert await one.refused("GET", "whoami") == (503, "M_UNKNOWN")
-        one.door.move_in(one.services)
+        one.door.set_services(one.services)
         await one.get("whoami")
 
 

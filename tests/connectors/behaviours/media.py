@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.connectors.ground import Ground, refused
+from tests.connectors.setup import Ground, refused
 
 SIZE = 3 * 1024 * 1024 + 17
 LARGE = bytes(range(256)) * (SIZE // 256 + 1)

@@ -1,7 +1,7 @@
 """`bridge.matrix.backend.Memberships`."""
 
 from federation.events.room_event import Member
-from tests.connectors.ground import Ground, refused
+from tests.connectors.setup import Ground, refused
 
 
 class MembershipsBehave:

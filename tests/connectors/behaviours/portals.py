@@ -5,8 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from bridge.people.service.messenger import CANNOT_READ
-from tests.connectors.onlooker import TIMEOUT
 from tests.connectors.portal import Portal
+from tests.connectors.stream_recorder import TIMEOUT
 from tests.interop.staffed_node import answers, edits, is_said, relation, says
 from tests.support.driven_node.walking import Person
 from tests.support.matrix_client.seen import Event

@@ -7,9 +7,9 @@ from typing import Any
 from federation.matrix.capabilities import BackendCapability
 from federation.transactions.edu_dispatcher import EduUpdate, TypingUsers
 from federation.transactions.edus import MAX_STATUS_BYTES, Receipt, ToDevice, UserPresence
-from tests.connectors.difference import Difference
-from tests.connectors.ground import Ground, refused
-from tests.connectors.onlooker import TIMEOUT
+from tests.connectors.backend_differences import Difference
+from tests.connectors.setup import Ground, refused
+from tests.connectors.stream_recorder import TIMEOUT
 from tests.support.matrix_client.seen import Seen
 
 

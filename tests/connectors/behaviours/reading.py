@@ -6,7 +6,7 @@ import pytest
 
 from federation.events.room_event import RoomEvent
 from federation.matrix.message_content import in_thread, text
-from tests.connectors.ground import Ground, bodies, refused
+from tests.connectors.setup import Ground, bodies, refused
 
 UNKNOWN = ("$unknown", "", "\0", "$" + "x" * 300, "../x")
 

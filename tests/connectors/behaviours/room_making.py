@@ -7,8 +7,8 @@ import pytest
 
 from federation.matrix.capabilities import BackendCapability
 from federation.rooms.creation import CreateRoomRequest, InitialState
-from tests.connectors.difference import Difference
-from tests.connectors.ground import Ground, refused
+from tests.connectors.backend_differences import Difference
+from tests.connectors.setup import Ground, refused
 
 EVERY_VERSION = pytest.mark.parametrize("version", ["10", "11", "12"])
 

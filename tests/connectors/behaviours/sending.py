@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from federation.matrix.message_content import edit, in_thread, reaction, reply, text
-from tests.connectors.ground import Ground, bodies, refused, said
+from tests.connectors.setup import Ground, bodies, refused, said
 from tests.support.matrix_client.seen import Event
 
 LONG_AGO = 1_600_000_000_000

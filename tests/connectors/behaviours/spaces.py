@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.connectors.ground import Ground, refused
+from tests.connectors.setup import Ground, refused
 
 
 class SpacesBehave:

@@ -9,8 +9,8 @@ import pytest
 
 from federation.matrix.capabilities import BackendCapability
 from storage.rooms.stream import ReaderReplaced, advance, begin_term, list_cursors
-from tests.connectors.ground import Ground, bodies, of
-from tests.connectors.onlooker import TIMEOUT
+from tests.connectors.setup import Ground, bodies, of
+from tests.connectors.stream_recorder import TIMEOUT
 
 
 def messages_of(room_id: str) -> Callable[[Any], bool]:

@@ -7,7 +7,7 @@ import pytest
 
 from federation.events.room_event import RoomEvent
 from federation.rooms.creation import InitialState
-from tests.connectors.ground import Ground, refused
+from tests.connectors.setup import Ground, refused
 
 STEPS = pytest.mark.parametrize(("before", "after"), [("10", "11"), ("11", "12"), ("12", "12")])
 

@@ -6,7 +6,7 @@ import pytest
 
 from bridge.matrix.backend import MatrixBackend
 from federation.rooms.creation import CreateRoomRequest
-from tests.connectors.ground import Ground, refused
+from tests.connectors.setup import Ground, refused
 
 Act = Callable[[MatrixBackend, str, str], Awaitable[object]]
 ACTS: dict[str, Act] = {

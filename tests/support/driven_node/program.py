@@ -132,7 +132,7 @@ class Driven:
 
     async def public_rooms(self, server: str, search: str | None) -> Any:
         asked = {} if search is None else {"filter": {"generic_search_term": search}}
-        return await self._homeserver.public_rooms.remote(server, from_body(asked, elsewhere=True))
+        return await self._homeserver.public_rooms.remote(server, from_body(asked, remote=True))
 
     async def fates(self, room_id: str) -> dict[str, tuple[str, str | None]]:
         """What became of each event of a room, and the rule that refused it."""

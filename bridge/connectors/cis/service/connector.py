@@ -238,7 +238,7 @@ class CisConnector(Connector):
     async def start(self) -> None:
         """Start without waiting for peers: their rooms are joined when they can be reached."""
         self._unsubscribe = self._parts.follow_peers(self._peers_changed)
-        await self._parts.ghosts.appear(self._parts.names.node_user)
+        await self._parts.ghosts.ensure(self._parts.names.node_user)
         await self._own_rooms.create_all()
         await self._trust.start()
         self._rejections.start()

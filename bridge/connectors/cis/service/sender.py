@@ -113,14 +113,14 @@ class RoomSender:
         """Make sure that a user of this node has joined a room. Raises `MatrixError`, and `TimeoutError` when
         it takes too long: the user may still join later."""
         is_joined = self._joined.get((room_id, user)) is not None
-        if is_joined and self._ghosts.is_as_it_was(user):
+        if is_joined and self._ghosts.is_up_to_date(user):
             return
         async with asyncio.timeout(JOIN_TIMEOUT):
             if not is_joined:
                 await self._joins.run((room_id, user), lambda: self._join(room_id, user, via))
             else:
                 # The ghost's profile may have changed since it joined.
-                await self._ghosts.appear(user)
+                await self._ghosts.ensure(user)
 
     def user_left(self, room_id: str, user: str) -> None:
         """The user has left the room, or was kicked or banned."""
@@ -157,7 +157,7 @@ class RoomSender:
         raise AssertionError("the second attempt returns")
 
     async def _join(self, room_id: str, user: str, via: str) -> None:
-        await self._ghosts.let_in(room_id, user, via=[via])
+        await self._ghosts.join(room_id, user, via=[via])
         self._joined[room_id, user] = True
 
     def _record(

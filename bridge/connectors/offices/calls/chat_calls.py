@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from cachetools import LRUCache
 
-from appservice.people.double_puppets import is_marked
+from appservice.people.double_puppets import has_source_mark
 from bridge.agents.address import AgentAddress
 from bridge.agents.routing_table import RoutingTable
 from bridge.connectors.offices.calls.chat_command import (
@@ -75,7 +75,7 @@ def command_line(event: RoomEvent, agent_of: Callable[[str], AgentAddress | None
     # Most messages are no commands, so this comes before the expensive checks.
     if not isinstance(body, str) or PREFIX not in body.lower():
         return None
-    if event.is_redacted or is_ours(event.content) or is_marked(event.content):
+    if event.is_redacted or is_ours(event.content) or has_source_mark(event.content):
         return None
     message = read(event.content)
     if message.msgtype != "m.text" or message.replaces is not None or agent_of(event.sender) is not None:

@@ -111,7 +111,7 @@ class RoomParts:
 
     async def room_of(self, office_id: str) -> str:
         """Create the office's room if it does not exist; join that of another node. Raises `MatrixError`."""
-        await self.ghosts.appear(self.settings.node_user)
+        await self.ghosts.ensure(self.settings.node_user)
         name = parse_office_name(office_id, ())
         if isinstance(name, OfficeName) and name.server is not None:
             return await join_remote_office(self.backend, name, self.settings.names)

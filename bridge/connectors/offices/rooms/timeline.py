@@ -217,7 +217,7 @@ class OfficeTimeline:
         if ghost is None:
             content = member_content(role, name, self._node_id, parsed, row.at_ms)
             return await self._set(room_id, self._names.node_user, MEMBER, content, state_key(address))
-        await self._parts.ghosts.let_in(room_id, ghost)
+        await self._parts.ghosts.join(room_id, ghost)
         content = member_content(role, name, self._node_id, parsed, row.at_ms, self._parts.public_key)
         event_id = await self._set(room_id, ghost, MEMBER, content, ghost)
         if role == AGENT and await self._is_seat_free(room_id, ghost):

@@ -16,10 +16,10 @@ ALICE, BOB, EVE = (f"@{name}:their.server" for name in ("alice", "bob", "eve"))
 class OnlyAlice:
     """Can act only for Alice. Satisfies `SpeaksForPeople`."""
 
-    async def can_speak_for(self, person: str) -> bool:
+    async def can_send_as(self, person: str) -> bool:
         return person == ALICE
 
-    async def speak(
+    async def send_as(
         self, room_id: str, person: str, type_: str, content: Mapping[str, Any], *, transaction_id: str
     ) -> str:
         raise AssertionError("no message is sent before the task exists")

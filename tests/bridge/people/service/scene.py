@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from appservice.people.send_as_person import Speaking
+from appservice.people.send_as_person import PersonSender
 from bridge.agents.address import AgentAddress
 from bridge.agents.routing_table import RoutingTable
 from bridge.agents.updates import Registration
@@ -148,15 +148,15 @@ class Onlookers:
 
 @dataclass
 class LetsSpeak:
-    """People on the second homeserver who let the node speak for them, there. Satisfies `Speaking`."""
+    """People on the second homeserver who let the node speak for them, there. Satisfies `PersonSender`."""
 
     home: Node
     people: Collection[str]
 
-    async def can_speak_for(self, person: str) -> bool:
+    async def can_send_as(self, person: str) -> bool:
         return person in self.people
 
-    async def speak(
+    async def send_as(
         self, room_id: str, person: str, type_: str, content: Mapping[str, Any], *, transaction_id: str
     ) -> str:
         return await self.home.rooms.send(room_id, person, type_, content, transaction_id=transaction_id)
@@ -266,7 +266,7 @@ async def scene(
     namespaces_of: NamespacesOf | None = None,
     names: Mapping[str, str] | None = None,
     shown_after: float = 0.0,
-    speaks: Speaking | None = None,
+    speaks: PersonSender | None = None,
     is_for_others: IsForOthers = nobody_elses,
     **changed: Any,
 ) -> AsyncIterator[Scene]:

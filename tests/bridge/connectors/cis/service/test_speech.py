@@ -37,7 +37,7 @@ class Place:
         self.speech = RoomSender(node.rooms, settings, self.eyes, self.ghosts)
 
     async def make(self) -> None:
-        await self.ghosts.appear(self.settings.node_user)
+        await self.ghosts.ensure(self.settings.node_user)
         await OwnRooms(self.node.rooms, self.settings, self.eyes).create_all()
 
     async def said(self) -> list[RoomEvent]:

@@ -1,0 +1,41 @@
+"""One question to the homeserver."""
+
+import aiohttp
+from aiohttp import web
+
+from appservice.homeserver.accounts import MAX_BYTES, ask
+from appservice.registration.check import VERSIONS, NoResponse, RequestResult, Response
+from tests.appservice.registration.test_run_check import Played, served
+from tests.support.ports import lasting_port
+
+
+async def answered(said: object) -> RequestResult:
+    """By a homeserver that says this."""
+    async with served(Played(versions=said)) as url, aiohttp.ClientSession() as session:
+        return await ask(session, "GET", url + VERSIONS, "token")
+
+
+async def test_what_is_said_is_what_comes() -> None:
+    """A refusal is an answer too; what is no JSON object has an empty body."""
+    assert await answered({"versions": []}) == Response(200, {"versions": []})
+    refusal = web.json_response({"errcode": "M_FORBIDDEN"}, status=403)
+    heard = await answered(refusal)
+    assert heard == Response(403, {"errcode": "M_FORBIDDEN"})
+    assert await answered(web.Response(text="<html>", status=502)) == Response(502)
+    assert await answered(web.json_response([])) == Response(200)
+
+
+async def test_the_token_goes_nowhere_else() -> None:
+    """A redirect is an answer, and is not followed."""
+    assert await answered(web.Response(status=302, headers={"Location": VERSIONS})) == Response(302)
+
+
+async def test_no_answer_says_why() -> None:
+    """Too much, or nobody there."""
+    assert await answered(web.Response(body=b"x" * (MAX_BYTES + 1))) == NoResponse(
+        "its response is too large"
+    )
+    async with aiohttp.ClientSession() as session:
+        heard = await ask(session, "GET", f"http://127.0.0.1:{lasting_port()}{VERSIONS}")
+    assert isinstance(heard, NoResponse)
+    assert heard.reason

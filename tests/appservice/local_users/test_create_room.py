@@ -1,0 +1,161 @@
+"""RoomPlan rooms on a homeserver that may be killed at any moment, as this process may."""
+
+import asyncio
+
+import pytest
+
+from federation.matrix.errors import MatrixError
+from federation.rooms.creation import CreateRoomRequest, InitialState
+from storage.connect import ConnectionLost
+from storage.database import Database
+from tests.appservice.intakes import Appservice
+from tests.appservice.local_users.fake_homeserver import ALICE, COOK, EVE, Side, side_on
+
+NAMED = CreateRoomRequest(creator=COOK, key="people/default", alias="agents-default", name="Kitchen")
+
+
+async def test_a_room_is_found_again_by_its_key(played: Side, database: Database, guest: Appservice) -> None:
+    """By another process too, and by two at once; keys are their creator's own."""
+    async with side_on(database, guest, played.rooms) as second:
+        sides = (played.side, second.side, played.side, second.side)
+        made = await asyncio.gather(*(side.create_room(NAMED) for side in sides))
+        assert {one.room_id for one in made} == {"!made-1:their.server"}
+        assert [one.is_new for one in made].count(True) == 1
+        assert (await second.side.create_room(NAMED)).is_new is False
+    other = await played.side.create_room(CreateRoomRequest(creator=EVE, key="people/default"))
+    assert (other.room_id, other.is_new) == ("!made-2:their.server", True)
+    assert await played.side.joined_rooms(COOK) == ["!made-1:their.server"]
+
+
+@pytest.mark.parametrize("ends", ["named", "begun", "lost"])
+async def test_what_was_begun_is_found_and_finished(
+    played: Side, database: Database, guest: Appservice, ends: str
+) -> None:
+    """Wherever the homeserver was killed, and whether or not it knows the room's name by then."""
+    played.rooms.ends = ends
+    with pytest.raises(ConnectionLost):
+        await played.side.create_room(NAMED)
+    async with side_on(database, guest, played.rooms) as second:
+        made = await second.side.create_room(NAMED)
+        assert made.is_new is (ends == "named")
+        assert await second.side.resolve_alias("#agents-default:their.server") == (
+            made.room_id,
+            ("their.server", "other.server"),
+        )
+        state = {(one.type, one.state_key): one.content for one in await second.side.state(made.room_id)}
+        assert state["m.room.name", ""] == {"name": "Kitchen"}
+        assert state["m.room.canonical_alias", ""] == {"alias": "#agents-default:their.server"}
+        assert "m.room.power_levels" in {type_ for type_, _ in state}
+        again = await second.side.create_room(NAMED)
+        assert (again.room_id, again.is_new) == (made.room_id, False)
+    assert played.rooms.made == (2 if ends == "named" else 1)
+
+
+async def test_a_room_of_another_database_is_adopted(
+    played: Side, database: Database, guest: Appservice
+) -> None:
+    """By its mark; the name of anybody else's room stays theirs."""
+    first = await played.side.create_room(NAMED)
+    async with database.transaction() as connection:
+        await connection.execute("DELETE FROM created_rooms")
+    again = await played.side.create_room(NAMED)
+    assert (again.room_id, again.is_new) == (first.room_id, False)
+    with pytest.raises(MatrixError, match="400 M_ROOM_IN_USE"):
+        await played.side.create_room(CreateRoomRequest(creator=EVE, key="mine", alias="agents-default"))
+    # Nothing stays of what was written down before.
+    async with database.transaction() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM created_rooms") == 1
+
+
+async def test_a_room_that_is_refused_leaves_no_husk(played: Side) -> None:
+    """Where the homeserver has let its creator in already."""
+    for request in (NAMED, CreateRoomRequest(creator=COOK)):
+        played.rooms.ends = "refused"
+        with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
+            await played.side.create_room(request)
+    assert played.rooms.aliases == {}
+    assert [played.rooms.membership(room_id, COOK) for room_id in played.rooms.happened] == ["leave"] * 2
+    await played.tell()
+    assert await played.side.joined_rooms(COOK) == []
+    assert (await played.side.create_room(NAMED)).is_new
+
+
+async def test_a_homeserver_that_encrypts_is_told_of(played: Side) -> None:
+    """Agents could read nothing, and nobody would know why."""
+    played.rooms.encrypts = True
+    with pytest.raises(MatrixError, match="encryption_enabled_by_default_for_room_type"):
+        await played.side.create_room(NAMED)
+    assert played.rooms.aliases == {}
+    assert await played.side.joined_rooms(COOK) == []
+
+
+async def test_a_room_that_is_not_listed_is_there_all_the_same(played: Side) -> None:
+    """And the operator is told which setting it is."""
+    await played.room(listed=True)
+    assert played.guest.reported == []
+    played.rooms.lists = False
+    await played.room(listed=True)
+    assert len(played.guest.reported) == 1
+    assert "room_list_publication_rules" in played.guest.reported[0]
+
+
+async def test_whoever_stops_waiting_does_not_stop_it(played: Side) -> None:
+    """The homeserver goes on as well."""
+    waiting = asyncio.ensure_future(played.side.create_room(NAMED))
+    while not played.asked("createRoom"):
+        await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    made = await played.side.create_room(NAMED)
+    assert (made.is_new, played.rooms.made) == (False, 1)
+
+
+async def test_those_who_are_named_are_invited_once(played: Side) -> None:
+    """Who is not there is named, and so is who may not come; who has declined is left in peace."""
+    request = CreateRoomRequest(
+        creator=COOK,
+        key="k",
+        is_direct=True,
+        invite=[ALICE, EVE, COOK, "@_agent_nobody:their.server", "@nobody:their.server", "@bob:other.server"],
+    )
+    made = await played.side.create_room(request)
+    assert made.not_invited == dict.fromkeys(
+        ["@_agent_nobody:their.server", "@nobody:their.server"], "There is no such user."
+    )
+    for user in (ALICE, EVE, "@bob:other.server"):
+        assert played.rooms.entry(made.room_id, "m.room.member", user)["content"] == {  # type: ignore[index]
+            "membership": "invite",
+            "is_direct": True,
+        }
+    played.rooms.moves(made.room_id, ALICE, "leave")
+    await played.tell()
+    puts = len(played.asked("PUT"))
+    await played.side.create_room(request)
+    assert len(played.asked("PUT")) == puts
+
+
+@pytest.mark.parametrize(
+    ("wrong", "errcode"),
+    [
+        ({"creator": "@alice:their.server"}, "M_FORBIDDEN"),
+        ({"creator": "@_agent_nobody:their.server"}, "M_NOT_FOUND"),
+        ({"key": "a\0b"}, "M_INVALID_PARAM"),
+        ({"room_id": "mine", "version": "11"}, "M_UNRECOGNIZED"),
+        ({"initial_state": [InitialState("io.x", {"a": "x" * 70_000})]}, "M_BAD_JSON"),
+    ],
+)
+async def test_what_cannot_be_is_not_asked_for(played: Side, wrong: dict[str, object], errcode: str) -> None:
+    """The homeserver hears nothing of it."""
+    with pytest.raises(MatrixError, match=errcode):
+        await played.side.create_room(CreateRoomRequest(**{"creator": COOK, **wrong}))  # type: ignore[arg-type]
+    assert played.asked("createRoom") == []
+
+
+async def test_an_answer_without_a_room_is_none(played: Side) -> None:
+    """Whoever asked goes on as if it had not been answered."""
+    for said in ({}, {"room_id": 7}, {"room_id": ""}):
+        played.rooms.instead["createRoom"] = said
+        with pytest.raises(ConnectionLost):
+            await played.side.create_room(NAMED)
+    played.rooms.instead.clear()
+    assert (await played.side.create_room(NAMED)).is_new

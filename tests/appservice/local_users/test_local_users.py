@@ -1,0 +1,55 @@
+"""All that ghosts do, put together."""
+
+import pytest
+
+from federation.matrix.capabilities import BackendCapability
+from federation.matrix.errors import MatrixError
+from federation.rooms.creation import CreateRoomRequest
+from storage.database import Database
+from tests.appservice.intakes import Appservice
+from tests.appservice.local_users.fake_homeserver import COOK, side_on
+
+
+async def test_an_agent_lives_on_it(database: Database, guest: Appservice) -> None:
+    """What it says of itself is what it can do, and what is told is read as on the other side."""
+    async with side_on(database, guest) as played:
+        side = played.side
+        assert side.server_name == "their.server"
+        assert side.capabilities == {BackendCapability.TO_DEVICE}
+        room_id = await played.room(alias="agents-kitchen")
+        said = await side.send(room_id, COOK, "m.room.message", {"body": "soup"}, transaction_id="1")
+        assert said == await side.send(room_id, COOK, "m.room.message", {"body": "soup"}, transaction_id="1")
+        await played.tell()
+        wanted = lambda event: event.room_id == room_id  # noqa: E731
+        async with side.subscription("test", wanted=wanted) as subscription:
+            entries = await subscription.next()
+            assert said in [entry.event.event_id for entry in entries]
+            assert (await side.lags())["test"] > 0
+            async with database.transaction() as connection:
+                await subscription.advance(connection, entries[-1].position)
+        assert (await side.lags())["test"] == 0
+
+
+async def test_a_room_that_was_given_up_is_made_anew(database: Database, guest: Appservice) -> None:
+    """Under the same key; before it is not."""
+    async with side_on(database, guest) as played:
+        request = CreateRoomRequest(creator=COOK, key="k")
+        first = (await played.side.create_room(request)).room_id
+        await played.side.leave(first, COOK)
+        assert (await played.side.create_room(request)).room_id == first
+        await played.side.forget_created_room(first)
+        assert (await played.side.create_room(request)).is_new
+
+
+async def test_nobody_acts_for_people(database: Database, guest: Appservice) -> None:
+    """Whatever they would do."""
+    async with side_on(database, guest) as played:
+        room_id = await played.room()
+        for act in (
+            played.side.send(room_id, "@alice:their.server", "m.x", {}),
+            played.side.set_state(room_id, "@alice:their.server", "m.x", {}),
+            played.side.join(room_id, "@alice:their.server"),
+            played.side.upgrade_room(room_id, "@alice:their.server", "12"),
+        ):
+            with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
+                await act

@@ -1,0 +1,83 @@
+"""RoomViewing into rooms through the homeserver."""
+
+import pytest
+
+from appservice.local_users.lookups import (
+    MAX_AT_ONCE,
+    MAX_FETCHES,
+    MAX_PAGINATION_TOKEN,
+    is_pagination_token,
+    is_requestable,
+    parse_events,
+)
+from federation.matrix.errors import MatrixError
+from tests.appservice.local_users.fake_homeserver import COOK, EVE, Side, bodies
+
+
+def test_what_cannot_be_read_is_left_out() -> None:
+    """Nor is what is said to be of another room, nor more than anybody asked for."""
+    event = {"event_id": "$a", "sender": COOK, "type": "m.x", "content": {}, "unsigned": 7}
+    assert [
+        told.event.event_id for told in parse_events([event, 7, {}, {**event, "content": []}], "!a:b")
+    ] == ["$a"]
+    assert parse_events([{**event, "room_id": "!c:d"}], "!a:b") == []
+    assert parse_events([event], "!a:b")[0].unsigned == {}
+    for wrong in (None, {"a": event}, "x"):
+        assert parse_events(wrong, "!a:b") == []
+    assert len(parse_events([event] * 3 * MAX_AT_ONCE, "!a:b")) == 2 * MAX_AT_ONCE
+
+
+def test_places_and_ids_are_what_can_be_asked_for() -> None:
+    """What is in them would be part of an address."""
+    for wrong in ("", "x" * (MAX_PAGINATION_TOKEN + 1), "a b\n", "ü", "\0"):
+        assert not is_pagination_token(wrong)
+    assert is_pagination_token("t14-32_0")
+    for wrong in ("", "$", "x", "$\0", "$\ud800", "$" + "x" * 300):
+        assert not is_requestable(wrong)
+    assert is_requestable("$GgTHyj:a/b")
+
+
+async def test_a_homeserver_that_gives_too_little_is_asked_again(played: Side) -> None:
+    """It may leave out what it does not show. One that never comes to an end does so for us."""
+    room_id = await played.room()
+    for number in range(5):
+        played.said(room_id, COOK, str(number))
+    few = {"chunk": [], "end": "more"}
+    played.rooms.instead["messages"] = few
+    page = await played.side.messages(room_id, limit=3)
+    assert (page.events, page.next) == ([], None)
+    # The second place is the first one again.
+    assert len(played.asked("/messages")) == 2
+    played.rooms.instead.clear()
+    played.rooms.endless = True
+    page = await played.side.messages(room_id, limit=3)
+    assert (page.events, page.next) == ([], None)
+    assert len(played.asked("/messages")) == 2 + MAX_FETCHES
+
+
+async def test_whoever_is_not_there_any_more_is_not_looked_as(played: Side) -> None:
+    """Another of ours is, if one is left."""
+    room_id = await played.room(preset="public_chat")
+    await played.side.join(room_id, EVE)
+    played.said(room_id, COOK, "soup")
+    resident = await played.side._resident(room_id)
+    other = EVE if resident == COOK else COOK
+    # The homeserver has not told it yet.
+    played.rooms.happened[room_id][:] = [
+        one for one in played.rooms.happened[room_id] if one.get("state_key") != resident
+    ]
+    page = await played.side.messages(room_id)
+    assert bodies(page.events) == ["soup"]
+    asked = [one for one in played.homeserver.server.requests if "messages" in one.path]
+    assert [request.query["user_id"] for request in asked][:2] == [resident, other]
+    assert resident not in [request.query["user_id"] for request in asked][1:]
+
+
+async def test_in_a_room_where_nobody_of_ours_is_there_is_nothing_to_see(played: Side) -> None:
+    """As if there were no such room."""
+    for room_id in ("!no:their.server", "", "x", "!\0:x"):
+        with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
+            await played.side.messages(room_id)
+        assert await played.side.event(room_id, "$x") is None
+        assert await played.side.context(room_id, "$x") is None
+        assert await played.side.relations(room_id, "$x") == []

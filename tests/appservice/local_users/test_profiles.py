@@ -1,0 +1,80 @@
+"""The node's own users on the homeserver, and what anybody says of himself."""
+
+import pytest
+
+from appservice.local_users.memberships import Users
+from federation.matrix.errors import MatrixError
+from tests.appservice.intakes import OURS
+from tests.appservice.local_users.setup import Living
+from tests.appservice.local_users.test_sending import ALICE, GHOST
+
+
+@pytest.fixture
+async def users(living: Living) -> Users:
+    await living.parts.ghosts.ensure_user(OURS.node_user)
+    return Users(living.parts)
+
+
+async def test_a_user_is_there_from_when_it_is_needed(living: Living, users: Users) -> None:
+    """Who was never needed is not there, and the homeserver is not asked for it."""
+    assert await users.profile(GHOST) is None
+    assert len(living.homeserver.targets) == 1
+    for _ in range(2):
+        await users.ensure_user(GHOST)
+        assert await users.profile(GHOST) == {}
+    assert len(living.asked("register")) == 2
+
+
+async def test_what_is_said_is_said_once(living: Living, users: Users) -> None:
+    """What is None stays, and what is empty is taken out."""
+    await users.ensure_user(GHOST)
+    for _ in range(2):
+        await users.set_profile(GHOST, displayname="Worker", avatar_url="mxc://their.server/a")
+        assert await users.profile(GHOST) == {"displayname": "Worker", "avatar_url": "mxc://their.server/a"}
+    assert len(living.asked("PUT")) == 2
+    await users.set_profile(GHOST)
+    await users.set_profile(GHOST, displayname="Worker", avatar_url="")
+    assert await users.profile(GHOST) == {"displayname": "Worker"}
+    assert living.rooms.profiles[GHOST] == {"displayname": "Worker", "avatar_url": ""}
+    assert len(living.asked("PUT")) == 3
+    asked = len(living.homeserver.targets)
+    later = Users(await living.again())
+    await later.set_profile(GHOST, displayname="Worker")
+    assert await later.profile(GHOST) == {"displayname": "Worker"}
+    assert len(living.homeserver.targets) == asked
+    assert all("user_id=" in target for target in living.asked("profile"))
+
+
+async def test_what_a_homeserver_calls_a_new_user_is_said_otherwise(living: Living, users: Users) -> None:
+    """As Synapse does."""
+    await users.ensure_user(GHOST)
+    living.rooms.profiles[GHOST] = {"displayname": "_agent_worker-1"}
+    assert await users.profile(GHOST) == {"displayname": "_agent_worker-1"}
+    await users.set_profile(GHOST, displayname="")
+    assert living.rooms.profiles[GHOST] == {"displayname": ""}
+
+
+async def test_anybody_is_as_the_homeserver_says(living: Living, users: Users) -> None:
+    """Each time anew; and as a user of ours, because not every homeserver tells everybody."""
+    living.rooms.profiles[ALICE] = {"displayname": "Alice", "avatar_url": None}  # type: ignore[dict-item]
+    assert await users.profile(ALICE) == {"displayname": "Alice"}
+    living.rooms.profiles[ALICE] = {"displayname": "Alicia", "io.x": "y"}
+    assert await users.profile(ALICE) == {"displayname": "Alicia", "io.x": "y"}
+    assert await users.profile("@nobody:their.server") is None
+    assert all("user_id=@_agent_palaver" in target for target in living.asked("profile"))
+
+
+async def test_what_cannot_be_is_refused(living: Living, users: Users) -> None:
+    """In words."""
+    await users.ensure_user(GHOST)
+    for user in (ALICE, "@_agent_x:other.server", "", "\0"):
+        with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
+            await users.set_profile(user, displayname="Mallory")
+    with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
+        await users.set_profile("@_agent_nobody:their.server", displayname="x")
+    with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
+        await users.set_profile(GHOST, displayname="x" * 300)
+    for user in ("alice", "", "@a\0:their.server"):
+        with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
+            await users.profile(user)
+    assert living.asked("PUT") == []

@@ -1,0 +1,71 @@
+"""The side of a node that is a homeserver itself, and another homeserver on which people live."""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+from bridge.matrix.backend import MatrixBackend
+from bridge.matrix.ghost import HomeserverGhostNames
+from federation.transactions.edu_making import to_device
+from federation.transactions.edus import ToDevice
+from tests.connectors.remote_homeserver import Neighbours
+from tests.connectors.setup import Ground
+from tests.connectors.stream_recorder import Onlooker
+from tests.federation.local_users.homes import homes, homeserver_without_port
+from tests.support.driven_node.walking import Person
+from tests.support.postgres import Server, pool_on
+
+HERE, THERE = "here.test", "there.test"
+
+
+@contextlib.asynccontextmanager
+async def federation_ground(server: Server, template: str) -> AsyncIterator[Ground]:
+    async with homes(server, template) as running, AsyncExitStack() as stack:
+        here, there = await running.start(HERE, THERE)
+        neighbours = Neighbours(there)
+        onlooker = Onlooker(here.rooms, here.database)
+        for reading in (neighbours.look(), onlooker.read()):
+            stack.push_async_callback(ended, asyncio.create_task(reading))
+
+        @contextlib.asynccontextmanager
+        async def again() -> AsyncIterator[MatrixBackend]:
+            async with (
+                pool_on(here.database.address) as database,
+                homeserver_without_port(HERE, database, running.addresses, here.media) as other,
+            ):
+                yield other.rooms
+
+        async def send_to_device(person: Person, user: str, content: Mapping[str, Any]) -> None:
+            message = ToDevice(person.user_id, "m.x", secrets.token_hex(8), {user: {"*": dict(content)}})
+            async with there.database.transaction() as connection:
+                await there.homeserver.outbox.queue_edu(connection, [HERE], to_device(message))
+
+        async def encrypt(person: Person, room_id: str) -> None:
+            # Nobody of a node of ours could set it. Here a client of another server has.
+            await there.graph.send_event(
+                room_id, "m.room.encryption", {"algorithm": "m.megolm.v1.aes-sha2"}, person.user_id, ""
+            )
+
+        yield Ground(
+            side=here.rooms,
+            database=here.database,
+            onlooker=onlooker,
+            differences=frozenset(),
+            localpart=lambda name: name,
+            alias_localpart=lambda name: name,
+            make_person=neighbours.person,
+            again=again,
+            send_to_device=send_to_device,
+            names=HomeserverGhostNames(HERE),
+            encrypt=encrypt,
+        )
+
+
+async def ended(work: "asyncio.Task[None]") -> None:
+    """What broke it is told."""
+    work.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await work
