@@ -1,4 +1,5 @@
-"""Agents that come and go at random and work for each other, while links break and nodes are restarted."""
+"""A random walk of agents that connect, disconnect and work for each other, while links break and nodes
+restart."""
 
 import asyncio
 import contextlib
@@ -19,8 +20,8 @@ LOOKS = 20
 
 
 class AgentsWalk:
-    """`there`: which agents a node has, and in which namespaces they are. `begun` counts how often the agents
-    were allowed to begin a task, `answers` holds what whoever asked was told, as often as it was told."""
+    """`there` has each node's agents with their namespaces. `begun` counts how often the agents were allowed
+    to begin a task, `answers` has every answer that a requester received, including repeated ones."""
 
     def __init__(self, far: FarAgents) -> None:
         self._far, self._chance = far, far.chance
@@ -55,7 +56,7 @@ class AgentsWalk:
 
     @contextlib.asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
-        """The agents do what they are given, and what is answered is written down."""
+        """Run the agents' tasks and record the answers until the block ends."""
         for name in self._far.names:
             self._begin_to_work(name)
         try:
@@ -181,7 +182,7 @@ class AgentsWalk:
         await until(are_over, lambda: (open_tasks, self.history))
 
     async def check_tasks(self) -> None:
-        """Each has one answer, whether it was told once or more often, and was begun at most once."""
+        """Check that each task has one answer, however often it was delivered, and was begun at most once."""
         for key in self.asked:
             task = await self._far.cis[key.node_id].task(key)
             told = self.answers[key]
@@ -191,7 +192,7 @@ class AgentsWalk:
                 assert self.begun[key] == 1, (key, self.history)
 
     async def _agree(self) -> None:
-        """And go on to."""
+        """Wait until all nodes agree, and stay so."""
         wrong: list[str] = []
         in_a_row = 0
 
@@ -204,7 +205,7 @@ class AgentsWalk:
         await until(do_agree, lambda: (wrong, self.history))
 
     def _wrong_at(self, node: CisNode) -> list[str]:
-        """Where its routing table is not as it should be."""
+        """Return the differences between a node's routing table and the expected agents."""
         wrong = []
         for home, agents in self.there.items():
             for name in AGENTS:

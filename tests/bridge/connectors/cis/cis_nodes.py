@@ -1,5 +1,5 @@
-"""Whole nodes in one process that exchange agents: a homeserver, a core, and agents that do what the test
-says."""
+"""Complete nodes in one process that exchange agents: a homeserver, an agent core, and agents that the test
+controls."""
 
 import asyncio
 import contextlib
@@ -46,7 +46,7 @@ LOCAL = "hands"
 
 
 class Hands:
-    """Agents of a node that do what the test says. Satisfies `LocalAgents` and `Delivery`."""
+    """Agents of a node that the test controls. Implements `LocalAgents` and `Delivery`."""
 
     def __init__(self, table: RoutingTable, statuses: AgentStatuses) -> None:
         self.table = table
@@ -122,7 +122,7 @@ class Hands:
 
 
 class Requester:
-    """Whoever asks for tasks on a node, in a protocol of the test's own."""
+    """A requester of tasks on a node, with a protocol of its own. It records progress and answers."""
 
     PROTOCOL = "test"
 
@@ -138,7 +138,7 @@ class Requester:
 
 
 class Eyes:
-    """Satisfies `CisObserver` and `AgentObserver`."""
+    """Records what `CisObserver` and `AgentObserver` are called with."""
 
     def __init__(self) -> None:
         self.records: list[EventRecord] = []
@@ -211,7 +211,7 @@ class CisNode:
             await self.core.close()
 
     async def until(self, condition: Callable[[AgentRoutingTable], object]) -> None:
-        """Its routing table is so."""
+        """Wait until the node's routing table meets a condition."""
         changed = asyncio.Event()
         end = self.routes.subscribe(lambda changes: changed.set())
         try:
@@ -223,7 +223,7 @@ class CisNode:
             end()
 
     async def sees(self, text: str) -> Agent:
-        """The agent is there, as this node knows."""
+        """Wait until the agent is online in this node's routing table."""
 
         def here(table: AgentRoutingTable) -> bool:
             agent = table.agent(address(text))
@@ -235,7 +235,7 @@ class CisNode:
         return agent
 
     async def misses(self, text: str) -> Agent:
-        """The agent has gone, as this node knows."""
+        """Wait until the agent is offline in this node's routing table."""
 
         def gone(table: AgentRoutingTable) -> bool:
             agent = table.agent(address(text))
@@ -247,21 +247,21 @@ class CisNode:
         return agent
 
     async def leads(self) -> LeaderServices:
-        """Once it does."""
+        """Wait until this process is the leader."""
         async with asyncio.timeout(TIMEOUT):
             while self.connector._leader is None:
                 await asyncio.sleep(0.02)
         return self.connector._leader
 
     async def until_in_touch(self, node_id: str) -> None:
-        """It is in all rooms of a peer."""
+        """Wait until the node has joined all rooms of a peer."""
         lead = await self.leads()
         async with asyncio.timeout(TIMEOUT):
             while not lead.joiner.has_joined_all(node_id):
                 await asyncio.sleep(0.02)
 
     async def ask(self, to: str, request_id: str = "req-1", **changed: Any) -> TaskKey:
-        """A task from this node's coordinator."""
+        """Submit a task from this node's coordinator."""
         key = TaskKey(self.name, request_id)
         known: dict[str, Any] = {
             "key": key,
@@ -280,7 +280,7 @@ class CisNode:
             return await self.requester.answered.get()
 
     async def given(self) -> Task:
-        """The next task that one of its agents is given."""
+        """Return the next task that is delivered to one of the node's agents."""
         async with asyncio.timeout(TIMEOUT):
             return await self.hands.given.get()
 
@@ -304,8 +304,8 @@ QUICK = CisSettings("nobody", heartbeat_ms=500, status_pause_ms=50, retry_ms=100
 
 
 class CisNodes(Nodes):
-    """`clocks`: of the centres of nodes whose clocks are wrong, by how much. `follow_peers`: of nodes whose
-    peers change."""
+    """`clocks` has the clock offsets of nodes in milliseconds. `follow_peers` has the subscription to changed
+    peers of nodes whose peers change."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -316,7 +316,7 @@ class CisNodes(Nodes):
         self.agent_timeout_ms = 120_000
 
     async def begin(self, *names: str, **changed: Any) -> list[CisNode]:
-        """Nodes that know each other."""
+        """Start nodes that are configured as each other's peers."""
         for name in names:
             others = peers_of(*(other for other in names if other != name))
             self._settings[name] = replace(QUICK, **{"node_id": name, "peers": others, **changed})
@@ -329,7 +329,7 @@ class CisNodes(Nodes):
     async def begin_beside(
         self, homeservers: Sequence[str], *settings: CisSettings
     ) -> tuple[list[Node], list[CisNode]]:
-        """Beside homeservers that are nothing more."""
+        """Start nodes, and homeservers without agents."""
         for one in settings:
             self._settings[one.node_id] = one
         started = await self.start(*homeservers, *(one.node_id for one in settings))
@@ -343,7 +343,7 @@ class CisNodes(Nodes):
         return one
 
     async def reopen(self, one: CisNode, **changed: Any) -> CisNode:
-        """The same node again, after it was closed. Its port has stayed open."""
+        """Start a closed node again. Its port has stayed open."""
         self._settings[one.name] = replace(one.settings, **changed)
         return await self.open(self._make(one.node))
 

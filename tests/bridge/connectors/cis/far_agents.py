@@ -1,5 +1,4 @@
-"""Nodes that exchange agents by bad links, each with clocks of its own, and that are stopped and started
-again."""
+"""Nodes that exchange agents over unreliable links, with wrong clocks, and that are stopped and started."""
 
 import asyncio
 import contextlib
@@ -22,8 +21,8 @@ LEAP = 0.1
 
 
 class FarAgents(FarApart):
-    """`skew`: by how much all clocks of a node are wrong. The clocks of homeservers leap, those of centres do
-    not: what agents and tasks wait for is waited for."""
+    """`skew` has the clock offsets of nodes. The clocks of homeservers jump; those of agent cores do not,
+    because their timeouts are waited for."""
 
     def __init__(
         self,
@@ -45,7 +44,7 @@ class FarAgents(FarApart):
 
     @property
     def all(self) -> list[CisNode]:
-        """In the order of their settings; what was started last of each."""
+        """Return the current nodes in the order of their settings."""
         return [self.cis[name] for name in self.names]
 
     # -- starting and ending --
@@ -70,13 +69,13 @@ class FarAgents(FarApart):
             self.cis[name] = await own.open(one)
 
     async def stop(self, name: str) -> None:
-        """As somebody stops a node who will start it again."""
+        """Stop a node as an operator would before a restart."""
         self.running.pop(name)
         async with asyncio.timeout(TIMEOUT):
             await self._stacks.pop(name).aclose()
 
     async def kill(self, name: str) -> None:
-        """At one instant it can neither write nor speak any more; only then its tasks are tidied away."""
+        """Cut a node off from its database and network at once, and clean up its tasks afterwards."""
         del self.running[name]
         address = self._databases[name]
         self._databases[name] = replace(address)
@@ -97,7 +96,7 @@ class FarAgents(FarApart):
 
     @contextlib.asynccontextmanager
     async def leaping(self) -> AsyncIterator[None]:
-        """Meanwhile nobody waits for long before trying again."""
+        """Let the clocks jump over the pauses before retries."""
 
         async def leap() -> None:
             while True:
@@ -113,7 +112,7 @@ class FarAgents(FarApart):
             await asyncio.gather(leaper, return_exceptions=True)
 
     async def in_touch(self) -> None:
-        """Everybody is in everybody's rooms."""
+        """Wait until each node has joined the rooms of all others."""
         for one in self.all:
             for name in self.names:
                 if name != one.name:
@@ -121,7 +120,7 @@ class FarAgents(FarApart):
 
 
 def known_to_each_other(spaces: Mapping[str, tuple[str, ...]], **changed: Any) -> list[CisSettings]:
-    """Of nodes that are in these namespaces. Each lets the others use those that they are in."""
+    """Return settings of nodes in these namespaces. Each allows the others its own namespaces."""
     return [
         replace(
             QUICK,
@@ -139,7 +138,8 @@ def known_to_each_other(spaces: Mapping[str, tuple[str, ...]], **changed: Any) -
 
 
 async def until(condition: Callable[[], Awaitable[object]], what: Callable[[], object]) -> None:
-    """Of what stands in databases, which tell nobody when it changes. `what` is told if it never comes."""
+    """Poll databases, which send no notifications here, until a condition holds. `what` describes it in the
+    error."""
     try:
         async with asyncio.timeout(TIMEOUT):
             while not await condition():

@@ -1,4 +1,4 @@
-"""Events as these tests need them."""
+"""Builders of events."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Whole nodes in one process that do not know each other until somebody adds them."""
+"""Complete nodes in one process that only become peers when an operator adds them."""
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
@@ -22,8 +22,8 @@ from tests.support.postgres import Server
 
 
 class PeeredNodes(CisNodes):
-    """With certificates they are closed to all but their peers, and each has a certificate that its own
-    authority has signed. Without, they federate with everybody."""
+    """With certificates, the nodes accept only their peers, and each has a certificate of its own authority.
+    Without, they federate with every server."""
 
     def __init__(self, *args: Any, certificates: Certificates | None = None, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -36,7 +36,7 @@ class PeeredNodes(CisNodes):
         return await self.begin_with(*(replace(QUICK, node_id=name, **changed) for name in names))
 
     def known_as(self, name: str, **said: Any) -> AgentPeer:
-        """What others say of it when they add it."""
+        """Return what another operator enters to add this node."""
         where = {"url": f"https://{self._address_of(name)}"} if self._certificates is not None else {}
         read = read_peer({"node_id": name, **where, **said})
         assert isinstance(read, AgentPeer), read
@@ -47,17 +47,17 @@ class PeeredNodes(CisNodes):
         return await self.peers[at].add(self.known_as(name, **said), authority)
 
     def authority_of(self, name: str) -> bytes:
-        """The certificate that vouches for this node alone."""
+        """Return the certificate of the authority of this node's certificate."""
         assert self._certificates is not None, "it is spoken with in plain HTTP"
         return self._certificates.authority_of(self._files[name]).read_bytes()
 
     async def introduce(self, one: str, other: str, **said: Any) -> None:
-        """Each of them adds the other one."""
+        """Add each of two nodes as a peer of the other."""
         await self.add(one, other, **said)
         await self.add(other, one, **said)
 
     async def restart(self, one: CisNode) -> CisNode:
-        """The same node again, which knows what is in its database."""
+        """Start a node again on the same database."""
         await one.close()
         await self.peers[one.name].close()
         await self._know(one.name, one.node.database)

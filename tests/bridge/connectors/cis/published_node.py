@@ -1,4 +1,4 @@
-"""A published CIS node, played by a script: plain HTTP, one event at a time, no authentication."""
+"""A scripted published CIS node: plain HTTP, one event per request, no authentication."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ TIME = "2026-02-08T10:36:00.123456789Z"
 
 @dataclass
 class PublishedNode:
-    """`answers` are what it answers next, (status, body); after that it takes everything."""
+    """`answers` are its next responses as (status, body); after them it accepts everything."""
 
     name: str
     url: str
@@ -39,7 +39,7 @@ class PublishedNode:
         return web.json_response({"accepted": True, "event_id": event["event_id"]})
 
     async def next(self, type_: str) -> dict[str, Any]:
-        """The next event of a type; others are left behind."""
+        """Return the next event of a type, and drop others."""
         async with asyncio.timeout(TIMEOUT):
             while (event := await self.taken.get())["type"] != f"io.cis.agent.{type_}":
                 pass
@@ -54,7 +54,7 @@ class PublishedNode:
         agent: str = "old-1",
         **changed: Any,
     ) -> dict[str, Any]:
-        """An envelope of 2.2 with nested content; without `origin`, as usual. `to`: the node whose room."""
+        """Return an envelope of 2.2 with nested content, without `origin`. `to` is the node of the room."""
         room = f"!agent-federation-default:{to or self.name}"
         return {
             "event_id": f"${uuid.uuid4()}",

@@ -1,4 +1,4 @@
-"""Values that somebody might send."""
+"""Values that a peer might send."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ HONEST: st.SearchStrategy[Any] = st.recursive(
 
 
 def nested(depth: int, innermost: Any = None) -> Any:
-    """So many objects and arrays within each other."""
+    """Return this many nested objects and arrays."""
     value = innermost
     for level in range(depth):
         value = {"a": value} if level % 2 else [value]

@@ -1,4 +1,4 @@
-"""A node of ours and a published one that know each other."""
+"""A Palaver node and a published node that are peers."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace

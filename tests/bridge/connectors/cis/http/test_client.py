@@ -1,4 +1,4 @@
-"""Sending single events."""
+"""The client that sends single events."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from tests.support.ports import lasting_port
 
 
 async def test_an_event_is_delivered(theirs: PublishedNode) -> None:
-    """As the node says; also a large one, and with a path before ours."""
+    """To the peer's URL, including its path, and also if the event is large."""
     client = EventClient("Palaver/test")
     try:
         for padding in (0, 1_900_000):
@@ -32,10 +32,10 @@ async def test_an_event_is_delivered(theirs: PublishedNode) -> None:
         (429, {}, TemporaryFailure),
     ],
 )
-async def test_what_it_answers(
+async def test_the_response_decides_the_result(
     theirs: PublishedNode, status: int, body: object, expected: type[PermanentFailure | TemporaryFailure]
 ) -> None:
-    """It is not sent again by the client itself."""
+    """The client itself never retries."""
     theirs.answers = [(status, body)]
     client = EventClient("Palaver/test")
     try:
@@ -45,8 +45,8 @@ async def test_what_it_answers(
     assert theirs.attempts == 1
 
 
-async def test_who_cannot_be_reached() -> None:
-    """Nobody there, no answer in time, no address, an answer without end: it may work the next time."""
+async def test_an_unreachable_peer_is_a_temporary_failure() -> None:
+    """A refused connection, a timeout, an unknown host or an endless response: a retry may succeed."""
     port = lasting_port()
 
     over = asyncio.Event()
@@ -81,8 +81,8 @@ async def test_who_cannot_be_reached() -> None:
         await runner.cleanup()
 
 
-async def test_it_goes_nowhere_that_an_answer_says(theirs: PublishedNode) -> None:
-    """A peer could lead us to others in our own network."""
+async def test_redirects_are_not_followed(theirs: PublishedNode) -> None:
+    """A peer could otherwise make the node send requests within its own network."""
     port = lasting_port()
 
     async def lead(request: web.Request) -> web.StreamResponse:

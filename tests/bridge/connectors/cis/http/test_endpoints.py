@@ -1,4 +1,4 @@
-"""What the node's port answers to published nodes."""
+"""The endpoints for published nodes."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ async def _url(nodes: CisNodes, name: str) -> str:
 
 
 async def test_health(postgres_server: Server, migrated_template: str) -> None:
-    """In the shape of published nodes, with the number of peers."""
+    """The response has the shape of published nodes, with the number of peers."""
     async with cis_nodes(postgres_server, migrated_template) as nodes, aiohttp.ClientSession() as session:
         await nodes.begin_with(replace(QUICK, node_id="a.test", peers=peers_of("b.test", "c.test")))
         async with session.get(f"{await _url(nodes, 'a.test')}/_cis/v1/health") as response:
@@ -28,7 +28,7 @@ async def test_health(postgres_server: Server, migrated_template: str) -> None:
 
 
 async def test_the_key_endpoint_is_the_nodes_own(postgres_server: Server, migrated_template: str) -> None:
-    """Published nodes look there whether a peer can be reached."""
+    """Published nodes use it to check whether a peer is reachable."""
     async with cis_nodes(postgres_server, migrated_template) as nodes, aiohttp.ClientSession() as session:
         await nodes.begin_with(replace(QUICK, node_id="a.test"))
         async with session.get(f"{await _url(nodes, 'a.test')}/_matrix/key/v2/server") as response:
@@ -36,8 +36,10 @@ async def test_the_key_endpoint_is_the_nodes_own(postgres_server: Server, migrat
             assert (await response.json())["server_name"] == "a.test"
 
 
-async def test_a_stranger_is_not_listened_to(postgres_server: Server, migrated_template: str) -> None:
-    """Not even read: 403 in the shape that published nodes know; other methods are refused by the port."""
+async def test_the_body_from_an_unknown_client_is_not_read(
+    postgres_server: Server, migrated_template: str
+) -> None:
+    """The response is 403 in the shape of published nodes; other methods are refused by the port."""
     async with (
         cis_nodes(postgres_server, migrated_template) as nodes,
         published_node("old.local") as stranger,

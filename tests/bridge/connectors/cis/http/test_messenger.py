@@ -1,4 +1,4 @@
-"""What published nodes are told."""
+"""Events sent to published nodes."""
 
 import asyncio
 from dataclasses import replace
@@ -22,8 +22,8 @@ from tests.federation.nodes import now_ms
 from tests.support.agents import address
 
 
-async def test_it_is_told_of_our_agents_one_by_one(both: Both) -> None:
-    """Registered with a runtime that it can decode, and what they do, and that they go; nested and signed."""
+async def test_local_agents_are_announced_in_single_events(both: Both) -> None:
+    """Registration with a runtime that the node can decode, status and unregistration; nested and signed."""
     await both.ours.hands.come("worker", runtime="palaver-special")
     event = await both.theirs.next("registered")
     payload = event["content"]["payload"]
@@ -42,8 +42,9 @@ async def test_it_is_told_of_our_agents_one_by_one(both: Both) -> None:
     assert (await both.theirs.next("unregistered"))["content"]["payload"]["reason"] == "maintenance"
 
 
-async def test_all_who_are_told_share_an_event(nodes: CisNodes, theirs: PublishedNode) -> None:
-    """But for heartbeats, which get a new id for each. Who may not use the agent's namespace is not told."""
+async def test_the_events_of_a_broadcast_share_an_id(nodes: CisNodes, theirs: PublishedNode) -> None:
+    """Except heartbeats, which get a new id for each node. A node that may not use the agent's namespace gets
+    none."""
     async with published_node("other.local") as other, published_node("third.local") as third:
         every = [theirs, other, third]
         peers = {
@@ -69,7 +70,7 @@ async def test_all_who_are_told_share_an_event(nodes: CisNodes, theirs: Publishe
         assert beats[2]["content"]["payload"]["agent_id"] == "open"
 
 
-async def test_a_node_that_registers_is_told_of_all_of_ours_once(both: Both) -> None:
+async def test_a_registration_is_answered_once_with_all_local_agents(both: Both) -> None:
     """ "once per peer when it first appears or was offline, at most once a minute, so that the exchange ends
     after one round"."""
     await both.ours.hands.come("w1", "w2")
@@ -89,7 +90,7 @@ async def test_a_node_that_registers_is_told_of_all_of_ours_once(both: Both) -> 
 
 
 async def test_heartbeats_are_not_queued(both: Both) -> None:
-    """A node that is away gets none afterwards for the time."""
+    """A node that was offline does not receive the heartbeats of that time."""
     waiting = "SELECT count(*) FROM cis_outgoing WHERE NOT is_sent"
     await both.ours.hands.come("worker")
     await both.theirs.next("registered")
@@ -104,8 +105,9 @@ async def test_heartbeats_are_not_queued(both: Both) -> None:
         assert await connection.fetchval(waiting) == 0
 
 
-async def test_a_task_that_it_will_not_take_fails_at_once(both: Both) -> None:
-    """With NODE_UNREACHABLE and its words; one that is silent ends by its deadline."""
+async def test_a_refused_task_fails_at_once(both: Both) -> None:
+    """With NODE_UNREACHABLE and the peer's error; if the node does not answer, the task ends by its
+    deadline."""
     await both.send(both.theirs.registered())
     await both.ours.sees("old-1@old.local")
     both.theirs.answers = [(403, {"accepted": False, "error": "closed today"})]
@@ -123,10 +125,10 @@ async def test_a_task_that_it_will_not_take_fails_at_once(both: Both) -> None:
     assert (cancel["message_type"], cancel["payload"]["request_id"]) == ("cancel", "two")
 
 
-async def test_a_node_that_is_silent_is_gone_and_told_so_if_it_lives(
+async def test_agents_of_a_silent_node_time_out_and_the_node_is_notified(
     nodes: CisNodes, theirs: PublishedNode
 ) -> None:
-    """Its agents time out one by one: they send heartbeats of their own."""
+    """Its agents time out one by one, because each sends its own heartbeats."""
     nodes.agent_timeout_ms = 1_200
     peer = Peer("old.local", PeerProfile.CIS_1_1)
     peers = {"old.local": PeerAccess(peer, theirs.url, LOOPBACK)}

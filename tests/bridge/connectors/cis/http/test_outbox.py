@@ -1,4 +1,4 @@
-"""What waits for published nodes."""
+"""The queue of events for published nodes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -71,8 +71,8 @@ async def post(database: Database, theirs: PublishedNode) -> AsyncIterator[Post]
     await client.close()
 
 
-async def test_what_waits_is_sent_in_order(post: Post, theirs: PublishedNode) -> None:
-    """And once each."""
+async def test_queued_events_are_sent_in_order(post: Post, theirs: PublishedNode) -> None:
+    """Each event is sent once."""
     for number in range(20):
         await post.enqueue(str(number))
     await post.enqueue("3")
@@ -81,8 +81,8 @@ async def test_what_waits_is_sent_in_order(post: Post, theirs: PublishedNode) ->
     assert got == [f"${number}" for number in range(20)]
 
 
-async def test_a_node_that_fails_is_tried_again(post: Post, theirs: PublishedNode) -> None:
-    """With pauses; nothing is left out and nothing comes before its turn."""
+async def test_a_failed_event_is_retried(post: Post, theirs: PublishedNode) -> None:
+    """With pauses; no event is skipped or reordered."""
     theirs.answers = [(500, {"accepted": False}), (503, {}), (429, {})]
     await post.enqueue("a")
     await post.enqueue("b")
@@ -91,8 +91,8 @@ async def test_a_node_that_fails_is_tried_again(post: Post, theirs: PublishedNod
     assert theirs.attempts == 5
 
 
-async def test_what_will_never_be_taken_ends(post: Post, theirs: PublishedNode) -> None:
-    """ "400, 401, 403, 404, 413 end it": whoever has asked for the task is told."""
+async def test_a_permanent_failure_is_reported(post: Post, theirs: PublishedNode) -> None:
+    """ "400, 401, 403, 404, 413 end it": the requester of the task is notified."""
     theirs.answers = [(403, {"accepted": False, "error": "not you", "event_id": "$a"})]
     await post.enqueue("a", task=KEY)
     await post.enqueue("b")
@@ -104,8 +104,8 @@ async def test_what_will_never_be_taken_ends(post: Post, theirs: PublishedNode) 
     assert len(post.eyes.problems) == 1
 
 
-async def test_after_its_time_nothing_is_sent(post: Post, theirs: PublishedNode) -> None:
-    """The task has ended by then, and nobody wants it any more."""
+async def test_an_expired_event_is_not_sent(post: Post, theirs: PublishedNode) -> None:
+    """Its task has already ended."""
     await post.enqueue("a", deadline=NOW, task=KEY)
     key, reason = await post.refused.get()
     assert (key, reason) == (KEY, "old.local could not be reached in time")
@@ -113,16 +113,16 @@ async def test_after_its_time_nothing_is_sent(post: Post, theirs: PublishedNode)
     assert theirs.attempts == 0
 
 
-async def test_who_is_no_longer_a_peer_gets_nothing(post: Post, theirs: PublishedNode) -> None:
-    """What waited for it is done with."""
+async def test_events_for_a_former_peer_are_dropped(post: Post, theirs: PublishedNode) -> None:
+    """They leave the queue."""
     await post.enqueue("a", peer="gone.local", task=KEY)
     assert (await post.refused.get())[0] == KEY
     await post.until_empty()
     assert theirs.attempts == 0
 
 
-async def test_another_process_goes_on_with_it(post: Post, theirs: PublishedNode) -> None:
-    """What waits is in the database."""
+async def test_another_process_continues_the_queue(post: Post, theirs: PublishedNode) -> None:
+    """The queue is in the database."""
     await post.outbox.close()
     await post.enqueue("a")
     other = PublishedOutbox(
@@ -141,9 +141,9 @@ async def test_another_process_goes_on_with_it(post: Post, theirs: PublishedNode
     assert (await theirs.taken.get())["event_id"] == "$a"
 
 
-async def test_a_peer_that_goes_while_something_waits(post: Post, theirs: PublishedNode) -> None:
-    """Nobody waits for the end of a pause: what waited has ended, and the person who decided that is not
-    told. When it comes back, what is enqueued then is sent to where it is now."""
+async def test_a_peer_is_removed_while_events_are_queued(post: Post, theirs: PublishedNode) -> None:
+    """The pause before a retry ends at once and the events are dropped, without a report. Events that are
+    enqueued after the peer was added again are sent to its new URL."""
     peers = dict(post.outbox._settings.peers)
     access = peers["old.local"]
     object.__setattr__(post.outbox._settings, "peers", peers)

@@ -1,4 +1,4 @@
-"""Single events over HTTP, and what is answered."""
+"""Single events received over HTTP, and the responses to them."""
 
 import asyncio
 from dataclasses import replace
@@ -29,8 +29,8 @@ from tests.federation.nodes import now_ms
 GOOD = Answer(True, "done", 0, {"tokens_used": 7})
 
 
-async def test_an_agent_of_a_published_node_is_known(both: Both) -> None:
-    """It lives by heartbeats of its own. The answer has the shape that its sender reads."""
+async def test_an_agent_of_a_published_node_is_registered(both: Both) -> None:
+    """It stays online by its own heartbeats. The response has the shape of published nodes."""
     event = both.theirs.registered()
     assert await both.send(event) == (200, {"accepted": True, "event_id": event["event_id"]})
     agent = await both.ours.sees("old-1@old.local")
@@ -50,7 +50,7 @@ async def test_the_flat_shape_is_read_too(both: Both) -> None:
 
 
 async def test_a_task_of_a_published_node_is_answered(both: Both) -> None:
-    """In its own shape, with its addresses, once it is done; sent again, it is not run again."""
+    """In the nested shape and with the addresses of the request; a repeated request does not run again."""
     await both.ours.hands.come("worker")
     event = both.theirs.request("worker@new.local")
     assert (await both.send(event))[0] == 200
@@ -76,7 +76,7 @@ async def test_a_task_of_a_published_node_is_answered(both: Both) -> None:
     assert both.ours.hands.given.empty()
 
 
-async def test_a_proxy_that_calls_itself_as_its_target(both: Both) -> None:
+async def test_a_proxy_that_names_the_target_as_its_address(both: Both) -> None:
     """ "its own proxy puts the target's address into `sender`, `from_agent` and `to_agent`": it is answered
     with the addresses as they were given."""
     await both.ours.hands.come("worker")
@@ -91,15 +91,15 @@ async def test_a_proxy_that_calls_itself_as_its_target(both: Both) -> None:
 
 
 async def test_a_refused_task_is_answered_with_its_code(both: Both) -> None:
-    """The event itself is accepted: it was understood."""
+    """The HTTP response still accepts the event, because it was valid."""
     assert (await both.send(both.theirs.request("nobody@new.local")))[0] == 200
     result = (await both.theirs.next("task.response"))["content"]["payload"]["result"]
     assert (result["success"], result["exit_code"]) == (False, -1)
     assert result["metadata"]["error_code"] == ErrorCode.AGENT_NOT_FOUND
 
 
-async def test_heartbeats_keep_an_agent_alive(both: Both) -> None:
-    """Each with an id of its own; also of an agent that was never registered, of which no more is known."""
+async def test_heartbeats_keep_an_agent_online(both: Both) -> None:
+    """Each has its own event id. A heartbeat of an agent that was never registered adds the agent."""
     for status in ("idle", "busy"):
         beat = both.theirs.event(
             "heartbeat", {"agent_id": "old-2", "node_id": "old.local", "status": status, "timestamp": _now()}
@@ -135,10 +135,10 @@ def _now() -> str:
         ({"origin_server_ts": "now"}, 400, "INVALID_PAYLOAD: origin_server_ts"),
     ],
 )
-async def test_an_envelope_that_is_not_as_it_should_be(
+async def test_a_malformed_envelope_is_refused(
     both: Both, changed: dict[str, Any], status: int, words: str
 ) -> None:
-    """Refused with the field named; never with what makes a published sender try again."""
+    """With the name of the field, and never with a response that published senders retry."""
     event = {**both.theirs.registered(), **changed}
     got, answer = await both.send(event)
     assert got == status
@@ -157,17 +157,17 @@ async def test_an_envelope_that_is_not_as_it_should_be(
         ({"agent_id": "a@b"}, 400, "payload.agent_id"),
     ],
 )
-async def test_a_content_that_is_not_as_it_should_be(
+async def test_malformed_content_is_refused(
     both: Both, changed: dict[str, Any], status: int, words: str
 ) -> None:
-    """The same, of what is said."""
+    """With the name of the field, and never with a response that published senders retry."""
     got, answer = await both.send(both.theirs.registered(**changed))
     assert got == status
     assert words in answer["error"]
 
 
-async def test_both_shapes_at_once(both: Both) -> None:
-    """Nobody can say which one is meant."""
+async def test_content_in_both_shapes_is_refused(both: Both) -> None:
+    """It is ambiguous."""
     event = both.theirs.registered()
     event["content"] = {**event["content"]["payload"], **event["content"]}
     got, answer = await both.send(event)
@@ -175,20 +175,20 @@ async def test_both_shapes_at_once(both: Both) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff", b'"x"', b'{"event_id":"$1"'])
-async def test_what_is_no_event(both: Both, body: bytes) -> None:
-    """Never a 500."""
+async def test_a_body_that_is_no_event_is_refused(both: Both, body: bytes) -> None:
+    """Never with a 500."""
     got, answer = await both.send(body)
     assert (got, answer["accepted"]) == (400, False)
 
 
-async def test_three_megabytes(both: Both) -> None:
-    """413: more than anybody takes."""
+async def test_an_event_above_the_size_limit_is_refused(both: Both) -> None:
+    """With 413."""
     event = both.theirs.registered(padding="x" * 3 * 1024 * 1024)
     got, answer = await both.send(event)
     assert (got, answer["accepted"]) == (413, False)
 
 
-async def test_a_replay_is_accepted_and_ignored_and_another_content_undeliverable(both: Both) -> None:
+async def test_a_repeated_event_is_ignored_and_other_content_refused(both: Both) -> None:
     """ "the key is (peer, event_id), an id with other content is refused"."""
     event = both.theirs.registered()
     answers = [await both.send(event) for _ in range(3)]
@@ -203,8 +203,8 @@ async def test_a_replay_is_accepted_and_ignored_and_another_content_undeliverabl
     assert (await both.ours.sees("old-1@old.local")).capabilities == ("task_execution", "messaging")
 
 
-async def test_the_same_event_many_times_at_once(both: Both) -> None:
-    """One is taken, the others are repetitions of it."""
+async def test_concurrent_copies_of_an_event_are_handled_once(both: Both) -> None:
+    """The others are recorded as repeated."""
     await both.ours.hands.come("worker")
     event = both.theirs.request("worker@new.local")
     answers = await asyncio.gather(*(both.send(event) for _ in range(10)))
@@ -213,9 +213,9 @@ async def test_the_same_event_many_times_at_once(both: Both) -> None:
     assert both.ours.hands.given.empty()
 
 
-async def test_a_flood(nodes: CisNodes, theirs: PublishedNode) -> None:
-    """429, with a time to wait and without the digits that would make the sender give up. Nothing that was
-    accepted is lost."""
+async def test_the_rate_limit(nodes: CisNodes, theirs: PublishedNode) -> None:
+    """429 with a Retry-After header, and without digits that would stop the sender from retrying. No accepted
+    event is lost."""
     peers = {"old.local": PeerAccess(Peer("old.local", PeerProfile.CIS_1_1), theirs.url, LOOPBACK)}
     settings = replace(QUICK, node_id="new.local", peers=peers, agent_rate=Rate(0.001, 3))
     [ours] = await nodes.begin_with(settings)
@@ -231,9 +231,9 @@ async def test_a_flood(nodes: CisNodes, theirs: PublishedNode) -> None:
     assert not any(digits in text for digits in ("400", "401", "403", "404"))
 
 
-async def test_who_is_not_known_is_undeliverable(nodes: CisNodes, theirs: PublishedNode) -> None:
-    """403 in the same shape: a stranger, one that is named in order to be refused, and one that speaks from
-    somewhere else."""
+async def test_an_unknown_or_untrusted_sender_is_refused(nodes: CisNodes, theirs: PublishedNode) -> None:
+    """403 in the shape of published nodes: for an unknown server, for a peer that is configured as untrusted,
+    and for a peer on another network."""
     for access in (
         None,
         PeerAccess(Peer("old.local", PeerProfile.CIS_1_1, trusted=False), theirs.url, LOOPBACK),
@@ -249,9 +249,8 @@ async def test_who_is_not_known_is_undeliverable(nodes: CisNodes, theirs: Publis
         assert ours.table.agents_of("old.local") == {}
 
 
-async def test_a_peer_with_a_key_signs(nodes: CisNodes, theirs: PublishedNode) -> None:
-    """In the published signing form; a wrong signature is refused always, a missing one when it is
-    required."""
+async def test_the_signature_of_a_peer_with_a_key_is_checked(nodes: CisNodes, theirs: PublishedNode) -> None:
+    """A wrong signature is always refused, a missing one if signatures are required."""
     key = SigningKey(b"k" * 32)
     peer = Peer("old.local", PeerProfile.CIS_1_1, public_key=bytes(key.verify_key), require_signature=True)
     peers = {"old.local": PeerAccess(peer, theirs.url, LOOPBACK)}
@@ -273,8 +272,8 @@ async def test_an_unknown_type_is_accepted_and_counted(both: Both) -> None:
     assert both.ours.eyes.records[-1].verdict is Verdict.KEPT
 
 
-async def test_while_the_database_is_away_it_may_come_again(both: Both) -> None:
-    """503, and the same event is taken afterwards."""
+async def test_the_sender_retries_while_the_database_is_unavailable(both: Both) -> None:
+    """The response is 503, and the same event is accepted later."""
     event = both.theirs.registered()
     async with both.ours.node.database.connection() as other:
         transaction = other.transaction()
@@ -296,8 +295,8 @@ async def test_while_the_database_is_away_it_may_come_again(both: Both) -> None:
     await both.ours.sees("old-1@old.local")
 
 
-async def test_our_task_is_answered_by_whoever_got_it(both: Both) -> None:
-    """By its request id and the peer; an answer of somebody else, and a second one, change nothing."""
+async def test_a_local_task_is_answered_by_its_target(both: Both) -> None:
+    """Matched by request id and peer; an answer from another agent, or a second one, changes nothing."""
     await both.send(both.theirs.registered())
     await both.ours.sees("old-1@old.local")
     key = await both.ours.ask("old-1@old.local")

@@ -1,4 +1,4 @@
-"""What an event is answered with, and what a peer's answer means."""
+"""Responses to received events, and the meaning of a peer's response."""
 
 from typing import Any
 
@@ -26,8 +26,8 @@ from bridge.connectors.cis.protocol.refusals import (
 FINAL = ("400", "401", "403", "404")
 
 
-def test_an_event_that_was_taken() -> None:
-    """As published nodes answer."""
+def test_the_response_to_an_accepted_event() -> None:
+    """It equals that of published nodes."""
     assert answers.accepted_response("$1") == EventResponse(200, {"accepted": True, "event_id": "$1"})
 
 
@@ -42,14 +42,14 @@ def test_an_event_that_was_taken() -> None:
     ],
 )
 def test_each_refusal_has_its_status(refusal: Refusal, status: int, error: str) -> None:
-    """In the shape that published nodes have for it."""
+    """In the shape that published nodes use for it."""
     made = answers.refused_response(refusal, "$1")
     assert (made.status, made.body) == (status, {"accepted": False, "error": error, "event_id": "$1"})
     assert answers.refused_response(refusal).body["event_id"] == ""
 
 
-def test_when_to_come_back_stands_in_the_header() -> None:
-    """In whole seconds, and at least one."""
+def test_the_retry_time_is_in_the_header() -> None:
+    """In whole seconds, at least one."""
     assert [
         answers.refused_response(RateLimited(wait)).retry_after for wait in (0, 1, 1000, 1001, 403_000)
     ] == [
@@ -66,8 +66,8 @@ def test_when_to_come_back_stands_in_the_header() -> None:
     st.sampled_from([RateLimited(400), RateLimited(404_000), Unavailable()]),
     st.text("$0134abcdef-", max_size=40),
 )
-def test_what_may_come_again_holds_no_trap(refusal: Refusal, event_id: str) -> None:
-    """Published senders look for four statuses anywhere in status and body, and give up if they find one."""
+def test_a_retryable_response_does_not_stop_retries(refusal: Refusal, event_id: str) -> None:
+    """Published senders give up if they find one of four statuses anywhere in the status or the body."""
     made = answers.refused_response(refusal, event_id)
     said = f"{made.status} {orjson.dumps(made.body).decode()}"
     assert not any(digits in said for digits in FINAL)
@@ -102,13 +102,13 @@ def test_what_may_come_again_holds_no_trap(refusal: Refusal, event_id: str) -> N
         (302, None, TemporaryFailure("answered 302")),
     ],
 )
-def test_what_a_peer_s_answer_means(status: int, body: Any, outcome: answers.SendResult) -> None:
-    """400, 401, 403, 404 and 413 end it; so does whatever else the peer will say again."""
+def test_the_meaning_of_a_peers_response(status: int, body: Any, outcome: answers.SendResult) -> None:
+    """400, 401, 403, 404, 413 and every other status that would not change are permanent failures."""
     assert answers.send_result(status, body) == outcome
 
 
-def test_a_peer_s_text_is_cut() -> None:
-    """It ends in a log and before a person."""
+def test_a_peers_error_text_is_cut() -> None:
+    """It is shown in logs and to people."""
     refused = answers.send_result(403, {"error": "x" * 10_000})
     assert isinstance(refused, PermanentFailure)
     assert len(refused.reason) < 400

@@ -41,8 +41,8 @@ def refusal(type_: str, given_: object) -> str:
 
 
 @pytest.mark.parametrize("type_", FLAT)
-def test_both_shapes_are_one_event(type_: str) -> None:
-    """Whoever sends it, in whichever shape. `event_type` may be left out of either."""
+def test_both_shapes_are_read_as_the_same_event(type_: str) -> None:
+    """From any peer. `event_type` may be missing in either shape."""
     event = content.read(type_, FLAT[type_])
     assert isinstance(event, EVENTS[type_])
     assert content.read(type_, nest(FLAT[type_])) == event
@@ -55,8 +55,8 @@ def test_both_shapes_are_one_event(type_: str) -> None:
 
 @pytest.mark.parametrize("type_", EVENTS)
 @given(data=st.data())
-def test_what_is_rendered_is_read_again(type_: str, data: st.DataObject) -> None:
-    """In either profile, unknown keys among it; and a Matrix event can hold what goes into one."""
+def test_rendered_content_is_read_as_the_same_event(type_: str, data: st.DataObject) -> None:
+    """In both profiles and with unknown keys; content of the Matrix profile is valid canonical JSON."""
     event = data.draw(ANY[type_])
     flat = content.render(event, PeerProfile.MATRIX)
     assert content.read(type_, json.loads(encode(flat))) == event
@@ -71,8 +71,8 @@ def test_what_is_rendered_is_read_again(type_: str, data: st.DataObject) -> None
         assert again == event
 
 
-def test_published_nodes_get_nulls_and_what_they_require() -> None:
-    """They write null for what is not there, and cannot do without `context` and `metadata`."""
+def test_content_for_published_nodes_has_null_and_required_fields() -> None:
+    """They write null for missing values, and require `context` and `metadata`."""
     published = content.render(request(), PeerProfile.CIS_1_1)
     assert published == {
         "event_type": "io.cis.agent.task.request",
@@ -90,8 +90,8 @@ def test_published_nodes_get_nulls_and_what_they_require() -> None:
     assert content.render(message(None, None), PeerProfile.CIS_1_1)["payload"]["to_agent"] is None
 
 
-def test_runtimes() -> None:
-    """The true name among ourselves; one of four for published nodes, which reject all others."""
+def test_runtimes_of_each_profile() -> None:
+    """Palaver nodes get the true runtime; published nodes get one of the four that they know."""
     assert content.render(registered("opencode"), PeerProfile.MATRIX)["runtime_type"] == "open_code"
     other = registered("my-runtime", ("coding",))
     assert content.render(other, PeerProfile.MATRIX)["runtime_type"] == "my-runtime"
@@ -103,8 +103,8 @@ def test_runtimes() -> None:
 
 
 @pytest.mark.parametrize("type_", FLAT)
-def test_what_is_missing_is_named(type_: str) -> None:
-    """In either shape, where it should have been."""
+def test_a_missing_field_is_named(type_: str) -> None:
+    """With its path in the shape of the content."""
     for name in REQUIRED[type_]:
         flat = {key: value for key, value in FLAT[type_].items() if key != name}
         assert refusal(type_, flat) == f"{name} is missing."
@@ -113,7 +113,7 @@ def test_what_is_missing_is_named(type_: str) -> None:
     assert refusal(type_, {"event_type": type_}) == f"{REQUIRED[type_][0]} is missing."
 
 
-def test_a_payload_means_two_things() -> None:
+def test_the_payload_of_a_message() -> None:
     """`message_id` at the top → flat; `payload.message_id` → nested; both → refused."""
     flat = FLAT[Message.TYPE]
     inner = {"percent": 50, "message_id": "msg-9"}
@@ -125,9 +125,9 @@ def test_a_payload_means_two_things() -> None:
 
 
 @pytest.mark.parametrize("type_", sorted(set(FLAT) - {Message.TYPE}))
-def test_both_shapes_at_once_are_undeliverable(type_: str) -> None:
-    """A published node would read the inner one and we the outer. A `payload` that cannot be read as the
-    event is an unknown key."""
+def test_both_shapes_at_once_are_refused(type_: str) -> None:
+    """A published node would read the inner event and this node the outer one. A `payload` that is not an
+    event of this type is an unknown key."""
     flat = FLAT[type_]
     assert refusal(type_, {**flat, "payload": flat}) == "payload holds the event a second time."
     event = content.read(type_, {**flat, "payload": {"agent_id": "a"}})
@@ -136,7 +136,8 @@ def test_both_shapes_at_once_are_undeliverable(type_: str) -> None:
 
 
 def test_unknown_keys_are_kept() -> None:
-    """And passed on. What stands beside a nested payload goes with the event, unless that says it itself."""
+    """And passed on. Keys beside a nested payload belong to the event, unless the payload has the same
+    key."""
     flat = {**FLAT["io.cis.agent.heartbeat"], "x": {"y": [1.5]}}
     event = content.read("io.cis.agent.heartbeat", flat)
     assert not isinstance(event, InvalidPayload | UnknownType)
@@ -183,7 +184,7 @@ def test_unknown_keys_are_kept() -> None:
     ],
 )
 def test_wrong_fields_are_named(change: dict[str, Any], text: str) -> None:
-    """`INVALID_PAYLOAD` with the field, and what is wrong with it."""
+    """`INVALID_PAYLOAD` has the field and the problem."""
     assert refusal("io.cis.agent.heartbeat", {**FLAT["io.cis.agent.heartbeat"], **change}) == text
 
 
@@ -207,14 +208,14 @@ def test_wrong_fields_are_named(change: dict[str, Any], text: str) -> None:
     ],
 )
 def test_wrong_fields_of_a_request(field: str, value: Any, text: str) -> None:
-    """The path leads to them."""
+    """The path names nested fields."""
     flat = {**FLAT["io.cis.agent.task.request"], field: value}
     assert refusal("io.cis.agent.task.request", flat) == text
     assert refusal("io.cis.agent.task.request", nest(flat)) == f"payload.{text}"
 
 
 def test_other_types() -> None:
-    """Below `io.cis.agent.` they are kept and counted; others are none of this protocol."""
+    """Unknown types below `io.cis.agent.` are reported as unknown; other types are refused."""
     assert content.read("io.cis.agent.sang", {"a": 1}) == UnknownType("io.cis.agent.sang")
     assert refusal("io.cis.agent.sang", {"event_type": "io.cis.agent.heartbeat"}).startswith(
         "event_type is not"
@@ -226,8 +227,8 @@ def test_other_types() -> None:
 
 @pytest.mark.parametrize("type_", EVENTS)
 @given(data=st.data())
-def test_anything_is_an_event_or_is_undeliverable(type_: str, data: st.DataObject) -> None:
-    """Nothing is raised, whatever stands in whichever field; and what is accepted can be written."""
+def test_any_content_is_read_or_refused(type_: str, data: st.DataObject) -> None:
+    """Reading never raises, and accepted content can be encoded again."""
     names = st.sampled_from([*EVENTS[type_].model_fields, "payload", "event_type", json_values.NUMBERS_KEY])
     base: dict[str, Any] = content.render(data.draw(ANY[type_]), data.draw(st.sampled_from(PeerProfile)))
     changes = data.draw(st.dictionaries(names, HOSTILE, max_size=3))

@@ -41,8 +41,8 @@ def read(value: Any) -> Envelope:
 
 
 @pytest.mark.parametrize("event", [EVENT, FULL])
-def test_what_is_read_is_written_again(event: dict[str, Any]) -> None:
-    """What is not there is left out; published nodes write it so."""
+def test_an_envelope_survives_a_round_trip(event: dict[str, Any]) -> None:
+    """Missing fields are left out, as published nodes do."""
     made = read(event)
     assert json.loads(envelope.write(made)) == event
     assert made.content == event["content"]
@@ -52,14 +52,14 @@ def test_what_is_read_is_written_again(event: dict[str, Any]) -> None:
 
 
 def test_the_sender_s_domain_begins_at_the_first_colon() -> None:
-    """It may carry a port."""
+    """The domain may have a port."""
     assert read({**EVENT, "sender": "@a:host:7676"}).sender_domain == "host:7676"
     assert read({**EVENT, "sender": "@:host"}).sender_domain == "host"
 
 
 @pytest.mark.parametrize("name", EVENT)
-def test_what_must_be_there(name: str) -> None:
-    """Each is named when it is missing, and refused when it is of another kind."""
+def test_required_fields(name: str) -> None:
+    """A missing field, or a field of the wrong type, is named."""
     missing = envelope.read(body({key: EVENT[key] for key in EVENT if key != name}))
     assert isinstance(missing, MalformedEvent)
     assert missing.refusal == InvalidPayload(name, "is missing")
@@ -95,16 +95,16 @@ def test_what_must_be_there(name: str) -> None:
         ({"content": nested(102)}, "content is nested deeper than 101 levels"),
     ],
 )
-def test_what_it_may_not_hold(change: dict[str, Any], problem: str) -> None:
-    """A field of another kind, or one that nobody can keep."""
+def test_invalid_values_are_refused(change: dict[str, Any], problem: str) -> None:
+    """A value of the wrong type, or one that cannot be stored."""
     refused = envelope.read(body({**EVENT, **change}))
     assert isinstance(refused, MalformedEvent)
     assert str(refused.refusal) == f"INVALID_PAYLOAD: {problem}."
 
 
 @pytest.mark.parametrize("bytes_", [b"", b"{", b"\xff", b'"\\ud800"', b"NaN", b"[" * 5000, b"1" * 5000])
-def test_what_is_not_json(bytes_: bytes) -> None:
-    """Or nothing that an event could be."""
+def test_a_body_that_is_no_json_object(bytes_: bytes) -> None:
+    """It is refused."""
     refused = envelope.read(bytes_)
     assert isinstance(refused, MalformedEvent)
     assert isinstance(refused.refusal, InvalidPayload)
@@ -112,21 +112,21 @@ def test_what_is_not_json(bytes_: bytes) -> None:
     assert envelope.read(b"[]") == MalformedEvent(InvalidPayload("body", "is not an object"))
 
 
-def test_what_is_too_large_is_not_read() -> None:
-    """A published node takes two megabytes."""
+def test_a_body_above_the_limit() -> None:
+    """Published nodes accept two megabytes."""
     assert isinstance(envelope.read(b" " * MAX_BODY), MalformedEvent)
     assert envelope.read(b" " * (MAX_BODY + 1)) == MalformedEvent(TooLarge("The event is too large."))
 
 
 @given(st.dictionaries(st.sampled_from(sorted(FULL)), HONEST, max_size=3))
-def test_anything_is_an_event_or_is_not(changes: dict[str, Any]) -> None:
-    """Nothing is raised; what is read can be written."""
+def test_any_value_is_read_or_refused(changes: dict[str, Any]) -> None:
+    """Reading never raises, and an accepted envelope can be encoded again."""
     made = envelope.read(body({**FULL, **changes}))
     if isinstance(made, Envelope):
         assert envelope.read(envelope.write(made)) == made
 
 
 @given(st.binary(max_size=50))
-def test_any_bytes_are_an_event_or_are_not(bytes_: bytes) -> None:
-    """Whatever somebody sends to the port."""
+def test_any_bytes_are_read_or_refused(bytes_: bytes) -> None:
+    """Reading never raises."""
     assert isinstance(envelope.read(bytes_), MalformedEvent)

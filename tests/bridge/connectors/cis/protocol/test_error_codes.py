@@ -1,4 +1,4 @@
-"""How the outcome of a task is said, and read."""
+"""The conversion between answers and results of a `task.response`."""
 
 from typing import Any
 
@@ -56,8 +56,8 @@ def test_each_code_as_a_result(code: ErrorCode) -> None:
         (cancelled("me@here", None), -1),
     ],
 )
-def test_what_a_tool_has_made(answer: Answer, exit_code: int) -> None:
-    """It has no code, and its exit code does not contradict it."""
+def test_the_result_of_a_tool(answer: Answer, exit_code: int) -> None:
+    """It has no error code, and its exit code agrees with its success."""
     result = to_result(answer)
     assert (result.success, result.output, result.exit_code) == (answer.success, answer.output, exit_code)
     assert result.metadata == answer.metadata
@@ -69,27 +69,27 @@ def test_what_a_tool_has_made(answer: Answer, exit_code: int) -> None:
     [{}, {"error_code": None}, {"error_code": "E_BUSY"}, {"error_code": ["TIMEOUT"]}, {"error_code": 5}],
 )
 def test_a_failure_without_a_known_code(metadata: dict[str, Any]) -> None:
-    """Published nodes set none: it is a failure of the tool, with whatever was said."""
+    """Published nodes set none: it is read as a failure of the tool, with its output."""
     result = TaskResult(success=False, output="boom", exit_code=-1, metadata=metadata)
     assert to_answer(result) == Answer(False, "boom", -1, metadata)
 
 
 def test_a_success_with_a_code_is_a_success() -> None:
-    """And a tool cannot make its failure look like ours."""
+    """A tool's metadata cannot add an error code to its failure."""
     result = TaskResult(success=True, output="ok", exit_code=0, metadata={"error_code": "TIMEOUT"})
     assert to_answer(result) == Answer(True, "ok", 0, {"error_code": "TIMEOUT"})
     assert to_result(Answer(False, "no", 1, {"error_code": "TIMEOUT", "a": 1})).metadata == {"a": 1}
 
 
 @given(ERRORS)
-def test_an_error_comes_back(error: TaskError) -> None:
-    """With all that was said of it."""
+def test_an_error_survives_a_round_trip(error: TaskError) -> None:
+    """With its code, output and metadata."""
     assert to_answer(to_result(failure(error))) == failure(error)
 
 
 @given(ANSWERS)
-def test_whatever_a_tool_says_can_be_sent(answer: Answer) -> None:
-    """What cannot stand in an event is replaced or left out; the answer goes out all the same."""
+def test_any_answer_can_be_sent(answer: Answer) -> None:
+    """Values that an event cannot contain are replaced or left out."""
     response = TaskResponse(
         request_id="r", from_agent=WORKER, to_agent=COORDINATOR, result=to_result(answer), timestamp=NOON
     )

@@ -1,4 +1,4 @@
-"""What the fields of agent events may hold."""
+"""The fields of agent events."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ RESULT: dict[str, Any] = {"success": True, "output": "", "exit_code": 0}
     ],
 )
 def test_a_registration_has_limits(change: dict[str, Any], problem: str) -> None:
-    """What a peer says of its agents is kept in memory."""
+    """Registrations of peers are kept in memory."""
     with pytest.raises(ValidationError, match=problem):
         Registered.model_validate({**REGISTERED, **change})
 
@@ -46,8 +46,8 @@ def test_a_registration_has_limits(change: dict[str, Any], problem: str) -> None
         ({"metadata": "x"}, "is not an object"),
     ],
 )
-def test_a_result_is_strict(change: dict[str, Any], problem: str) -> None:
-    """Nothing is turned into something else: `1` is not true."""
+def test_values_are_not_converted(change: dict[str, Any], problem: str) -> None:
+    """For example, `1` is not true."""
     with pytest.raises(ValidationError, match=problem):
         TaskResult.model_validate({**RESULT, **change})
 
@@ -58,8 +58,8 @@ def test_two_names_of_one_runtime() -> None:
         assert Registered.model_validate({**REGISTERED, "runtime_type": name}).runtime_type == "open_code"
 
 
-def test_a_reason_is_one_that_can_be_shown() -> None:
-    """In a list of agents, beside the one that has gone."""
+def test_a_reason_has_a_limit() -> None:
+    """It is shown in lists of agents."""
     gone = {"agent_id": "worker-1", "node_id": "kitchen.local", "timestamp": "2026-02-08T12:00:00Z"}
     assert Unregistered.model_validate({**gone, "reason": "x" * 256}).reason == "x" * 256
     with pytest.raises(ValidationError, match="has more than 256 characters"):

@@ -1,4 +1,4 @@
-"""The seven events."""
+"""The models of the seven events."""
 
 from typing import Any
 
@@ -25,22 +25,23 @@ REGISTERED: dict[str, Any] = {
 
 
 def test_there_are_seven() -> None:
-    """In the namespace that the specification gives them."""
+    """With the type names of the specification."""
     assert [type_.removeprefix(NAMESPACE) for type_ in EVENTS] == [
         "registered", "unregistered", "heartbeat", "status_update", "task.request", "task.response",
         "message",
     ]  # fmt: skip
 
 
-def test_what_each_must_have() -> None:
-    """What may be null may be absent; the time comes last, so that it is not the first thing missed."""
+def test_required_fields() -> None:
+    """Fields that may be null may be missing. The timestamp is last, so that another missing field is named
+    first."""
     assert REQUIRED[Unregistered.TYPE] == ("agent_id", "node_id", "timestamp")
     assert REQUIRED[Message.TYPE] == ("message_id", "from_agent", "message_type", "payload", "timestamp")
     assert REQUIRED[TaskRequest.TYPE] == ("request_id", "from_agent", "to_agent", "task", "timestamp")
 
 
-def test_values_are_what_they_stand_for() -> None:
-    """Addresses, a status and a time, not the texts of them."""
+def test_fields_are_converted() -> None:
+    """To addresses, statuses and times."""
     event = heartbeat()
     assert event.status is AgentStatus.IDLE
     assert event.agent == WORKER
@@ -51,8 +52,8 @@ def test_values_are_what_they_stand_for() -> None:
     assert Registered.model_validate(REGISTERED).timestamp.microsecond == 123_456
 
 
-def test_what_is_absent_is_null() -> None:
-    """And what published nodes require empty is not missed in others."""
+def test_missing_optional_fields_are_null() -> None:
+    """Fields that published nodes require, even when empty, may be missing in events from others."""
     task = TaskPayload.model_validate({"task_id": "t", "prompt": ""})
     assert (task.context, task.system_prompt, task.model, task.metadata) == ("", None, None, {})
     assert (
@@ -65,7 +66,7 @@ def test_what_is_absent_is_null() -> None:
 
 
 def test_unknown_keys_are_kept_under_any_name() -> None:
-    """Also one that Python means something by."""
+    """Also under names with a meaning in Python."""
     strange = {"__class__": 1, "model_config": {"extra": "forbid"}, "TYPE": "x", "agent": None}
     event = Heartbeat.model_validate({**heartbeat().model_dump(), **strange})
     assert event.unknown == strange

@@ -1,4 +1,4 @@
-"""Which JSON values may stand in an event."""
+"""The JSON values that an event may contain."""
 
 import json
 from typing import Any
@@ -33,13 +33,13 @@ from tests.bridge.connectors.cis.samples import HONEST, HOSTILE, nested
         ({"x" * 500: "\0"}, "x" * 64, "holds NUL"),
     ],
 )
-def test_what_may_not_be_there(value: Any, path: str, problem: str) -> None:
-    """The path says where, and is no longer than the names on it may be shown."""
+def test_values_that_are_not_allowed(value: Any, path: str, problem: str) -> None:
+    """The path names the value, with shortened names."""
     assert problem_of(value) == (path, problem)
 
 
 def test_depth_has_a_limit() -> None:
-    """However deep it is, looking at it does not fail."""
+    """The check itself works at any depth."""
     assert problem_of(nested(MAX_DEPTH)) is None
     refused = problem_of(nested(MAX_DEPTH + 1))
     assert refused is not None
@@ -48,21 +48,21 @@ def test_depth_has_a_limit() -> None:
 
 
 @given(HONEST)
-def test_what_is_well_can_be_written(value: Any) -> None:
-    """As UTF-8, and read as the same value."""
+def test_allowed_values_survive_encoding(value: Any) -> None:
+    """As UTF-8, and decoded to the same value."""
     assert problem_of(value) is None
     assert json.loads(json.dumps(value, ensure_ascii=False).encode()) == value
 
 
 @given(HOSTILE)
-def test_any_value_is_well_or_is_not(value: Any) -> None:
-    """What is well can be written; nothing is raised for the rest."""
+def test_any_value_is_allowed_or_refused(value: Any) -> None:
+    """The check never raises, and allowed values can be encoded."""
     if problem_of(value) is None:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
 
 
-def test_text_of_our_own_is_made_sendable() -> None:
-    """What a program writes on its output may be anything."""
+def test_local_text_is_made_sendable() -> None:
+    """A program's output may contain any characters."""
     assert sendable("ok\n") == "ok\n"
     assert sendable("a\0b\ud800c") == "a\ufffdb\ufffdc"
     assert problem_of(sendable("\0\udfff")) is None

@@ -22,7 +22,7 @@ def stored(text: str) -> StoredText:
 
 
 def sent(event: AnyEvent, profile: PeerProfile = PeerProfile.MATRIX) -> AnyEvent:
-    """As it arrives, when everything that is too long has been stored."""
+    """Return the event as it arrives, after all long texts have been stored."""
     texts = large_output.texts_to_store(event, profile)
     assert not isinstance(texts, TooLarge)
     if texts:
@@ -35,7 +35,7 @@ def sent(event: AnyEvent, profile: PeerProfile = PeerProfile.MATRIX) -> AnyEvent
 
 
 @pytest.mark.parametrize("event", [heartbeat(), message({"a": 1}), request(), response("x" * 50_000)])
-def test_most_events_are_sent_as_they_are(event: AnyEvent) -> None:
+def test_a_small_event_is_sent_unchanged(event: AnyEvent) -> None:
     """Nothing has to be stored."""
     assert large_output.fits(content.render(event, PeerProfile.MATRIX), PeerProfile.MATRIX)
     assert large_output.texts_to_store(event, PeerProfile.MATRIX) == ()
@@ -45,7 +45,7 @@ def test_most_events_are_sent_as_they_are(event: AnyEvent) -> None:
     "text", ["x" * 100_000, "ä\n" * 50_000, "\x01" * 70_000, '"\\' * 30_000, "💬" * 20_000]
 )
 def test_a_long_output_becomes_media(text: str) -> None:
-    """URL, size and SHA-256 in metadata; the beginning and the end stay."""
+    """URL, size and SHA-256 are in the metadata; the beginning and the end stay in the event."""
     event = response(text, {"tokens_used": 5, "cost": 0.5})
     assert not large_output.fits(content.render(event, PeerProfile.MATRIX), PeerProfile.MATRIX)
     assert large_output.texts_to_store(event, PeerProfile.MATRIX) == (LongText("output", text),)
@@ -68,7 +68,7 @@ def test_a_long_output_becomes_media(text: str) -> None:
     assert large_output.stored_of(arrived, "kitchen.local") == {"output": stored(text)}
 
 
-def test_of_several_texts_the_longest_go_first() -> None:
+def test_the_longest_texts_are_stored_first() -> None:
     """Until the event fits."""
     event = request(prompt="p" * 30_000, context="c" * 50_000, system_prompt="s" * 20_000)
     texts = large_output.texts_to_store(event, PeerProfile.MATRIX)
@@ -80,8 +80,8 @@ def test_of_several_texts_the_longest_go_first() -> None:
     assert arrived.task.system_prompt == "s" * 20_000
 
 
-def test_published_nodes_take_more() -> None:
-    """Two megabytes, as one event; and could not fetch media."""
+def test_published_nodes_accept_larger_events() -> None:
+    """Up to two megabytes; they could not fetch media."""
     event = response("x" * 1_000_000)
     assert large_output.texts_to_store(event, PeerProfile.CIS_1_1) == ()
     long = response("x" * 3_000_000)
@@ -89,8 +89,8 @@ def test_published_nodes_take_more() -> None:
     sent(long, PeerProfile.CIS_1_1)
 
 
-def test_what_cannot_be_shortened_is_undeliverable() -> None:
-    """A payload or metadata are for programs: half of them is none."""
+def test_an_event_that_cannot_be_shortened_is_too_large() -> None:
+    """A message payload or metadata would be useless if shortened."""
     for event in (
         message("x" * 70_000),
         response("x", {"a": "x" * 70_000}),
@@ -115,15 +115,15 @@ def test_what_cannot_be_shortened_is_undeliverable() -> None:
         {"sha256": "0" * 65},
     ],
 )
-def test_a_reference_is_the_sender_s_or_none(change: dict[str, Any]) -> None:
-    """We fetch nothing from anywhere else, and nothing of which we cannot tell whether we got it."""
+def test_only_references_to_the_senders_server_are_read(change: dict[str, Any]) -> None:
+    """And only those with a size and a hash that can be verified."""
     good = {"url": "mxc://kitchen.local/abc", "size": 5, "sha256": "0" * 64}
     assert large_output.stored_of(response("x", {KEY: {"output": good}}), "kitchen.local") != {}
     assert large_output.stored_of(response("x", {KEY: {"output": {**good, **change}}}), "kitchen.local") == {}
 
 
-def test_references_that_say_nothing() -> None:
-    """Metadata are anybody's."""
+def test_malformed_references_are_ignored() -> None:
+    """Any program may write metadata."""
     for said in (None, 5, [], {"prompt": {}}, {"output": None}, {"output": []}):
         assert large_output.stored_of(response("x", {KEY: said}), "kitchen.local") == {}
     assert large_output.stored_of(heartbeat(), "kitchen.local") == {}

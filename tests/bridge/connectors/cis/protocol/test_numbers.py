@@ -1,4 +1,4 @@
-"""Numbers that a Matrix event cannot hold."""
+"""The encoding of numbers that a Matrix event cannot hold."""
 
 import json
 from typing import Any
@@ -15,8 +15,8 @@ from tests.bridge.connectors.cis.samples import HONEST, HONEST_TEXT, HOSTILE
 CONTENTS = st.dictionaries(HONEST_TEXT, HONEST, max_size=4)
 
 
-def test_they_stand_as_texts_and_are_listed() -> None:
-    """A reader that does not know the list sees a text."""
+def test_numbers_are_encoded_as_text_and_listed() -> None:
+    """A reader that does not know the list sees strings."""
     content = {"a": {"cost": 0.25, "n": 3, "b/c~d": [1.0, 2**60]}, "z": -1e-7}
     kept = encode_numbers(content)
     assert kept == {
@@ -28,16 +28,16 @@ def test_they_stand_as_texts_and_are_listed() -> None:
     assert content["z"] == -1e-7
 
 
-def test_nothing_is_said_where_nothing_is_to_be_said() -> None:
-    """Most events have no such number."""
+def test_content_without_such_numbers_is_unchanged() -> None:
+    """Most events have none."""
     content = {"a": [1, "1.5", None, True]}
     assert encode_numbers(content) is content
     assert decode_numbers(content) is content
 
 
 @given(CONTENTS)
-def test_every_number_comes_back(content: dict[str, Any]) -> None:
-    """Exactly, and of its kind; and in between a Matrix event can hold it."""
+def test_every_number_survives_a_round_trip(content: dict[str, Any]) -> None:
+    """Exactly and with its type; the encoded form is canonical JSON."""
     again = decode_numbers(json.loads(encode(encode_numbers(content))))
     assert json.dumps(again, sort_keys=True) == json.dumps(content, sort_keys=True)
 
@@ -66,20 +66,20 @@ def test_every_number_comes_back(content: dict[str, Any]) -> None:
         {"a": 1.5, NUMBERS_KEY: ["/a"]},
     ],
 )
-def test_a_wrong_list_is_undeliverable(content: dict[str, Any]) -> None:
-    """What it names is a number, or the payload is wrong."""
+def test_a_wrong_list_is_refused(content: dict[str, Any]) -> None:
+    """Each pointer must lead to a number."""
     refused = decode_numbers(content)
     assert isinstance(refused, InvalidPayload)
     assert refused.field == NUMBERS_KEY
 
 
 @given(st.dictionaries(HONEST_TEXT, HONEST, max_size=3), HOSTILE | st.lists(st.text("/a0~1"), max_size=3))
-def test_any_list_is_followed_or_undeliverable(content: dict[str, Any], pointers: Any) -> None:
-    """Nothing is raised for one that somebody made up."""
+def test_any_list_is_decoded_or_refused(content: dict[str, Any], pointers: Any) -> None:
+    """Decoding never raises."""
     decode_numbers({**content, "a": {"0": "1.5", "": ["2"]}, NUMBERS_KEY: pointers})
 
 
-def test_a_list_of_somebody_else_s_is_not_passed_on() -> None:
-    """The key is ours to write."""
+def test_a_foreign_list_is_removed() -> None:
+    """The encoder writes its own."""
     assert encode_numbers({"a": 1, NUMBERS_KEY: ["/a"]}) == {"a": 1}
     assert encode_numbers({"a": 1.5, NUMBERS_KEY: ["/b"]}) == {"a": "1.5", NUMBERS_KEY: ["/a"]}

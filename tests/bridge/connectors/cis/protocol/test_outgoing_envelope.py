@@ -1,4 +1,4 @@
-"""Events of ours as published nodes get them."""
+"""Events of this node, encoded for published nodes."""
 
 import orjson
 from nacl.signing import SigningKey
@@ -15,7 +15,7 @@ KEY = SigningKey(b"k" * 32)
 
 
 def test_a_broadcast() -> None:
-    """Nested, signed as published nodes sign, in the room in which it would be said."""
+    """It is nested, signed as published nodes sign, and names the room in which it would be sent."""
     settings = CisSettings("kitchen.local")
     body = signed_body(registered("kimi"), "$1", WORKER, "default", settings, KEY)
     event = read(body)
@@ -32,8 +32,9 @@ def test_a_broadcast() -> None:
     assert check_signature(event, us) is SignatureCheck.VALID
 
 
-def test_what_is_for_one_agent_is_said_in_the_room_of_its_node() -> None:
-    """In the namespace that both may use; an agent that no user can be speaks through its node."""
+def test_an_event_for_one_agent_names_the_room_of_its_node() -> None:
+    """In the common namespace. An agent whose id fits no Matrix user is replaced by its node as the
+    sender."""
     settings = CisSettings("living.local")
     event = read(signed_body(request(), "$1", COORDINATOR, "alpha", settings, KEY))
     assert isinstance(event, Envelope)

@@ -1,4 +1,4 @@
-"""AgentSender whom a single event is."""
+"""The identification of the peer that sent a single event."""
 
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
@@ -43,20 +43,20 @@ def source(address: str | None = None, *shown: str, header: str | None = None) -
         (source(None, "m.test"), False),
     ],
 )
-def test_whether_it_may_be_anybody_at_all(where: Source, known: bool) -> None:
-    """By where it comes from or what certificate it shows, not by what it says."""
+def test_whether_a_connection_can_belong_to_a_peer(where: Source, known: bool) -> None:
+    """Decided by its network and certificate, not by the event."""
     assert where.may_be_peer(SETTINGS) is known
 
 
-def test_where_only_one_can_have_sent_it_it_has() -> None:
-    """Whatever it says of itself: that it says something else is found out afterwards."""
+def test_a_single_candidate_is_the_sender() -> None:
+    """Whatever names the event has: they are checked later."""
     assert identify_peer(EVENT, source("192.168.1.1"), SETTINGS) is C
     assert identify_peer(EVENT, source("1.2.3.4", "c.test"), SETTINGS) is C
 
 
-def test_between_those_who_share_a_network_the_event_decides() -> None:
-    """In the order in which a published node believes: `origin`, the sender's domain, the header. Who names
-    none of them is none of them."""
+def test_the_event_decides_between_peers_on_one_network() -> None:
+    """In the order of published nodes: `origin`, the sender's domain, the header. An event that names none of
+    the peers has no sender."""
     shared = source("10.0.0.1", header="b.test")
     assert identify_peer(EVENT, shared, SETTINGS) is A
     assert identify_peer(replace(EVENT, origin="b.test"), shared, SETTINGS) is B

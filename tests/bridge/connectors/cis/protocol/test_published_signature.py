@@ -23,9 +23,8 @@ PLAIN = Envelope(
 )
 
 
-def test_what_is_signed() -> None:
-    """Compact, sorted, non-ASCII as UTF-8, floats as `1.0`; `origin` is the server where the event has
-    none."""
+def test_the_signing_form() -> None:
+    """Compact, sorted, non-ASCII as UTF-8, floats as `1.0`; `origin` defaults to the server."""
     common = (
         '"content":{"z":[1.0,0.25,18446744073709551615],"ä":"ü\\n\u2028\x7f"},"event_id":"$1",%s'
         '"origin_server_ts":1,"room_id":"!agent-broadcast:kitchen.local","sender":"@worker-1:kitchen.local"'
@@ -51,13 +50,13 @@ def test_what_is_signed() -> None:
     ],
 )
 def test_floats(number: float, written: str) -> None:
-    """As the published node's library writes them, which is not as Python does."""
+    """As the published node's library writes them, which differs from Python."""
     form = published.checking_form(replace(PLAIN, content={"n": number}))
     assert f'{{"n":{written}}}'.encode() in form
 
 
-def test_our_own_signature() -> None:
-    """With the signing form, which the published signing backend makes, and the hash."""
+def test_the_signature_of_this_node() -> None:
+    """It covers the signing form, and the hash is set."""
     made = published.sign(PLAIN, "kitchen.local", KEY)
     assert made.signatures is not None
     assert list(made.signatures["kitchen.local"]) == ["ed25519:0"]
@@ -66,16 +65,16 @@ def test_our_own_signature() -> None:
     assert published.signature_refusal(made, replace(PEER, require_signature=True)) is None
 
 
-def test_either_form_is_believed() -> None:
-    """Published nodes sign one form and check another; whoever mends it may choose."""
+def test_both_forms_are_accepted() -> None:
+    """Published nodes sign one form and check the other, and a corrected version may use either."""
     made = KEY.sign(published.checking_form(PLAIN)).signature.hex()
     for server in ("kitchen.local", "kitchen.local:7676"):
         event = replace(PLAIN, signatures={server: {"ed25519:9": made}})
         assert published.check_signature(event, PEER) is SignatureCheck.VALID
 
 
-def test_a_changed_event_is_undeliverable() -> None:
-    """Whatever has been changed."""
+def test_a_changed_event_is_refused() -> None:
+    """Whichever field was changed."""
     made = published.sign(PLAIN, "kitchen.local", KEY)
     changes: list[dict[str, Any]] = [
         {"event_id": "$2"}, {"room_id": "!x:y"}, {"sender": "@a:kitchen.local"}, {"type": "io.cis.agent.x"},
@@ -98,16 +97,15 @@ def test_a_changed_event_is_undeliverable() -> None:
         {"kitchen.local": {f"ed25519:{number}": "00" * 64 for number in range(1000)}},
     ],
 )
-def test_what_is_no_signature_of_the_peer(signatures: dict[str, dict[str, str]]) -> None:
-    """A signature that does not hold is worse than none, also where none is required; and not every one of a
-    thousand is tried."""
+def test_an_invalid_signature_is_refused(signatures: dict[str, dict[str, str]]) -> None:
+    """Even if no signature is required. Only a few of many signatures are checked."""
     event = replace(PLAIN, signatures=signatures)
     assert published.check_signature(event, PEER) is SignatureCheck.INVALID
     assert published.signature_refusal(event, PEER) == BADLY_SIGNED
 
 
-def test_what_is_not_signed_by_the_peer() -> None:
-    """Signatures of others count for nothing. The peer's settings say whether one is required."""
+def test_a_missing_signature() -> None:
+    """Signatures of other servers are ignored. The peer's settings decide whether one is required."""
     held = published.sign(PLAIN, "kitchen.local", KEY).signatures or {}
     others = replace(PLAIN, signatures={"third.local": held["kitchen.local"]})
     for event in (
@@ -121,8 +119,8 @@ def test_what_is_not_signed_by_the_peer() -> None:
         assert published.signature_refusal(event, replace(PEER, require_signature=True)) == NOT_SIGNED
 
 
-def test_without_a_key_nothing_can_be_checked() -> None:
-    """Nor believed: where a signature is required, none will do."""
+def test_without_a_key_no_signature_is_accepted() -> None:
+    """If a signature is required, the event is refused."""
     made = published.sign(PLAIN, "kitchen.local", KEY)
     keyless = replace(PEER, public_key=None)
     assert published.check_signature(made, keyless) is SignatureCheck.ABSENT

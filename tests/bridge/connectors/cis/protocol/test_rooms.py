@@ -25,8 +25,8 @@ PEER = Peer("living.local", namespaces=frozenset({"default", "team-alpha"}))
         ("!agent-federation-agent-broadcast:a", FederationRoom("agent-broadcast", "a")),
     ],
 )
-def test_exactly_so_named(text: str, room: rooms.AgentRoom) -> None:
-    """The specification's examples, both ways; and the alias is called as the room."""
+def test_room_ids_of_the_specification(text: str, room: rooms.AgentRoom) -> None:
+    """They are parsed and formatted; the alias has the same name."""
     assert rooms.parse_room_id(text) == room
     assert rooms.room_id(room) == text
     assert is_room_id(text)
@@ -54,21 +54,21 @@ def test_exactly_so_named(text: str, room: rooms.AgentRoom) -> None:
         "agent-broadcast:kitchen.local",
     ],
 )
-def test_all_other_rooms_are_none_of_ours(text: str) -> None:
-    """They may be anybody's."""
+def test_other_rooms_are_not_parsed(text: str) -> None:
+    """They belong to other users."""
     assert rooms.parse_room_id(text) is None
 
 
 @given(st.text(max_size=30), st.text(max_size=30))
-def test_any_name_is_a_room_s_or_is_not(first: str, second: str) -> None:
-    """Nothing is raised, and no two ids are one room."""
+def test_any_room_id_is_parsed_or_not(first: str, second: str) -> None:
+    """Parsing never raises, and no two ids are the same room."""
     for text in (first, f"!agent-federation-{first}:{second}", f"!agent-broadcast:{second}"):
         room = rooms.parse_room_id(text)
         assert room is None or rooms.room_id(room) == text
 
 
-def test_a_namespace_has_letters_that_need_no_thought() -> None:
-    """It is part of ids and aliases."""
+def test_the_characters_of_a_namespace() -> None:
+    """They need no escaping in ids and aliases."""
     for namespace in ("default", "team-alpha", "0", "a.b_c-d", "x" * 64):
         assert rooms.wrong_namespace(namespace, "kitchen.local") is None
     for namespace in ("", "Team", "a:b", "a b", "-a", "ä", "x" * 65, "a\n"):
@@ -77,13 +77,13 @@ def test_a_namespace_has_letters_that_need_no_thought() -> None:
 
 
 @pytest.mark.parametrize("event", [heartbeat(), registered(), unregistered(), message(None, None)])
-def test_broadcasts_go_into_our_own_room(event: AnyEvent) -> None:
-    """Which every known node has joined."""
+def test_broadcasts_are_sent_in_the_own_room(event: AnyEvent) -> None:
+    """Every known node has joined it."""
     assert rooms.target_room(event, "living.local", "default") == BroadcastRoom("living.local")
 
 
-def test_what_is_for_one_agent_goes_to_its_node() -> None:
-    """Into the federation room of the namespace."""
+def test_an_event_for_one_agent_goes_to_its_nodes_room() -> None:
+    """To the federation room of the namespace."""
     assert rooms.target_room(request(), "living.local", "default") == FederationRoom(
         "default", "kitchen.local"
     )
@@ -108,6 +108,6 @@ def test_what_is_for_one_agent_goes_to_its_node() -> None:
     ],
 )
 def test_which_rooms_a_peer_may_use(text: str, reason: str | None) -> None:
-    """Its own and ours, and of those the namespaces that are open to it."""
+    """Its own rooms and those of this node, in the namespaces that it may use."""
     room = rooms.check_room(text, PEER, "kitchen.local")
     assert room == Forbidden(reason) if reason else room == rooms.parse_room_id(text)

@@ -1,4 +1,4 @@
-"""Times as they stand in events."""
+"""The timestamps of events."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -29,7 +29,7 @@ TIME = datetime(2026, 2, 8, 10, 30, tzinfo=UTC)
     ],
 )
 def test_times_are_read(text: str, time: datetime) -> None:
-    """RFC 3339 of any precision; nine digits are cut, not refused."""
+    """RFC 3339 with any precision; nine digits are cut, not refused."""
     assert event_fields.parse_timestamp(text) == time
 
 
@@ -56,26 +56,26 @@ def test_times_are_read(text: str, time: datetime) -> None:
         "2026-02-08T10:30:00." + "1" * 100 + "Z",
     ],
 )
-def test_what_is_no_time(text: str) -> None:
-    """A time without its zone is none, and neither is one that no calendar has."""
+def test_invalid_times(text: str) -> None:
+    """A time without a zone, or a date that does not exist."""
     assert event_fields.parse_timestamp(text) is None
 
 
 @given(st.datetimes(timezones=st.just(UTC)))
-def test_what_is_written_is_read_again(time: datetime) -> None:
+def test_a_time_survives_a_round_trip(time: datetime) -> None:
     """To the microsecond."""
     assert event_fields.parse_timestamp(event_fields.format_timestamp(time)) == time
 
 
 @given(st.text(max_size=40) | st.from_regex(r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d\Z"))
-def test_any_text_is_a_time_or_is_not(text: str) -> None:
-    """Nothing is raised; and what is a time can be written."""
+def test_any_text_is_parsed_or_not(text: str) -> None:
+    """Parsing never raises, and a parsed time can be formatted."""
     time = event_fields.parse_timestamp(text)
     assert time is None or event_fields.parse_timestamp(event_fields.format_timestamp(time)) == time
 
 
 def test_times_are_written_short() -> None:
-    """As the specification has them, where nothing is finer."""
+    """As in the specification, if the time has no fraction."""
     assert event_fields.format_timestamp(TIME) == "2026-02-08T10:30:00Z"
     assert event_fields.format_timestamp(TIME + timedelta(milliseconds=50)) == "2026-02-08T10:30:00.050Z"
     assert (
@@ -83,8 +83,8 @@ def test_times_are_written_short() -> None:
     )
 
 
-def test_milliseconds_there_and_back() -> None:
-    """Since 1970, as everywhere else in this node."""
+def test_milliseconds_survive_a_round_trip() -> None:
+    """Since 1970."""
     assert event_fields.to_milliseconds(TIME) == 1_770_546_600_000
     assert event_fields.from_milliseconds(1_770_546_600_000) == TIME
     assert event_fields.to_milliseconds(TIME + timedelta(microseconds=1_999)) == 1_770_546_600_001
