@@ -1,4 +1,4 @@
-"""What rooms say of agents, and what is missing."""
+"""The registrations in rooms, and those that are missing."""
 
 from bridge.agents.agent import Agent, AgentStatus
 from bridge.connectors.cis.protocol.events import Registered, Unregistered
@@ -16,15 +16,15 @@ def board() -> Announcements:
 
 
 def said(one: Announcements, agent: Agent, *rooms: BroadcastRoom | FederationRoom) -> list[tuple[str, int]]:
-    """Say what is missing: of what kind, and when."""
+    """Return the type and time of each missing event."""
     missing = one.missing(agent, rooms)
     for room, event in missing:
         one.read(room, event)
     return [(type(event).__name__, event.sent_at) for _, event in missing]
 
 
-def test_who_has_come_is_registered_once() -> None:
-    """And who has gone is unregistered once, with the reason."""
+def test_an_agent_is_registered_once() -> None:
+    """And unregistered once when it goes offline, with the reason."""
     one = board()
     [(room, event)] = one.missing(WORKER, [ALL])
     assert room is ALL
@@ -41,8 +41,8 @@ def test_who_has_come_is_registered_once() -> None:
     assert said(board(), GONE, ALL) == []
 
 
-def test_who_comes_back_is_newer_than_its_end() -> None:
-    """Also when the clock was put back: or nobody would believe it."""
+def test_a_new_registration_is_newer_than_the_unregistration() -> None:
+    """Also if the clock was put back: otherwise peers would ignore it."""
     one = board()
     said(one, WORKER, ALL)
     said(one, GONE, ALL)
@@ -50,8 +50,8 @@ def test_who_comes_back_is_newer_than_its_end() -> None:
     assert said(one, back, ALL) == [("Registered", 301)]
 
 
-def test_what_an_agent_does_is_no_registration() -> None:
-    """What it can do is."""
+def test_only_a_changed_description_is_registered_again() -> None:
+    """A changed status is not part of it."""
     one = board()
     said(one, WORKER, ALL)
     busy = WORKER._replace(status=AgentStatus.BUSY, current_task="t", sent_at=150)
@@ -59,8 +59,9 @@ def test_what_an_agent_does_is_no_registration() -> None:
     assert said(one, busy._replace(capabilities=("coding", "review")), ALL) == [("Registered", 150)]
 
 
-def test_who_moves_to_other_namespaces_is_told_of_there() -> None:
-    """First that it is gone, and then, newer, that it is there: who reads both rooms ends with it there."""
+def test_an_agent_moves_to_other_namespaces() -> None:
+    """It is first unregistered, then registered with a newer time: a node that reads both rooms ends with it
+    online."""
     one = board()
     said(one, WORKER, ALL)
     missing = one.missing(WORKER, [ALPHA])
@@ -75,7 +76,7 @@ def test_who_moves_to_other_namespaces_is_told_of_there() -> None:
 
 
 def test_entries_are_read_in_any_order() -> None:
-    """Of the same time, the end counts."""
+    """At equal times, the unregistration counts."""
     first, last = registered(WORKER), Unregistered(
         agent_id="w", node_id="here", reason=None, timestamp=registered(GONE).timestamp
     )  # fmt: skip
@@ -98,8 +99,9 @@ def test_entries_are_read_in_any_order() -> None:
         assert one.agents() == set()
 
 
-def test_whatever_a_runtime_is_called_it_can_be_said() -> None:
-    """Other connectors have names of their own; and what is said must not look different every time."""
+def test_any_runtime_can_be_registered() -> None:
+    """Other connectors choose their names freely. The result is stable, so that it does not count as
+    changed."""
     one = board()
     for runtime in ("", "opencode", "x" * 300, " a\nb ", "\0"):
         agent = WORKER._replace(agent_id=f"w{len(runtime)}", runtime=runtime)
@@ -108,8 +110,8 @@ def test_whatever_a_runtime_is_called_it_can_be_said() -> None:
     assert registered(WORKER._replace(runtime="")).runtime_type == "unknown"
 
 
-def test_what_an_agent_does_now() -> None:
-    """With the time at which it said so."""
+def test_a_status_update() -> None:
+    """It has the time of the status."""
     busy = WORKER._replace(status=AgentStatus.BUSY, current_task="t", sent_at=150)
     event = status_update(busy)
     assert (event.agent, event.status, event.current_task, event.sent_at) == (

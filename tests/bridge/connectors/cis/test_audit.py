@@ -1,4 +1,4 @@
-"""What nodes did to each other, as a row."""
+"""Audit entries for agent events."""
 
 from typing import Any
 
@@ -65,32 +65,32 @@ REQUEST = "io.cis.agent.task.request"
         ),
     ],
 )
-def test_who_did_what_and_how_it_ended(
-    act: EventRecord, peer: str | None, direction: Direction, ending: AuditOutcome, detail: str | None
+def test_the_entry_for_a_record(
+    act: EventRecord, peer: str | None, direction: Direction, ending: Ending, detail: str | None
 ) -> None:
-    """In the words that the audit has already."""
+    """With the outcomes that the audit already has."""
     entry = audit_entry(act, NOW)
     assert (entry.at_ms, entry.peer, entry.direction) == (NOW, peer, direction)
     assert (entry.outcome, entry.detail) == (ending, detail)
     assert entry.action == (act.type or UNREADABLE)
 
 
-def test_every_verdict_has_its_ending() -> None:
-    """A new one has to be thought of here."""
+def test_every_verdict_has_an_outcome() -> None:
+    """A new verdict needs an entry in the table."""
     for verdict in Verdict:
         assert audit_entry(EventRecord("living", REQUEST, verdict), NOW).outcome in AuditOutcome
 
 
-def test_everybody_is_nobodys_name() -> None:
-    """No peer can be taken for all."""
-    assert not is_server_name(ALL_PEERS)
+def test_the_name_for_all_peers_is_no_server_name() -> None:
+    """So no peer can use it."""
+    assert not is_server_name(EVERYBODY)
 
 
 _ANY: Any = st.none() | st.text(st.characters(), max_size=2_000)
 
 
 @given(_ANY, st.text(st.characters()), st.sampled_from(Verdict), _ANY, _ANY, _ANY, _ANY)
-def test_whatever_a_peer_writes_fits_into_the_row(
+def test_any_record_fits_into_a_row(
     peer: str | None,
     type_: str,
     verdict: Verdict,
@@ -99,7 +99,7 @@ def test_whatever_a_peer_writes_fits_into_the_row(
     about: str,
     detail: str,
 ) -> None:
-    """Of any length, with NUL and halves of characters."""
+    """Of any length, with NUL and surrogates."""
     entry = audit_entry(EventRecord(peer, type_, verdict, user, room, about, detail), NOW)
     for text in (
         entry.peer,

@@ -1,4 +1,4 @@
-"""What follows from events of peers."""
+"""The effects of valid events."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ from bridge.peers.peer import Peer, PeerProfile
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode
 from bridge.tasks.request import TaskKey
-from tests.bridge.connectors.cis.made import (
+from tests.bridge.connectors.cis.event_builders import (
     COORDINATOR,
     WORKER,
     heartbeat,
@@ -54,8 +54,8 @@ def typed(message_type: str, payload: Any) -> AnyEvent:
     return message(payload).model_copy(update={"message_type": message_type})
 
 
-def test_a_request_for_an_agent_of_ours_becomes_a_task() -> None:
-    """In the namespace of the room in which it was said, or in the main one."""
+def test_a_request_for_a_local_agent_becomes_a_task() -> None:
+    """In the namespace of its room, or in the main one."""
     asked = effect(request(), PEER_LIVING, KITCHEN)
     assert isinstance(asked, SubmitTask)
     assert asked.request.key == TaskKey("living.local", "req-1")
@@ -66,22 +66,22 @@ def test_a_request_for_an_agent_of_ours_becomes_a_task() -> None:
     assert broadcast.namespace == "main"
 
 
-def test_nothing_is_passed_on_to_a_third_node() -> None:
-    """Whom that one trusts is its own affair."""
+def test_a_request_for_a_third_node_is_rejected() -> None:
+    """Each node decides for itself which peers it trusts."""
     refused = effect(request(), PEER_LIVING, CisSettings("third.local"))
     assert isinstance(refused, RejectTask)
     assert refused.error.code is ErrorCode.AGENT_NOT_FOUND
     assert refused.node_id == "living.local"
 
 
-def test_an_answer_is_for_a_task_of_ours() -> None:
-    """Sent by the agent that had it."""
+def test_an_answer_finishes_a_task_of_this_node() -> None:
+    """Its sender is the agent that has the task."""
     answered = effect(response())
     assert answered == FinishTask(TaskKey("living.local", "req-1"), Answer(True, "done", 0), WORKER)
 
 
 def test_progress_and_cancellation_are_messages() -> None:
-    """Of types of their own; of what task they are progress may leave open, a cancellation may not."""
+    """With their own message types. Progress may name no task; a cancellation must."""
     assert effect(typed("progress", {"request_id": "r", "n": 1})) == ReportProgress(
         "r", {"n": 1}, WORKER, COORDINATOR
     )
@@ -94,8 +94,8 @@ def test_progress_and_cancellation_are_messages() -> None:
 
 
 @pytest.mark.parametrize("event", [registered(), unregistered(), heartbeat()])
-def test_what_is_said_of_agents_is_for_the_routing_table(event: AnyEvent) -> None:
-    """Agents of published nodes live by heartbeats of their own, others with their node."""
+def test_agent_events_update_the_routing_table(event: AnyEvent) -> None:
+    """Agents of published nodes send their own heartbeats; others are covered by their node's."""
     for profile in PeerProfile:
         news = effect_of(
             ValidEvent(event, AgentSender(WORKER), ALPHA), Peer("kitchen.local", profile), LIVING
@@ -105,7 +105,7 @@ def test_what_is_said_of_agents_is_for_the_routing_table(event: AnyEvent) -> Non
             assert news.update.sends_heartbeats is (profile is PeerProfile.CIS_1_1)
 
 
-def test_that_an_agent_of_ours_is_missed() -> None:
-    """It says nothing of the agent."""
+def test_a_lost_local_agent_is_announced_again() -> None:
+    """The routing table is not changed."""
     told = ValidEvent(unregistered(), LostAgentNotice(WORKER), ALPHA)
     assert effect_of(told, PEER_LIVING, KITCHEN) == ReannounceAgent(WORKER)

@@ -1,4 +1,4 @@
-"""What is told of acts between nodes."""
+"""Records of agent events."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from bridge.connectors.cis.protocol.refusals import (
     TooLarge,
     Unavailable,
 )
-from tests.bridge.connectors.cis.made import heartbeat, message, registered, request, response
+from tests.bridge.connectors.cis.event_builders import heartbeat, message, registered, request, response
 
 
 @pytest.mark.parametrize(
@@ -25,13 +25,13 @@ from tests.bridge.connectors.cis.made import heartbeat, message, registered, req
         (Unavailable(), Verdict.UNAVAILABLE),
     ],
 )
-def test_each_refusal_has_a_word(refusal: Refusal, verdict: Verdict) -> None:
-    """A label of a metric, whatever the sentence is."""
+def test_each_refusal_has_a_verdict(refusal: Refusal, verdict: Verdict) -> None:
+    """It is a metric label, independent of the sentence."""
     assert verdict_of(refusal) is verdict
 
 
-def test_whose_act_it_was() -> None:
-    """What was sent, or could not be, is ours."""
+def test_the_direction_of_a_record() -> None:
+    """Sent events and failed ones are outgoing."""
     ours = {verdict for verdict in Verdict if EventRecord("a", "t", verdict).is_outgoing}
     assert ours == {Verdict.SENT, Verdict.FAILED}
 
@@ -46,6 +46,6 @@ def test_whose_act_it_was() -> None:
         (message(), "msg-1"),
     ],
 )
-def test_by_what_an_event_is_found_again(event: AnyEvent, subject: str) -> None:
+def test_the_subject_of_an_event(event: AnyEvent, subject: str) -> None:
     """The agent, the request or the message."""
     assert subject_of(event) == subject

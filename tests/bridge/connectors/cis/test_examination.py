@@ -1,4 +1,4 @@
-"""Whether an event of a peer is taken."""
+"""The examination of a peer's event."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,7 +21,7 @@ from bridge.connectors.cis.protocol.published import NOT_SIGNED
 from bridge.connectors.cis.protocol.refusals import Forbidden, InvalidPayload
 from bridge.connectors.cis.protocol.rooms import FederationRoom
 from bridge.peers.peer import Peer, PeerProfile
-from tests.bridge.connectors.cis.made import WORKER, heartbeat
+from tests.bridge.connectors.cis.event_builders import WORKER, heartbeat
 
 OWN = "living.local"
 PEER = Peer("kitchen.local", PeerProfile.CIS_1_1)
@@ -41,16 +41,16 @@ def examined(peer: Peer | None = PEER, header: str | None = None, **changes: Any
     return examine_envelope(replace(ENVELOPE, **changes), peer, OWN, header=header)
 
 
-def test_an_honest_event() -> None:
-    """Without `origin`, as published nodes send it; with it, and with their header, it is the same."""
+def test_a_valid_event() -> None:
+    """Without `origin`, as published nodes send it, or with `origin` and the header."""
     assert examined() == ValidEvent(BEAT, AgentSender(WORKER), ROOM)
     assert examined(origin="kitchen.local", header="kitchen.local") == ValidEvent(
         BEAT, AgentSender(WORKER), ROOM
     )
 
 
-def test_who_is_not_known_is_refused_first() -> None:
-    """Whatever was sent: nothing of it is looked at."""
+def test_an_unknown_peer_is_refused_first() -> None:
+    """Before the content is examined."""
     for changes in ({}, {"content": {}}, {"room_id": "!x:y"}):
         assert examined(None, **changes) == UNKNOWN_PEER
         assert examined(replace(PEER, trusted=False), **changes) == UNTRUSTED_PEER
@@ -70,18 +70,18 @@ def test_who_is_not_known_is_refused_first() -> None:
         ),
     ],
 )
-def test_what_the_peer_may_not_send(changes: dict[str, Any], reason: str) -> None:
+def test_forbidden_events(changes: dict[str, Any], reason: str) -> None:
     """Each is refused with its reason."""
     assert examined(**changes) == Forbidden(reason)
 
 
 def test_a_required_signature() -> None:
-    """Nothing is believed before it holds."""
+    """It is checked before anything else."""
     assert examined(replace(PEER, public_key=bytes(32), require_signature=True)) == NOT_SIGNED
 
 
-def test_an_unknown_type_is_kept() -> None:
-    """It is stored and counted; but also of that no other node may be named."""
+def test_an_unknown_type() -> None:
+    """It is stored and counted, and its claims are still checked."""
     assert examined(type="io.cis.agent.sang", content={"a": 1}) == UnknownEvent("io.cis.agent.sang", ROOM)
     refused = examined(type="io.cis.agent.sang", content={"a": 1}, origin="third.local")
     assert refused == Forbidden("The origin does not name the peer that sent this.")
@@ -89,12 +89,12 @@ def test_an_unknown_type_is_kept() -> None:
 
 
 def test_a_wrong_payload() -> None:
-    """The field is named."""
+    """The refusal names the field."""
     assert examined(content={}) == InvalidPayload("agent_id", "is missing")
 
 
 def test_an_event_of_a_room() -> None:
-    """A PDU of a homeserver: the same rules, in either shape."""
+    """A PDU of a homeserver follows the same rules, in both shapes."""
     for profile in PeerProfile:
         said = content.render(BEAT, profile)
         for room_id, sender, expected in (

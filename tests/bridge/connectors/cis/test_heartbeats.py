@@ -1,4 +1,4 @@
-"""Heartbeats between nodes."""
+"""The content of heartbeat EDUs."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ from bridge.connectors.cis.protocol import content
 from bridge.connectors.cis.protocol.refusals import Forbidden, InvalidPayload
 from bridge.peers.peer import PeerProfile
 from federation.matrix.canonical_json import encode
-from tests.bridge.connectors.cis.made import heartbeat
+from tests.bridge.connectors.cis.event_builders import heartbeat
 from tests.bridge.connectors.cis.samples import HOSTILE
 
 NODE = "kitchen.local"
@@ -28,8 +28,8 @@ SAID: dict[str, Any] = {
 IDS = st.text(st.characters(exclude_characters="@\0", exclude_categories=["Cs"]), min_size=1, max_size=5)
 
 
-def test_one_for_all_agents_of_a_node() -> None:
-    """Each under what it does."""
+def test_a_heartbeat_lists_all_agents() -> None:
+    """By status."""
     statuses = {"b": AgentStatus.IDLE, "c": AgentStatus.BUSY, "a": AgentStatus.IDLE}
     said = heartbeats.edu_content(NodeHeartbeat(NODE, SAID_AT, statuses))
     assert said == {**SAID, "agents": {"idle": ["a", "b"], "busy": ["c"]}}
@@ -37,15 +37,14 @@ def test_one_for_all_agents_of_a_node() -> None:
 
 
 @given(st.dictionaries(IDS, st.sampled_from(sorted(WIRE_STATUSES)), max_size=10) | st.none())
-def test_what_is_packed_is_read_again(statuses: dict[str, AgentStatus] | None) -> None:
-    """Whatever agents are called; without a list it is for those that it was for before. As an EDU it is
-    canonical JSON."""
+def test_a_heartbeat_survives_a_round_trip(statuses: dict[str, AgentStatus] | None) -> None:
+    """With any agent ids. Without a list it covers the same agents as before. The EDU is canonical JSON."""
     said = json.loads(encode(heartbeats.edu_content(NodeHeartbeat(NODE, SAID_AT, statuses))))
     assert heartbeats.read_edu(said, NODE) == NodeHeartbeat(NODE, SAID_AT, statuses)
 
 
-def test_however_many() -> None:
-    """Ten thousand are a few hundred kilobytes. A list that is too long for one EDU stays behind."""
+def test_many_agents() -> None:
+    """Ten thousand take a few hundred kilobytes. A list that is too long for one EDU is left out."""
     many = {f"worker-{number}": AgentStatus.IDLE for number in range(10_000)}
     said = heartbeats.edu_content(NodeHeartbeat(NODE, SAID_AT, many))
     assert len(encode(said)) < 200_000
@@ -56,7 +55,7 @@ def test_however_many() -> None:
 
 @pytest.mark.parametrize("profile", PeerProfile)
 def test_the_heartbeat_of_one_agent(profile: PeerProfile) -> None:
-    """As the specification has it, in either shape, as an EDU or as an event."""
+    """As in the specification, in both shapes, as an EDU or as an event."""
     event = heartbeat()
     expected = AgentHeartbeat(AgentAddress("worker-1", NODE), AgentStatus.IDLE, 1_770_552_000_000)
     assert heartbeats.of_event(event) == expected
@@ -79,22 +78,22 @@ def test_the_heartbeat_of_one_agent(profile: PeerProfile) -> None:
         ({"agents": "a"}, "agents"),
     ],
 )
-def test_what_is_no_heartbeat(change: dict[str, Any], field: str) -> None:
-    """The field is named."""
+def test_a_malformed_heartbeat(change: dict[str, Any], field: str) -> None:
+    """The refusal names the field."""
     refused = heartbeats.read_edu({**SAID, **change}, NODE)
     assert isinstance(refused, InvalidPayload)
     assert refused.field == field
 
 
-def test_a_node_speaks_for_its_own() -> None:
-    """Nobody keeps the agents of others alive."""
+def test_a_heartbeat_of_another_node_is_refused() -> None:
+    """A server cannot keep the agents of another one online."""
     for origin in ("living.local", "KITCHEN.local"):
         assert isinstance(heartbeats.read_edu(SAID, origin), Forbidden)
     assert isinstance(heartbeats.read_edu({**SAID, "node_id": None}, NODE), Forbidden)
 
 
-def test_what_cannot_be_read_is_left_out() -> None:
-    """The others stay. An agent that is named twice does what is said first."""
+def test_malformed_entries_are_skipped() -> None:
+    """The others count. The first status counts for an agent that is listed twice."""
     agents = {
         "idle": ["a", 1, None, "", "b@c", "\0", "\ud800", "x" * 256, ["d"]],
         "sleeping": ["e"],
@@ -109,7 +108,7 @@ def test_what_cannot_be_read_is_left_out() -> None:
 @given(
     st.dictionaries(st.sampled_from([*SAID, "agents", "agent_id", "payload", "status"]), HOSTILE, max_size=4)
 )
-def test_anything_is_a_heartbeat_or_is_not(changes: dict[str, Any]) -> None:
-    """Nothing is raised."""
+def test_any_content_is_read_or_refused(changes: dict[str, Any]) -> None:
+    """Without an exception."""
     heartbeats.read_edu({**SAID, **changes}, NODE)
     heartbeats.read_edu(changes, NODE)

@@ -1,4 +1,4 @@
-"""When to answer a registration with the list of our own agents."""
+"""When a peer gets the list of local agents."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,8 @@ NOW = 10**12
 
 
 def test_once_when_a_peer_first_appears() -> None:
-    """Its other agents, and its answer to ours, are not answered again: the exchange ends after one round."""
+    """Registrations of its other agents, and its answer, are not answered again: the exchange ends after one
+    round."""
     introductions = Introductions()
     assert introductions.registered("kitchen.local", NOW)
     assert not introductions.registered("kitchen.local", NOW)
@@ -18,7 +19,7 @@ def test_once_when_a_peer_first_appears() -> None:
     assert introductions.deadline() is None
 
 
-def test_again_when_it_was_away() -> None:
+def test_again_when_it_was_offline() -> None:
     """It may have lost what it knew."""
     introductions = Introductions()
     introductions.registered("kitchen.local", NOW)
@@ -28,7 +29,7 @@ def test_again_when_it_was_away() -> None:
 
 
 def test_at_most_once_a_minute() -> None:
-    """A peer that comes and goes gets its answer when the minute is over, if it is still there then."""
+    """A peer that goes offline and returns gets its answer when the minute is over, if it is still online."""
     introductions = Introductions()
     introductions.registered("kitchen.local", NOW)
     introductions.lost("kitchen.local")
@@ -46,15 +47,15 @@ def test_at_most_once_a_minute() -> None:
     assert introductions.due(NOW + 5 * MIN_INTERVAL_MS) == ()
 
 
-def test_losing_whom_nobody_knows_is_nothing() -> None:
-    """It will be met as any other."""
+def test_losing_an_unknown_peer_does_nothing() -> None:
+    """It is introduced like any new peer."""
     introductions = Introductions()
     introductions.lost("kitchen.local")
     assert introductions.registered("kitchen.local", NOW)
 
 
-def test_no_more_are_remembered_than_may_be() -> None:
-    """Those met longest ago are forgotten; but a flood of new names is not answered name by name."""
+def test_the_number_of_remembered_peers_is_limited() -> None:
+    """The oldest introduction is dropped; a flood of new names is not answered."""
     introductions = Introductions(max_peers=2)
     assert introductions.registered("a", NOW)
     assert introductions.registered("b", NOW + 1)
@@ -72,8 +73,8 @@ def test_no_more_are_remembered_than_may_be() -> None:
     )
 )
 def test_two_nodes_that_answer_each_other_stop(steps: list[tuple[str, str, int]]) -> None:
-    """However peers come and go, no two answers to one of them lie within a minute; and what is owed has a
-    deadline."""
+    """In any sequence of events, two answers to a peer are at least a minute apart, and a pending answer has
+    a deadline."""
     introductions, now = Introductions(), NOW
     answered: dict[str, int] = {}
     for step, peer, passed in steps:

@@ -1,4 +1,4 @@
-"""Who an event comes from."""
+"""The sender of an event."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from bridge.connectors.cis.examination import (
 from bridge.connectors.cis.protocol.events import AnyEvent
 from bridge.connectors.cis.protocol.refusals import Forbidden
 from bridge.peers.peer import Peer, PeerProfile
-from tests.bridge.connectors.cis.made import (
+from tests.bridge.connectors.cis.event_builders import (
     COORDINATOR,
     WORKER,
     heartbeat,
@@ -33,8 +33,8 @@ PUBLISHED = Peer("kitchen.local", PeerProfile.CIS_1_1)
 
 
 @pytest.mark.parametrize("event", [heartbeat(), registered(), unregistered(), response(), message()])
-def test_an_agent_speaks_through_its_node(event: AnyEvent) -> None:
-    """What names the peer everywhere comes from the agent that it names."""
+def test_the_sender_is_the_named_agent(event: AnyEvent) -> None:
+    """If all claims name the peer."""
     for claims in (
         [],
         [Claim(SENDER, "kitchen.local"), Claim(ORIGIN, None), Claim(HEADER, "kitchen.local:7676")],
@@ -44,7 +44,7 @@ def test_an_agent_speaks_through_its_node(event: AnyEvent) -> None:
 
 @pytest.mark.parametrize("what", [SENDER, ORIGIN, HEADER])
 def test_every_claim_must_name_the_peer(what: str) -> None:
-    """All of them are self-declared, and none of them may say anything else."""
+    """All claims are self-declared, and none may differ."""
     refused = sender_of(heartbeat(), [Claim(what, "third.local")], KITCHEN, OWN)
     assert refused == Forbidden(f"The {what} does not name the peer that sent this.")
     assert check_claims([Claim(what, "third.local")], KITCHEN) == refused
@@ -64,8 +64,8 @@ def test_every_claim_must_name_the_peer(what: str) -> None:
         (request(from_agent=AgentAddress("a", OWN)), "from_agent"),
     ],
 )
-def test_only_a_node_speaks_for_its_agents(event: AnyEvent, field: str) -> None:
-    """As the node of an agent it has one name: with a port, or in capitals, it would be another address."""
+def test_only_a_node_sends_for_its_agents(event: AnyEvent, field: str) -> None:
+    """In an address, a node has exactly one name: with a port or in capitals it would be another address."""
     refused = sender_of(event, [], KITCHEN, OWN)
     assert refused == Forbidden(f"The {field} does not name the peer that sent this.")
 
@@ -87,8 +87,9 @@ def test_a_published_proxy() -> None:
     assert isinstance(sender_of(different, [], PUBLISHED, OWN), Forbidden)
 
 
-def test_a_peer_may_tell_that_it_lost_an_agent_of_ours() -> None:
-    """`unregistered` goes to the owning node when it times out. Nothing else may be said of our agents."""
+def test_a_peer_may_report_a_lost_local_agent() -> None:
+    """`unregistered` goes to the owning node when its agent times out. No other event about a local agent is
+    allowed."""
     gone = unregistered("worker-7", OWN, "timeout")
     assert sender_of(gone, [Claim(SENDER, "kitchen.local")], KITCHEN, OWN) == LostAgentNotice(
         AgentAddress("worker-7", OWN)

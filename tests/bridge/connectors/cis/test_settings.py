@@ -1,4 +1,4 @@
-"""What follows from the settings."""
+"""The settings of the connector."""
 
 from bridge.agents.address import AgentAddress
 from bridge.connectors.cis.protocol.rooms import BroadcastRoom, FederationRoom
@@ -16,7 +16,7 @@ SETTINGS = CisSettings(
 
 
 def test_own_rooms() -> None:
-    """One to broadcast in, and one for each namespace."""
+    """A broadcast room, and a room for each namespace."""
     assert SETTINGS.own_rooms() == (
         BroadcastRoom("living"),
         FederationRoom("default", "living"),
@@ -29,7 +29,7 @@ def test_own_rooms() -> None:
 
 
 def test_rooms_of_a_peer_are_those_of_the_common_namespaces() -> None:
-    """ "a peer lists the namespaces it may use"; in the order of ours, so that the main one comes first."""
+    """ "a peer lists the namespaces it may use"; in this node's order, so that the main one comes first."""
     assert SETTINGS.common_namespaces(KITCHEN) == ("default", "beta")
     assert SETTINGS.rooms_of(KITCHEN) == (
         BroadcastRoom("kitchen"),
@@ -42,7 +42,7 @@ def test_rooms_of_a_peer_are_those_of_the_common_namespaces() -> None:
 
 
 def test_an_agent_is_announced_to_all_or_to_its_namespaces() -> None:
-    """Who is in the main one, or in none that there is, is announced to all."""
+    """An agent in the main namespace, or in no existing one, is announced to all."""
     to_all = (SETTINGS.broadcast_room,)
     for namespaces in ([], ["default"], ["alpha", "default"], ["unheard-of"]):
         assert SETTINGS.announced_in(namespaces) == to_all
@@ -52,8 +52,8 @@ def test_an_agent_is_announced_to_all_or_to_its_namespaces() -> None:
     )
 
 
-def test_only_those_who_are_trusted_are_dealt_with() -> None:
-    """And nobody, when the federation is off; the configuration still knows who it is."""
+def test_only_trusted_peers_have_access() -> None:
+    """None has if federation is off; the configuration still lists them."""
     assert SETTINGS.homeservers() == (KITCHEN,)
     assert [one.peer for one in SETTINGS.published()] == [OLD]
     assert SETTINGS.access("bad") is None

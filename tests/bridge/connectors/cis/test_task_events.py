@@ -1,4 +1,4 @@
-"""Tasks as events, and the other way round."""
+"""The conversion between tasks and events."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,7 +21,7 @@ from bridge.tasks.request import Origin, TaskKey, check_request
 from bridge.tasks.request import TaskRequest as Request
 from bridge.tasks.task import Task
 from federation.matrix.canonical_json import encode
-from tests.bridge.connectors.cis.made import COORDINATOR, NOON, WORKER, message, request
+from tests.bridge.connectors.cis.event_builders import COORDINATOR, NOON, WORKER, message, request
 from tests.bridge.connectors.cis.samples import HOSTILE, HOSTILE_TEXT
 
 SETTINGS = CisSettings("living.local")
@@ -47,13 +47,13 @@ OURS = Task(
 
 
 def theirs(**more: Any) -> Task:
-    """A task that a peer has asked for."""
+    """Return a task that a peer has requested."""
     made = task_events.to_task_request(request(), AgentSender(COORDINATOR), "living.local", "alpha")
     return Task(made, NOW, NOW + 1000, id=8, **more)
 
 
-def test_a_request_of_ours_and_how_the_other_node_reads_it() -> None:
-    """All of it arrives; the time that is left is counted from receipt there."""
+def test_a_request_is_read_by_the_other_node() -> None:
+    """Without loss; the remaining time is counted from receipt there."""
     event = task_events.request_event(OURS, SETTINGS, NOW + 10_500)
     assert isinstance(event, TaskRequest)
     assert event.timeout_secs == 50
@@ -70,15 +70,15 @@ def test_a_request_of_ours_and_how_the_other_node_reads_it() -> None:
     assert check_request(read, 10_000) is None
 
 
-def test_there_is_always_a_second_left() -> None:
-    """What is too late is found out by whoever counts."""
+def test_the_remaining_time_is_at_least_a_second() -> None:
+    """The receiving node detects a timeout itself."""
     event = task_events.request_event(OURS, SETTINGS, NOW + 70_000)
     assert isinstance(event, TaskRequest)
     assert event.timeout_secs == 1
 
 
-def test_what_this_node_passes_on_it_asks_in_its_own_name() -> None:
-    """Nobody believes us what agents of others want. The agent is told who it was."""
+def test_a_forwarded_task_is_sent_by_the_node() -> None:
+    """Peers accept requests only from agents of this node. The metadata names the requester."""
     person = AgentAddress("alice", "elsewhere")
     task = replace(OURS, request=replace(OURS.request, from_address=person, key=TaskKey("elsewhere", "1")))
     event = task_events.request_event(task, SETTINGS, NOW)
@@ -89,7 +89,7 @@ def test_what_this_node_passes_on_it_asks_in_its_own_name() -> None:
 
 
 def test_an_id_that_would_be_too_long() -> None:
-    """It is refused here, with the code for it."""
+    """It is refused with its error code."""
     task = replace(OURS, request=replace(OURS.request, key=TaskKey("elsewhere", "x" * 250)))
     for event in (
         task_events.request_event(task, SETTINGS, NOW),
@@ -100,7 +100,7 @@ def test_an_id_that_would_be_too_long() -> None:
 
 
 def test_a_cancellation_names_the_request() -> None:
-    """And says why."""
+    """And has the reason."""
     task = replace(OURS, answer=cancelled("alice@living.local", "too slow"))
     event = task_events.cancel_event(task, SETTINGS, NOW)
     assert isinstance(event, Message)
@@ -110,7 +110,7 @@ def test_a_cancellation_names_the_request() -> None:
 
 
 def test_an_answer_bears_the_addresses_as_they_were_given() -> None:
-    """Whatever the peer called itself: its proxy finds its answer by them."""
+    """A published proxy finds its answer by them."""
     proxied = request(from_agent=WORKER, to_agent=WORKER)
     sender = AgentSender(AgentAddress("proxy", "old.local"), is_proxy=True)
     made = task_events.to_task_request(proxied, sender, "old.local", "default")
@@ -119,16 +119,16 @@ def test_an_answer_bears_the_addresses_as_they_were_given() -> None:
     assert (event.from_agent, event.to_agent, event.request_id) == (WORKER, WORKER, "req-1")
 
 
-def test_an_answer_says_what_came_of_it() -> None:
-    """As the other node reads it."""
+def test_an_answer_is_read_by_the_other_node() -> None:
+    """Without loss."""
     answer = Answer(False, "no", 3, {"a": 1})
     event = task_events.response_event(theirs(answer=answer), NOW)
     assert (event.from_agent, event.to_agent) == (WORKER, COORDINATOR)
     assert to_answer(event.result) == answer
 
 
-def test_progress_names_the_request_and_keeps_what_is_said() -> None:
-    """An agent cannot make it that of another task."""
+def test_progress_names_the_request_and_keeps_its_content() -> None:
+    """An agent cannot assign it to another task."""
     event = task_events.progress_event(theirs(), {"percent": 50, "request_id": "other"}, "m", NOW)
     assert (event.message_type, event.from_agent, event.to_agent) == ("progress", WORKER, COORDINATOR)
     assert task_events.referenced_request(event) == "req-1"
@@ -144,18 +144,18 @@ def test_progress_names_the_request_and_keeps_what_is_said() -> None:
         ({"request_id": "r", "task_id": "t", "reason": "x"}, "r", {"reason": "x"}, "x"),
     ],
 )
-def test_messages_of_those_who_say_less(
+def test_messages_that_name_no_task(
     payload: Any, named: str | None, progress: Any, reason: str | None
 ) -> None:
-    """The specification's own example does not say of which task it speaks."""
+    """As in the specification's example."""
     event = message(payload)
     assert task_events.referenced_request(event) == named
     assert task_events.progress_of(event) == progress
     assert task_events.reason_of(event) == reason
 
 
-def test_a_refusal_is_said_by_an_agent_of_ours_or_by_the_node() -> None:
-    """Others do not believe us what agents elsewhere say."""
+def test_a_refusal_is_sent_by_a_local_agent_or_the_node() -> None:
+    """Peers accept nothing else."""
     error = TaskError(ErrorCode.AGENT_NOT_FOUND, "No.")
     kitchen = CisSettings("kitchen.local")
     event = task_events.refusal_event(request(), error, NOW, kitchen)
@@ -179,8 +179,8 @@ EVENTS = st.builds(
 
 
 @given(EVENTS)
-def test_whatever_an_agent_says_can_be_sent(event: AnyEvent) -> None:
-    """What cannot stand in an event is replaced or left out."""
+def test_any_answer_can_be_sent(event: AnyEvent) -> None:
+    """Values that an event cannot contain are replaced or left out."""
     for profile in PeerProfile:
         assert content.read(event.TYPE, content.render(event, profile)) == event
     encode(content.render(event, PeerProfile.MATRIX))

@@ -1,4 +1,4 @@
-"""Three nodes that exchange agents, and all that can happen to them and between them without a kill."""
+"""Three nodes that exchange agents, with all faults between them except a kill."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -78,7 +78,7 @@ def _listen(*nodes: CisNode) -> dict[str, "asyncio.Queue[Message]"]:
     return heard
 
 
-async def _undeliverable(node: CisNode, to: str, request_id: str) -> Answer:
+async def _refused(node: CisNode, to: str, request_id: str) -> Answer:
     await node.ask(to, request_id)
     answer = (await node.answered()).answer
     assert answer is not None
@@ -91,9 +91,8 @@ def _status(node: CisNode, text: str) -> tuple[AgentStatus, str | None] | None:
     return None if agent is None else (agent.status, agent.current_task)
 
 
-async def test_whoever_comes_when_is_known_to_all_and_works_for_all(three: Three) -> None:
-    """Discovery in all directions, of those who were there before the others and of those who came later,
-    with what they are and can do; tasks in all directions, many at once, with progress and answer."""
+async def test_agents_are_discovered_and_run_tasks_in_all_directions(three: Three) -> None:
+    """In any order of starting, with their descriptions; many tasks at once, with progress and answers."""
     async with three() as far:
         await far.stop(C)
         a, b, _ = far.all
@@ -129,8 +128,8 @@ async def test_whoever_comes_when_is_known_to_all_and_works_for_all(three: Three
             assert one.eyes.problems == []
 
 
-async def test_what_is_said_to_all_is_heard_by_each_once(three: Three) -> None:
-    """And what is said to one by that one alone, in whatever ways it arrives more than once."""
+async def test_a_broadcast_is_received_once_by_each_node(three: Three) -> None:
+    """And a message by its target only, even if it arrives more than once."""
     async with three() as far:
         for one in far.all:
             await one.hands.come("boss", "worker")
@@ -167,11 +166,11 @@ async def test_what_is_said_to_all_is_heard_by_each_once(three: Three) -> None:
 
 
 @pytest.mark.parametrize("join_rule", ["public", "invite"])
-async def test_who_does_not_share_a_namespace_neither_sees_nor_reaches_its_agents(
+async def test_agents_of_a_foreign_namespace_are_invisible_and_unreachable(
     three: Three, join_rule: str
 ) -> None:
-    """In both directions, also when it is told of them in another way, and the refusal says why. Nor can it
-    come into the room of the namespace, whoever may come into the others."""
+    """In both directions, also if the address is known; the refusal names the reason. The node cannot join
+    the namespace's room either."""
     async with three(PARTLY, join_rule=join_rule) as far:
         a, b, c = far.all
         for one in far.all:
@@ -190,12 +189,12 @@ async def test_who_does_not_share_a_namespace_neither_sees_nor_reaches_its_agent
         assert (await b.answered()).answer == _said_by(a)
         for one, to in ((c, "hidden@a.test"), (a, "hidden@c.test"), (b, "hidden@c.test")):
             assert one.table.agent(address(to)) is None
-            refused = await _undeliverable(one, to, "unknown")
+            refused = await _refused(one, to, "unknown")
             assert refused.error_code is ErrorCode.AGENT_NOT_FOUND
             assert to.partition("@")[2] in refused.output
             # Its name is no secret; who knows it asks in a namespace that it may use.
             await one.routes.update([registered(to, sent_at=now_ms())])
-            refused = await _undeliverable(one, to, "known")
+            refused = await _refused(one, to, "known")
             assert refused.error_code is ErrorCode.AGENT_NOT_FOUND
             assert f"There is no agent {to} in the namespace default." in refused.output
         alpha = "!agent-federation-alpha:a.test"
@@ -211,8 +210,8 @@ def _all(queue: "asyncio.Queue[object]") -> list:  # type: ignore[type-arg] # wh
     return [queue.get_nowait() for _ in range(queue.qsize())]
 
 
-async def test_an_agent_that_changes_its_namespace_is_reached_where_it_is(three: Three) -> None:
-    """Those who shared the old one with it alone lose it, the others go on giving it work."""
+async def test_an_agent_changes_its_namespace(three: Three) -> None:
+    """Nodes that only share the old namespace lose it; the others can still send it tasks."""
     async with three(PARTLY) as far:
         a, b, c = far.all
         a.hands.answers_by_itself = GOOD
@@ -228,12 +227,12 @@ async def test_an_agent_that_changes_its_namespace_is_reached_where_it_is(three:
         await b.sees("worker@a.test")
         await b.ask("worker@a.test", "two")
         assert (await b.answered()).answer == GOOD
-        refused = await _undeliverable(c, "worker@a.test", "two")
+        refused = await _refused(c, "worker@a.test", "two")
         assert refused.error_code is ErrorCode.AGENT_NOT_FOUND
 
 
-async def test_an_agent_that_goes_in_the_middle_fails_its_tasks_and_no_others(three: Three) -> None:
-    """They had begun, so they are interrupted, at whoever asked, on whichever node."""
+async def test_the_running_tasks_of_an_agent_that_goes_offline_fail(three: Three) -> None:
+    """As interrupted, on every requester's node; other tasks are not affected."""
     async with three() as far:
         a, b, c = far.all
         await b.hands.come("weak", "strong")
@@ -259,8 +258,8 @@ async def test_an_agent_that_goes_in_the_middle_fails_its_tasks_and_no_others(th
             assert one.requester.answered.empty()
 
 
-async def test_a_node_that_is_cut_off_for_a_moment_loses_nothing(three: Three) -> None:
-    """Nobody takes it for gone. What is asked of it, and what it answers, arrives when it can."""
+async def test_a_short_network_partition_loses_nothing(three: Three) -> None:
+    """The node stays online for the others. Requests and answers arrive after the partition."""
     async with three() as far:
         a, b, c = far.all
         for one in far.all:
@@ -318,11 +317,10 @@ def _gone(changes: Sequence[Change]) -> list[Change]:
     return [one for one in changes if one.after is not None and not one.after.is_online]
 
 
-async def test_a_node_that_is_cut_off_is_gone_until_it_is_back(three: Three) -> None:
-    """Its agents are gone after the time, for the others as the others' are for it, with the reason
-    `timeout`; what waits for them, and what is asked then, ends with NODE_UNREACHABLE and says why. Healed,
-    all is as before without a restart: who came meanwhile is there, who left is not, and what was said
-    arrives."""
+async def test_a_long_network_partition(three: Three) -> None:
+    """After the timeout, the agents of the other side are offline on both sides with the reason `timeout`;
+    queued and new tasks fail with NODE_UNREACHABLE and an explanation. When the network is healed, all
+    recovers without a restart: new agents are online, unregistered ones are not, and messages arrive."""
     async with three(PARTLY, agent_timeout_ms=LOST_MS) as far:
         a, b, c = far.all
         for one in far.all:
@@ -350,8 +348,8 @@ async def test_a_node_that_is_cut_off_is_gone_until_it_is_back(three: Three) -> 
         assert failed is not None
         for answer in (
             failed,
-            await _undeliverable(c, "worker@b.test", "c"),
-            await _undeliverable(b, "worker@a.test", "b"),
+            await _refused(c, "worker@b.test", "c"),
+            await _refused(b, "worker@a.test", "b"),
         ):
             assert answer.error_code is ErrorCode.NODE_UNREACHABLE
             assert "sent no heartbeat for too long" in answer.output
@@ -380,9 +378,9 @@ async def test_a_node_that_is_cut_off_is_gone_until_it_is_back(three: Three) -> 
         assert (await a.task(key)).answer == failed
 
 
-async def test_what_is_delivered_twice_is_run_once_and_answered_once(three: Three) -> None:
-    """Requests, reports, answers and all that is said of agents: one after the other, at once, or when later
-    ones have come already. The same when answers get lost, so that the sender has to say it again."""
+async def test_repeated_events_are_handled_once(three: Three) -> None:
+    """Requests, progress, answers and agent events: repeated in sequence, concurrently, or after later ones.
+    The same holds if responses are lost, so that the sender has to retry."""
     async with three() as far:
         for one in far.all:
             await one.hands.come("worker")
@@ -414,8 +412,9 @@ async def test_what_is_delivered_twice_is_run_once_and_answered_once(three: Thre
 
 
 async def test_clocks_may_be_a_minute_fast_and_a_minute_slow(three: Three) -> None:
-    """Agents are found, work, say what they do, and go; heartbeats count. A task that may take five seconds
-    neither ends at once where the clock is ahead, nor lives on where it is behind."""
+    """Agents are discovered, run tasks, update their status and go offline; heartbeats count. A task with
+    five seconds neither ends at once where the clock is ahead, nor outlives its deadline where the clock is
+    behind."""
     skew = {A: 60_000, B: -60_000}
     async with three(skew=skew, agent_timeout_ms=2 * LOST_MS) as far:
         lost: list[Change] = []
@@ -492,7 +491,7 @@ async def _until_over(node: CisNode, key: object) -> object:
 
 
 @pytest.mark.parametrize("seed", range(WALKS))
-async def test_after_a_random_walk_all_agree(three: Three, seed: int) -> None:
-    """On which agents there are. Each task has one answer at whoever asked, and was begun at most once."""
+async def test_all_nodes_agree_after_a_random_walk(three: Three, seed: int) -> None:
+    """On the online agents. Each task has one answer at its requester, and was begun at most once."""
     async with three(PARTLY, seed, agent_timeout_ms=LOST_MS) as far:
         await AgentsWalk(far).go(45)

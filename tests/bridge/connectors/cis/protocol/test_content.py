@@ -13,7 +13,7 @@ from bridge.connectors.cis.protocol.events import EVENTS, REQUIRED, AnyEvent, Me
 from bridge.connectors.cis.protocol.refusals import InvalidPayload
 from bridge.peers.peer import PeerProfile
 from federation.matrix.canonical_json import encode
-from tests.bridge.connectors.cis.made import ANY, heartbeat, message, registered, request
+from tests.bridge.connectors.cis.event_builders import ANY, heartbeat, message, registered, request
 from tests.bridge.connectors.cis.samples import HOSTILE, nested
 
 FLAT: dict[str, dict[str, Any]] = {

@@ -13,7 +13,7 @@ from bridge.peers.peer import PeerProfile
 from bridge.tasks.answer import Answer, cancelled, failure
 from bridge.tasks.errors import ErrorCode, TaskError
 from federation.matrix.canonical_json import encode
-from tests.bridge.connectors.cis.made import COORDINATOR, NOON, WORKER
+from tests.bridge.connectors.cis.event_builders import COORDINATOR, NOON, WORKER
 from tests.bridge.connectors.cis.samples import HONEST, HONEST_TEXT, HOSTILE, HOSTILE_TEXT
 
 ERRORS = st.builds(

@@ -16,7 +16,7 @@ from bridge.connectors.cis.protocol.events import (
     TaskResult,
     Unregistered,
 )
-from tests.bridge.connectors.cis.made import COORDINATOR, NOON, WORKER, heartbeat, message, request
+from tests.bridge.connectors.cis.event_builders import COORDINATOR, NOON, WORKER, heartbeat, message, request
 
 REGISTERED: dict[str, Any] = {
     "agent_id": "worker-1", "node_id": "kitchen.local", "runtime_type": "kimi", "capabilities": ["coding"],

@@ -12,7 +12,7 @@ from bridge.connectors.cis.protocol.refusals import TooLarge
 from bridge.peers.peer import PeerProfile
 from federation.matrix.canonical_json import encode
 from federation.media.media import Mxc
-from tests.bridge.connectors.cis.made import heartbeat, message, request, response
+from tests.bridge.connectors.cis.event_builders import heartbeat, message, request, response
 
 OURS = Mxc("kitchen.local", "abc")
 

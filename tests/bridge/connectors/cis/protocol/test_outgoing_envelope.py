@@ -9,7 +9,7 @@ from bridge.connectors.cis.protocol.envelope import Envelope, read
 from bridge.connectors.cis.protocol.published import SignatureCheck, check_signature, signed_body
 from bridge.connectors.cis.settings import CisSettings
 from bridge.peers.peer import Peer, PeerProfile
-from tests.bridge.connectors.cis.made import COORDINATOR, WORKER, registered, request
+from tests.bridge.connectors.cis.event_builders import COORDINATOR, WORKER, registered, request
 
 KEY = SigningKey(b"k" * 32)
 

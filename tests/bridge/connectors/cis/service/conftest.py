@@ -1,4 +1,4 @@
-"""Nodes that exchange agents, for all tests of the connector's shell."""
+"""Nodes that exchange agents, for all tests of this package."""
 
 from collections.abc import AsyncIterator
 

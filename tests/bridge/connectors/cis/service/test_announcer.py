@@ -1,4 +1,4 @@
-"""What other nodes are told of the agents of this one."""
+"""Announcements of local agents to other nodes."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ BROADCAST = "!agent-broadcast:a.test"
 
 
 async def entries(node: CisNode, room_id: str = BROADCAST) -> dict[tuple[str, str | None], str]:
-    """The registrations in a room's state, with their runtimes or reasons."""
+    """Return the registrations in a room's state, with their runtimes or reasons."""
     found = {}
     for kind in ("registered", "unregistered"):
         for event in await node.node.rooms.state(room_id, f"io.cis.agent.{kind}"):
@@ -32,8 +32,8 @@ async def timeline(node: CisNode, room_id: str = BROADCAST) -> list[str]:
     return [kind for kind in kinds if kind in ("registered", "unregistered", "status_update")]
 
 
-async def test_registrations_are_the_rooms_state(nodes: CisNodes) -> None:
-    """An entry for each agent, said by the owner of the room, once."""
+async def test_registrations_are_room_state(nodes: CisNodes) -> None:
+    """Each agent has one entry, sent once by the owner of the room."""
     [node] = await nodes.begin("a.test")
     await node.hands.come("w1", "w2", runtime="kimi")
     await until(node, {("registered", "w1"): "kimi", ("registered", "w2"): "kimi"})
@@ -54,8 +54,8 @@ async def test_registrations_are_the_rooms_state(nodes: CisNodes) -> None:
     assert {event.sender for event in events} == {"@palaver:a.test"}
 
 
-async def test_what_was_missed_is_said_after_the_next_start(nodes: CisNodes) -> None:
-    """Who came, who went, and nothing twice."""
+async def test_missing_announcements_are_sent_after_a_restart(nodes: CisNodes) -> None:
+    """Registrations and unregistrations; nothing is repeated."""
     [node] = await nodes.begin("a.test")
     await node.hands.come("stays", "goes")
     await until(node, {("registered", "stays"): "claude", ("registered", "goes"): "claude"})
@@ -77,8 +77,8 @@ async def test_what_was_missed_is_said_after_the_next_start(nodes: CisNodes) -> 
     assert sorted(await timeline(node)) == ["registered", "registered", "registered", "unregistered"]
 
 
-async def test_who_does_something_else_all_the_time_is_told_of_now_and_then(nodes: CisNodes) -> None:
-    """The first at once, and in the end the last; said by the agent itself."""
+async def test_frequent_status_changes_are_throttled(nodes: CisNodes) -> None:
+    """The first is sent at once and the last is always sent, by the agent itself."""
     [node] = await nodes.begin("a.test", status_pause_ms=300)
     await node.hands.come("w")
     await until(node, {("registered", "w"): "claude"})
@@ -100,7 +100,7 @@ async def test_who_does_something_else_all_the_time_is_told_of_now_and_then(node
 
 
 async def test_other_homeservers_see_presence(nodes: CisNodes) -> None:
-    """They know nothing of agents."""
+    """Because they do not know agents."""
     [node] = await nodes.begin("a.test")
     await node.hands.come("w")
     await until(node, {("registered", "w"): "claude"})
@@ -113,9 +113,9 @@ async def test_other_homeservers_see_presence(nodes: CisNodes) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_who_is_missed_elsewhere_is_told_of_anew(nodes: CisNodes) -> None:
-    """ "answers with a fresh `registered` if it lives": newer than what the other knows, and not twice in a
-    minute."""
+async def test_a_lost_agent_is_announced_again(nodes: CisNodes) -> None:
+    """ "answers with a fresh `registered` if it lives": newer than what the peer knows, and once a minute at
+    most."""
     living, kitchen = await nodes.begin("a.test", "b.test")
     await living.hands.come("w")
     await kitchen.sees("w@a.test")
@@ -136,8 +136,8 @@ async def test_who_is_missed_elsewhere_is_told_of_anew(nodes: CisNodes) -> None:
     assert entry.state_key == "w"
 
 
-async def test_an_agent_of_some_is_not_told_of_to_all(nodes: CisNodes) -> None:
-    """But in its namespace's room; and when it moves, in both."""
+async def test_an_agent_of_a_namespace_is_not_broadcast(nodes: CisNodes) -> None:
+    """It is announced in its namespace's room; when it moves, it is unregistered there."""
     alpha = "!agent-federation-alpha:a.test"
     [node] = await nodes.begin("a.test", namespaces=("default", "alpha"))
     await node.hands.come("w", namespaces=("alpha",))

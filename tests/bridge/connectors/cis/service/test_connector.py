@@ -1,4 +1,4 @@
-"""Whole nodes that exchange agents and tasks."""
+"""Complete nodes that exchange agents and tasks."""
 
 import asyncio
 from collections.abc import Mapping
@@ -34,8 +34,8 @@ def _by_id(peers: Mapping[str, PeerAccess]) -> dict[str, PeerAccess]:
     return {access.peer.node_id: access for access in peers.values()}
 
 
-async def test_an_agent_is_seen_and_answers_a_task(nodes: CisNodes) -> None:
-    """The whole way between two nodes."""
+async def test_an_agent_of_another_node_answers_a_task(nodes: CisNodes) -> None:
+    """The whole path between two nodes."""
     living, kitchen = await nodes.begin("living.test", "kitchen.test")
     await kitchen.hands.come("worker-1")
     agent = await living.sees("worker-1@kitchen.test")
@@ -52,8 +52,8 @@ async def test_an_agent_is_seen_and_answers_a_task(nodes: CisNodes) -> None:
         assert one.eyes.problems == []
 
 
-async def test_three_nodes_find_each_other_and_work_for_each_other(nodes: CisNodes) -> None:
-    """Discovery both ways, whoever was there first; tasks in every direction, many at once."""
+async def test_three_nodes_discover_each_other_and_exchange_tasks(nodes: CisNodes) -> None:
+    """In any order of starting; many tasks in each direction at once."""
     all_three = await nodes.begin("a.test", "b.test", "c.test")
     for one in all_three:
         await one.hands.come("worker")
@@ -72,8 +72,8 @@ async def test_three_nodes_find_each_other_and_work_for_each_other(nodes: CisNod
         assert one.eyes.problems == []
 
 
-async def test_a_node_that_comes_later_learns_all_from_the_rooms(nodes: CisNodes) -> None:
-    """Who is there, and who has gone before; its own agents are learned within the same exchange."""
+async def test_a_new_node_reads_all_agents_from_the_rooms(nodes: CisNodes) -> None:
+    """Online and offline ones; its own agents are discovered in the same exchange."""
     first, second = await nodes.begin("a.test", "b.test")
     await second.close()
     await first.hands.come(*(f"w{number}" for number in range(30)))
@@ -87,8 +87,8 @@ async def test_a_node_that_comes_later_learns_all_from_the_rooms(nodes: CisNodes
     assert second.table.count("a.test") == 29
 
 
-async def test_statuses_and_unregistrations_are_told(nodes: CisNodes) -> None:
-    """What an agent does, with the task that it does; and that it has gone, and why."""
+async def test_statuses_and_unregistrations_are_announced(nodes: CisNodes) -> None:
+    """With the current task, and with the reason."""
     living, kitchen = await nodes.begin("a.test", "b.test")
     kitchen.hands.settings_of["worker"] = AgentSettings(1, 10)
     await kitchen.hands.come("worker")
@@ -116,8 +116,8 @@ async def test_statuses_and_unregistrations_are_told(nodes: CisNodes) -> None:
     assert refused.answer.error_code is ErrorCode.AGENT_NOT_FOUND
 
 
-async def test_broadcasts_and_messages_are_heard(nodes: CisNodes) -> None:
-    """A broadcast by all nodes, a message by the one that it is for."""
+async def test_broadcasts_and_messages_are_received(nodes: CisNodes) -> None:
+    """A broadcast by all nodes, a message by its target only."""
     a, b, c = await nodes.begin("a.test", "b.test", "c.test")
     heard: dict[str, asyncio.Queue[Message]] = {}
     for one in (b, c):
@@ -146,9 +146,9 @@ async def test_broadcasts_and_messages_are_heard(nodes: CisNodes) -> None:
         assert heard[name].empty()
 
 
-async def test_namespaces_are_apart(nodes: CisNodes) -> None:
-    """Who may use a namespace knows its agents and gives them work; who may not does neither, even if it is
-    told of them."""
+async def test_namespaces_are_separate(nodes: CisNodes) -> None:
+    """A node that may use a namespace sees its agents and sends them tasks. Any other node does neither, even
+    if it knows an agent's address."""
     both = ("default", "alpha")
     peers = {
         "a.test": peers_of(
@@ -178,9 +178,9 @@ async def test_namespaces_are_apart(nodes: CisNodes) -> None:
     assert await c.node.rooms.membership("!agent-federation-alpha:a.test", "@palaver:c.test") is None
 
 
-async def test_a_node_is_gone_and_comes_back(nodes: CisNodes) -> None:
-    """After the time its agents are gone with the reason `timeout`, what waits for them fails with
-    NODE_UNREACHABLE; when it is heard again they are there, with one answer to each task."""
+async def test_a_silent_node_goes_offline_and_returns(nodes: CisNodes) -> None:
+    """After the timeout, its agents are offline with the reason `timeout` and queued tasks fail with
+    NODE_UNREACHABLE. After its next heartbeat they are online, with one answer to each task."""
     nodes.agent_timeout_ms = 2_000
     living, kitchen = await nodes.begin("a.test", "b.test")
     await kitchen.hands.come("worker")
@@ -213,7 +213,7 @@ async def test_a_node_is_gone_and_comes_back(nodes: CisNodes) -> None:
 
 @pytest.mark.parametrize("ahead", [60_000, -60_000])
 async def test_clocks_may_differ_by_a_minute(nodes: CisNodes, ahead: int) -> None:
-    """Agents are seen, do something, go, come back, and work all the same."""
+    """Agents are registered, updated and unregistered, and run tasks."""
     nodes.clocks["b.test"] = ahead
     nodes.agent_timeout_ms = 10_000
     living, kitchen = await nodes.begin("a.test", "b.test")
@@ -235,7 +235,7 @@ async def test_clocks_may_differ_by_a_minute(nodes: CisNodes, ahead: int) -> Non
 
 
 async def test_a_restart_loses_nothing_and_repeats_nothing(nodes: CisNodes) -> None:
-    """Of the agents, which are announced once; of a task that was under way, on either backend."""
+    """Agents are announced once, and a running task continues, whichever node restarts."""
     living, kitchen = await nodes.begin("a.test", "b.test")
     await kitchen.hands.come("worker")
     await living.sees("worker@b.test")
@@ -257,9 +257,8 @@ async def test_a_restart_loses_nothing_and_repeats_nothing(nodes: CisNodes) -> N
     assert len(told) == 1
 
 
-async def test_what_comes_twice_is_one_task(nodes: CisNodes) -> None:
-    """A request id that is known gets the answer that there is, and no second run; under another text it is
-    refused."""
+async def test_a_repeated_request_is_one_task(nodes: CisNodes) -> None:
+    """A known request id gets the stored answer without a second run; with other content it is refused."""
     living, kitchen = await nodes.begin("a.test", "b.test")
     await kitchen.hands.come("worker")
     await living.sees("worker@b.test")
@@ -284,7 +283,7 @@ async def test_what_comes_twice_is_one_task(nodes: CisNodes) -> None:
 
 
 async def test_a_node_that_does_not_federate_keeps_to_itself(nodes: CisNodes) -> None:
-    """Its rooms are closed, it is in nobody else's, and its own agents work for it all the same."""
+    """Its rooms are closed, it joins no others, and its own agents still run its tasks."""
     alone, other = await nodes.begin_with(
         replace(QUICK, node_id="a.test", peers=peers_of("b.test"), federate=False),
         replace(QUICK, node_id="b.test", peers=peers_of("a.test")),
@@ -304,7 +303,7 @@ async def test_a_node_that_does_not_federate_keeps_to_itself(nodes: CisNodes) ->
 
 
 async def test_a_long_prompt_and_a_long_answer_arrive(nodes: CisNodes) -> None:
-    """The prompt whole, for the agent; of the answer what fits, with the place of the whole."""
+    """The agent gets the full prompt; the answer is shortened, with a reference to the full text."""
     living, kitchen = await nodes.begin("a.test", "b.test")
     await kitchen.hands.come("worker")
     await living.sees("worker@b.test")

@@ -1,4 +1,4 @@
-"""What follows from events, in one transaction with the word that they were taken."""
+"""Carrying out effects, in one transaction with the record that their event was handled."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
@@ -34,7 +34,7 @@ from federation.stream.event_stream import Subscription
 from storage.database import Connection, Database
 from storage.rooms import stream as consumers
 from tests.bridge.connectors.cis.cis_nodes import Eyes, peers_of
-from tests.bridge.connectors.cis.made import COORDINATOR, message, request
+from tests.bridge.connectors.cis.event_builders import COORDINATOR, message, request
 from tests.support.agents import address, registered
 from tests.support.tasks import Process, process
 from tests.support.tasks import request as task
@@ -100,15 +100,15 @@ def asked(to: str = "worker@here", namespace: str = "default", request_id: str =
     return effect
 
 
-async def test_a_request_is_kept_with_the_word_that_it_was_taken(table: Table) -> None:
-    """And goes on once both are committed."""
+async def test_a_task_is_committed_with_its_event(table: Table) -> None:
+    """It is delivered after the commit."""
     await table.dispatch(asked())
     assert table.committed == 1
     assert (await table.tasks.courier.delivered.get()).key == TaskKey("living.local", "req-1")
 
 
-async def test_nothing_is_kept_without_it(table: Table) -> None:
-    """Whoever reads reads it again."""
+async def test_nothing_is_stored_if_the_commit_fails(table: Table) -> None:
+    """The reader reads the event again."""
 
     async def fail(connection: Connection) -> None:
         raise KeyError
@@ -132,11 +132,11 @@ async def reader(database: Database) -> Subscription:
     return Subscription(stream, database, "reader", term)
 
 
-async def test_what_was_read_is_kept_with_the_readers_place(
+async def test_effects_are_committed_with_the_readers_position(
     table: Table, reader: Subscription, database: Database
 ) -> None:
-    """A request that its agent accepts, one that comes again, one for an agent that is busy, an answer, and
-    nothing at all: each is done with, and only once."""
+    """An accepted request, a repeated one, one for a busy agent, an answer, and no effect at all: each is
+    handled once."""
     await table.tasks.routes.update([registered("worker@kitchen")])
     key, by = TaskKey("here", "a"), address("worker@kitchen")
     await table.tasks.tasks.submit(task("a", "worker@kitchen", key=key, from_address=address("boss@here")))
@@ -162,10 +162,10 @@ async def test_what_was_read_is_kept_with_the_readers_place(
     assert table.refusals.told == []
 
 
-async def test_what_was_read_by_who_is_no_longer_the_reader_is_not_taken_in(
+async def test_a_replaced_reader_stores_nothing(
     table: Table, reader: Subscription, database: Database
 ) -> None:
-    """Its successor reads it again."""
+    """Its successor reads the event again."""
     async with database.transaction() as connection:
         await consumers.begin_term(connection, "reader", 0)
     with pytest.raises(consumers.ReaderReplaced):
@@ -173,10 +173,8 @@ async def test_what_was_read_by_who_is_no_longer_the_reader_is_not_taken_in(
     assert await table.tasks.tasks.task(TaskKey("living.local", "req-1")) is None
 
 
-async def test_what_is_beyond_the_limits_is_refused_and_done_with(
-    database: Database, reader: Subscription
-) -> None:
-    """It is told once, and not read again."""
+async def test_a_request_above_the_limits_is_rejected_once(database: Database, reader: Subscription) -> None:
+    """It is not read again."""
     limits = TaskLimits(agent_rate=Rate(1, 1))
     async with process(database, limits=limits, monotonic=lambda: 50.0) as tasks:
         table = table_of(tasks)
@@ -189,8 +187,8 @@ async def test_what_is_beyond_the_limits_is_refused_and_done_with(
             assert await consumers.list_cursors(connection) == {"reader": 2}
 
 
-async def test_who_is_not_trusted_any_more_is_not_heard(table: Table) -> None:
-    """Although it was when its word was read; the word is done with all the same."""
+async def test_effects_of_an_untrusted_peer_are_dropped(table: Table) -> None:
+    """Even if the peer was trusted when its event was read; the position still advances."""
     await table.tasks.routes.update([registered("worker@kitchen")])
     key = TaskKey("here", "a")
     made = task(key.request_id, "worker@kitchen", key=key, from_address=address("boss@here"))
@@ -209,8 +207,8 @@ async def test_who_is_not_trusted_any_more_is_not_heard(table: Table) -> None:
     assert table.events == []
 
 
-async def test_who_may_not_use_a_namespace_does_not_find_its_agents(table: Table) -> None:
-    """Nor who may, in another one."""
+async def test_a_task_for_an_agent_outside_the_namespace_is_rejected(table: Table) -> None:
+    """Also if the peer may use the agent's namespace but named another one."""
     await table.dispatch(asked("secret@here"), asked("worker@here", "alpha", "req-2"))
     codes = [refused.error.code for refused in table.refusals.told]
     assert codes == [ErrorCode.AGENT_NOT_FOUND, ErrorCode.AGENT_NOT_FOUND]
@@ -218,8 +216,8 @@ async def test_who_may_not_use_a_namespace_does_not_find_its_agents(table: Table
     assert (await table.tasks.courier.delivered.get()).request.key.request_id == "req-3"
 
 
-async def test_what_the_desk_refuses_is_told(table: Table) -> None:
-    """A known id with other content."""
+async def test_a_refusal_of_the_task_service_is_reported(table: Table) -> None:
+    """A known request id with other content."""
     await table.dispatch(asked())
     await table.dispatch(asked("secret@here", "alpha"))
     [refused] = table.refusals.told
@@ -227,7 +225,7 @@ async def test_what_the_desk_refuses_is_told(table: Table) -> None:
 
 
 async def test_answers_progress_and_cancellations_are_steps_of_tasks(table: Table) -> None:
-    """In their order; of the agent that has the task."""
+    """Applied in order, if they come from the agent that has the task."""
     await table.tasks.routes.update([registered("worker@kitchen")])
     keys = [TaskKey("here", name) for name in ("a", "b", "c")]
     for key in keys:
@@ -248,8 +246,8 @@ async def test_answers_progress_and_cancellations_are_steps_of_tasks(table: Tabl
     assert [content for _, content in said] == [{"n": 1}, {"n": 2}]
 
 
-async def test_progress_that_names_no_task_is_of_the_only_one_that_there_is(table: Table) -> None:
-    """Of two it is of none."""
+async def test_progress_without_a_task_belongs_to_the_only_open_task(table: Table) -> None:
+    """With two open tasks it is dropped."""
     await table.tasks.routes.update([registered("worker@kitchen")])
     by, boss = address("worker@kitchen"), address("boss@here")
     for number in range(2):
@@ -262,9 +260,9 @@ async def test_progress_that_names_no_task_is_of_the_only_one_that_there_is(tabl
     assert table.tasks.requester.heard.empty()
 
 
-async def test_the_rest_is_told_to_whoever_minds(table: Table) -> None:
-    """Messages, agents that are missed elsewhere, and those of which nothing is known. A listener that falls
-    over is no harm."""
+async def test_callbacks_and_listeners_are_notified(table: Table) -> None:
+    """Of messages, lost agents and unknown agents. An exception in a listener is reported and does no
+    harm."""
     heard: list[Message] = []
 
     def fall_over(said: Message) -> None:

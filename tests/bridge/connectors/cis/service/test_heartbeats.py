@@ -1,4 +1,4 @@
-"""Heartbeats between nodes."""
+"""Sending and receiving heartbeats."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -33,7 +33,7 @@ SETTINGS = CisSettings(
 
 
 class Side:
-    """As much of a Matrix backend as hears."""
+    """The part of a Matrix backend that receives EDUs."""
 
     def listen(self, edu_type: str, listener: Any) -> Any:
         assert edu_type == TYPE
@@ -91,8 +91,8 @@ async def register(ears: Ears, *names: str) -> None:
     await ears.routes.update([Registration(address(name), "cis", "claude", (), NOW - 1000) for name in names])
 
 
-async def test_a_heartbeat_speaks_for_all_agents_of_its_node(ears: Ears) -> None:
-    """What each does; of those that are not known somebody else is told."""
+async def test_a_heartbeat_updates_all_agents_of_its_node(ears: Ears) -> None:
+    """Their statuses are stored; unknown agents are reported to the callback."""
     await register(ears, "w1@kitchen", "w2@kitchen")
     ears.say("kitchen", beat({"idle": ["w1"], "busy": ["w2", "w3"]}, NOW))
     await ears.until("w2@kitchen", AgentStatus.BUSY)
@@ -100,7 +100,7 @@ async def test_a_heartbeat_speaks_for_all_agents_of_its_node(ears: Ears) -> None
     assert ears.met == []
 
 
-async def test_a_node_that_was_silent_is_met(ears: Ears) -> None:
+async def test_a_returned_node_is_reported(ears: Ears) -> None:
     """With the time of its heartbeat."""
     ears.say("kitchen", beat(None, NOW))
     async with asyncio.timeout(TIMEOUT):
@@ -109,8 +109,8 @@ async def test_a_node_that_was_silent_is_met(ears: Ears) -> None:
     assert ears.met == [NodeHeartbeat("kitchen", NOW)]
 
 
-async def test_the_newest_of_many_is_written(ears: Ears) -> None:
-    """Whoever sends many costs no more than one who does not."""
+async def test_only_the_newest_heartbeat_is_written(ears: Ears) -> None:
+    """Many heartbeats of a node cost no more than one."""
     await register(ears, "w1@kitchen")
     for number in range(50):
         ears.say("kitchen", beat({"busy" if number % 2 else "idle": ["w1"]}, NOW + number))
@@ -120,7 +120,7 @@ async def test_the_newest_of_many_is_written(ears: Ears) -> None:
 
 
 async def test_the_heartbeat_of_a_single_agent(ears: Ears) -> None:
-    """As the specification has it, in either shape."""
+    """As in the specification, in both shapes."""
     await register(ears, "w1@kitchen")
     said = {
         "agent_id": "w1",
@@ -145,8 +145,10 @@ async def test_the_heartbeat_of_a_single_agent(ears: Ears) -> None:
         ("kitchen", {"agent_id": 5}, Verdict.INVALID),
     ],
 )
-async def test_what_is_not_taken(ears: Ears, origin: str, content: dict[str, Any], verdict: Verdict) -> None:
-    """Of strangers, for others, or malformed; nothing is written."""
+async def test_invalid_heartbeats_are_refused(
+    ears: Ears, origin: str, content: dict[str, Any], verdict: Verdict
+) -> None:
+    """From unknown servers, for other nodes, or malformed; nothing is written."""
     ears.say(origin, content)
     [act] = ears.eyes.records
     assert (act.peer, act.verdict) == (origin, verdict)
@@ -154,10 +156,10 @@ async def test_what_is_not_taken(ears: Ears, origin: str, content: dict[str, Any
     assert ears.routes.table.node(origin) is None
 
 
-async def test_who_is_trusted_no_more_before_it_is_written(
+async def test_a_heartbeat_is_dropped_if_trust_ends_before_it_is_written(
     ears: Ears, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was heard is not kept."""
+    """Nothing is stored."""
     await register(ears, "w1@kitchen", "w2@other")
     peers = dict(SETTINGS.peers) | peers_of("other")
     monkeypatch.setitem(SETTINGS.peers, "other", peers["other"])  # type: ignore[arg-type] # it is a dict
@@ -170,8 +172,8 @@ async def test_who_is_trusted_no_more_before_it_is_written(
     assert other.status is AgentStatus.IDLE
 
 
-async def test_one_edu_for_each_interval_however_many_agents(nodes: CisNodes) -> None:
-    """With all of them by what they do; and at once when somebody new has come."""
+async def test_one_edu_per_interval(nodes: CisNodes) -> None:
+    """With all agents by status; a node that joins gets one at once."""
     living, kitchen = await nodes.begin("a.test", "b.test", heartbeat_ms=60_000)
     heard: list[Mapping[str, Any]] = []
     kitchen.node.rooms.listen(
@@ -188,8 +190,8 @@ async def test_one_edu_for_each_interval_however_many_agents(nodes: CisNodes) ->
     assert len(heard) <= 3
 
 
-async def test_agents_that_only_some_may_know_are_not_listed(nodes: CisNodes) -> None:
-    """The heartbeat is for all that are known, then; and who was lost is found by the rooms."""
+async def test_agents_of_a_namespace_are_not_listed(nodes: CisNodes) -> None:
+    """The heartbeat then covers all known agents, and lost ones are found in the rooms."""
     nodes.agent_timeout_ms = 1_500
     both = ("default", "alpha")
     known = {"a.test": PeerAccess(Peer("a.test", namespaces=frozenset(both)))}

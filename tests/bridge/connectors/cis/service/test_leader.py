@@ -1,4 +1,4 @@
-"""One process of a node leads, the others work along."""
+"""Several processes of one node, of which one is the leader."""
 
 from bridge.tasks.answer import Answer
 from tests.bridge.connectors.cis.cis_nodes import CisNodes
@@ -6,8 +6,8 @@ from tests.bridge.connectors.cis.cis_nodes import CisNodes
 GOOD = Answer(True, "done", 0)
 
 
-async def test_another_process_takes_over(nodes: CisNodes) -> None:
-    """When the one that leads ends. Meanwhile the other brings and answers tasks like the first."""
+async def test_another_process_becomes_the_leader(nodes: CisNodes) -> None:
+    """When the leader ends. Before that, the other process delivers and answers tasks as well."""
     living, kitchen = await nodes.begin("a.test", "b.test")
     first = kitchen
     await first.leads()
@@ -28,8 +28,8 @@ async def test_another_process_takes_over(nodes: CisNodes) -> None:
     assert (await living.answered()).answer == GOOD
 
 
-async def test_both_announce_nothing_twice(nodes: CisNodes) -> None:
-    """However often the lead changes."""
+async def test_a_change_of_leader_repeats_no_announcement(nodes: CisNodes) -> None:
+    """However often the leader changes."""
     living, kitchen = await nodes.begin("a.test", "b.test")
     await kitchen.hands.come("w1", "w2")
     for name in ("w1", "w2"):

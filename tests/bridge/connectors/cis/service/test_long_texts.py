@@ -1,4 +1,4 @@
-"""Texts that become media, and come back."""
+"""Texts that are stored as media and restored."""
 
 from dataclasses import replace
 from hashlib import sha256
@@ -15,14 +15,14 @@ from bridge.tasks.request import Origin, TaskKey
 from bridge.tasks.request import TaskRequest as Request
 from bridge.tasks.task import Task
 from tests.bridge.connectors.cis.cis_nodes import CisNodes
-from tests.bridge.connectors.cis.made import COORDINATOR, WORKER, message, request
+from tests.bridge.connectors.cis.event_builders import COORDINATOR, WORKER, message, request
 from tests.federation.nodes import Node
 
 LONG = "ä" * 100_000
 
 
-async def test_a_text_that_is_too_long_becomes_media(nodes: CisNodes) -> None:
-    """And the other node gets it back whole."""
+async def test_a_long_text_becomes_media(nodes: CisNodes) -> None:
+    """The other node restores it."""
     here, there = await nodes.start("a.test", "b.test")
     event = await fit_event(here.rooms, request(prompt=LONG), "@w:a.test", PeerProfile.MATRIX)
     assert isinstance(event, TaskRequest)
@@ -33,8 +33,8 @@ async def test_a_text_that_is_too_long_becomes_media(nodes: CisNodes) -> None:
     assert task.request.metadata == {}
 
 
-async def test_what_fits_stays_as_it_is(nodes: CisNodes) -> None:
-    """Both ways; and what cannot be shortened is too large."""
+async def test_a_short_text_is_unchanged(nodes: CisNodes) -> None:
+    """In both directions; an event that cannot be shortened is too large."""
     [here] = await nodes.start("a.test")
     event = request()
     assert await fit_event(here.rooms, event, "@w:a.test", PeerProfile.MATRIX) is event
@@ -67,10 +67,10 @@ async def stored(node: Node, data: bytes) -> dict[str, object]:
         (b"text", {"size": 2**40}),
     ],
 )
-async def test_what_is_not_as_it_was_said_is_not_taken(
+async def test_a_text_that_does_not_match_is_rejected(
     nodes: CisNodes, data: bytes, changed: dict[str, object]
 ) -> None:
-    """Another size, another hash, no text, and more than anybody reads: INVALID_PAYLOAD."""
+    """A wrong size, a wrong hash, binary data, or a text above the limit: INVALID_PAYLOAD."""
     [here] = await nodes.start("a.test")
     reference = {**await stored(here, data), **changed}
     task = await restore_texts(here.rooms, asked({"io.palaver.media": {"prompt": reference}}, "short"))
@@ -78,8 +78,8 @@ async def test_what_is_not_as_it_was_said_is_not_taken(
     assert task.code is ErrorCode.INVALID_PAYLOAD
 
 
-async def test_nobody_sends_us_to_another_server(nodes: CisNodes) -> None:
-    """The text stays as short as it is."""
+async def test_a_reference_to_another_server_is_ignored(nodes: CisNodes) -> None:
+    """The text stays shortened."""
     [here] = await nodes.start("a.test")
     reference = await stored(here, b"text")
     task = asked({"io.palaver.media": {"prompt": reference}}, "short", node_id="b.test")
@@ -99,8 +99,8 @@ class Hands:
         return True
 
 
-async def test_an_agent_gets_the_whole_text(nodes: CisNodes) -> None:
-    """Of what came as an event; what cannot be fetched is tried again, what is wrong is not."""
+async def test_the_delivery_restores_the_full_text(nodes: CisNodes) -> None:
+    """For a task that arrived as an event. A failed download is retried, a wrong text is rejected."""
     [here] = await nodes.start("a.test")
     hands = Hands()
     delivery = TextRestoringDelivery(here.rooms, hands)

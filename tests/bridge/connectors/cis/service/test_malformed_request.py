@@ -1,4 +1,4 @@
-"""To whom the refusal of a request goes that cannot be read."""
+"""The rejection of a malformed task request."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ FIELDS = {"request_id": "req-1", "from_agent": "coordinator@living.local", "to_a
 
 
 @pytest.mark.parametrize("content", [FIELDS, {"event_type": "x", "payload": FIELDS}])
-def test_it_is_answered_with_the_field_named(content: dict[str, Any]) -> None:
-    """In either shape."""
+def test_the_rejection_names_the_field(content: dict[str, Any]) -> None:
+    """In both shapes."""
     answered = reject_malformed_request(content, "living.local", WRONG, SETTINGS)
     assert answered is not None
     assert answered.error.code is ErrorCode.INVALID_PAYLOAD
@@ -31,8 +31,8 @@ def test_it_is_answered_with_the_field_named(content: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("to_agent", [None, 5, "nobody"])
-def test_if_nobody_is_named_the_node_answers(to_agent: object) -> None:
-    """For itself."""
+def test_without_a_target_the_node_answers(to_agent: object) -> None:
+    """With its own address."""
     content = {**FIELDS, "to_agent": to_agent}
     answered = reject_malformed_request(content, "living.local", WRONG, SETTINGS)
     assert answered is not None
@@ -52,12 +52,12 @@ def test_if_nobody_is_named_the_node_answers(to_agent: object) -> None:
         {"from_agent": "coordinator@elsewhere"},
     ],
 )
-def test_nobody_is_answered_in_the_name_of_another(changed: dict[str, Any]) -> None:
-    """Nor without knowing what is answered."""
+def test_a_request_of_another_node_is_not_answered(changed: dict[str, Any]) -> None:
+    """Nor a request without a readable id."""
     assert reject_malformed_request({**FIELDS, **changed}, "living.local", WRONG, SETTINGS) is None
 
 
 @given(st.dictionaries(st.sampled_from([*FIELDS, "payload"]), HOSTILE))
-def test_whatever_it_holds(content: dict[str, Any]) -> None:
-    """It is answered or it is not."""
+def test_any_content_is_answered_or_not(content: dict[str, Any]) -> None:
+    """Without an exception."""
     reject_malformed_request(content, "living.local", WRONG, SETTINGS)

@@ -1,4 +1,4 @@
-"""What nodes of agents do to each other, in the audit."""
+"""Records of agent events in audit, metrics, log and live view."""
 
 from collections.abc import AsyncIterator, Callable
 
@@ -40,13 +40,13 @@ def observing(trail: AuditTrail, now_ms: Callable[[], int]) -> CisObserver:
 
 
 async def _rows(trail: AuditTrail) -> list[AuditRow]:
-    """The oldest first, once all is written."""
+    """Return the audit rows, oldest first, after all have been written."""
     await trail.close()
     return list(reversed(await trail.search(AuditSearch(), 1_000)))
 
 
-async def test_an_act_is_a_row(trail: AuditTrail, clock: Clock) -> None:
-    """When, who, what, verdict; without anybody having waited for it."""
+async def test_a_record_becomes_an_audit_row(trail: AuditTrail, clock: Clock) -> None:
+    """With time, peer, act and verdict, written in the background."""
     observer = observing(trail, clock)
     observer.record(EventRecord("living", REQUEST, Verdict.TAKEN, "@boss:living", "!r:here", "req-1"))
     observer.record(
@@ -63,8 +63,8 @@ async def test_an_act_is_a_row(trail: AuditTrail, clock: Clock) -> None:
     assert rows[0].at.timestamp() * 1000 == NOW
 
 
-async def test_of_heartbeats_only_the_first_after_a_silence(trail: AuditTrail, clock: Clock) -> None:
-    """Of each node, and apart for those that are refused: it is told that they come, and not each of them."""
+async def test_only_the_first_heartbeat_after_a_silence_is_audited(trail: AuditTrail, clock: Clock) -> None:
+    """For each peer, and separately for refused ones."""
     observer = observing(trail, clock)
     for _ in range(5):
         for peer, verdict in (("living", Verdict.TAKEN), ("attic", Verdict.FORBIDDEN)):
@@ -80,8 +80,8 @@ async def test_of_heartbeats_only_the_first_after_a_silence(trail: AuditTrail, c
     ]
 
 
-async def test_the_same_refusal_over_and_over_is_one_row(trail: AuditTrail, clock: Clock) -> None:
-    """A peer that asks too fast does not fill the disk by it."""
+async def test_equal_refusals_are_merged_into_one_row(trail: AuditTrail, clock: Clock) -> None:
+    """So a peer above its rate limit cannot fill the disk."""
     observer = observing(trail, clock)
     for number in range(1_000):
         observer.record(
@@ -92,8 +92,8 @@ async def test_the_same_refusal_over_and_over_is_one_row(trail: AuditTrail, cloc
     assert rows[0].detail == "rate limit exceeded (1000 times)"
 
 
-def test_no_label_is_taken_from_a_peer(trail: AuditTrail, clock: Clock) -> None:
-    """A type that nobody knows is counted with all others of its kind."""
+def test_no_metric_label_comes_from_a_peer(trail: AuditTrail, clock: Clock) -> None:
+    """Unknown types are counted together."""
     registry = CollectorRegistry()
     feed = LiveFeed(now_ms=clock)
     observer = CisObserver(CisMetrics(registry), trail, feed, lambda sentence, error: None, now_ms=clock)
@@ -108,8 +108,8 @@ def test_no_label_is_taken_from_a_peer(trail: AuditTrail, clock: Clock) -> None:
         assert registry.get_sample_value("palaver_cis_events_total", labels) == 1
 
 
-async def test_who_watches_is_shown_it(trail: AuditTrail, clock: Clock) -> None:
-    """As `palaver tail` does."""
+async def test_records_appear_in_the_live_view(trail: AuditTrail, clock: Clock) -> None:
+    """As `palaver tail` shows them."""
     feed = LiveFeed(now_ms=clock)
     metrics = CisMetrics(CollectorRegistry())
     observer = CisObserver(metrics, trail, feed, lambda sentence, error: None, now_ms=clock)

@@ -1,4 +1,4 @@
-"""The rooms of a node, as they are made and kept."""
+"""Creating and updating the rooms of a node."""
 
 from dataclasses import replace
 
@@ -19,8 +19,8 @@ async def make(rooms: LocalUsers, settings: CisSettings = SETTINGS) -> Eyes:
     return eyes
 
 
-async def test_they_are_exactly_so_named(nodes: CisNodes) -> None:
-    """Ids, aliases, room version 11, the owner, and who may come in."""
+async def test_the_rooms_match_the_specification(nodes: CisNodes) -> None:
+    """Ids, aliases, room version 11, owner and join rules."""
     [node] = await nodes.start("a.test")
     assert (await make(node.rooms)).problems == []
     for name in ROOMS:
@@ -37,8 +37,8 @@ async def test_they_are_exactly_so_named(nodes: CisNodes) -> None:
         assert await node.rooms.membership(room_id, "@palaver:a.test") == "join"
 
 
-async def test_made_again_nothing_is_changed(nodes: CisNodes) -> None:
-    """At every start."""
+async def test_creating_again_changes_nothing(nodes: CisNodes) -> None:
+    """As at every start."""
     [node] = await nodes.start("a.test")
     await make(node.rooms)
     before = await node.graph.stream.last_position()
@@ -46,8 +46,8 @@ async def test_made_again_nothing_is_changed(nodes: CisNodes) -> None:
     assert await node.graph.stream.last_position() == before
 
 
-async def test_they_follow_the_configuration(nodes: CisNodes) -> None:
-    """New namespaces, the join rule, and whom they are closed to, and no longer are."""
+async def test_the_rooms_follow_the_configuration(nodes: CisNodes) -> None:
+    """New namespaces, the join rule, and the servers excluded by the ACL."""
     [node] = await nodes.start("a.test")
     await make(node.rooms, replace(SETTINGS, namespaces=("default",)))
     bad = {"bad.test": PeerAccess(Peer("bad.test", trusted=False))}
@@ -65,8 +65,8 @@ async def test_they_follow_the_configuration(nodes: CisNodes) -> None:
     assert acl["deny"] == []
 
 
-async def test_a_room_that_was_made_closed_cannot_be_opened(nodes: CisNodes) -> None:
-    """The operator is told, in a sentence; the other way round it is closed by its server ACL."""
+async def test_a_room_created_without_federation_stays_closed(nodes: CisNodes) -> None:
+    """The operator gets a report. A federated room can be closed by its server ACL."""
     [node] = await nodes.start("a.test")
     await make(node.rooms, replace(SETTINGS, namespaces=("default",), federate=False))
     eyes = await make(node.rooms)
@@ -79,8 +79,8 @@ async def test_a_room_that_was_made_closed_cannot_be_opened(nodes: CisNodes) -> 
     assert acl["allow"] == ["a.test"]
 
 
-async def test_a_room_that_somebody_else_has_made_is_told_of(nodes: CisNodes) -> None:
-    """The others are made all the same."""
+async def test_a_room_of_another_creator_is_reported(nodes: CisNodes) -> None:
+    """The other rooms are still created."""
     [node] = await nodes.start("a.test")
     alice = node.user("alice")
     await node.rooms.create_room(
@@ -93,8 +93,8 @@ async def test_a_room_that_somebody_else_has_made_is_told_of(nodes: CisNodes) ->
     assert await node.rooms.membership("!agent-federation-alpha:a.test", "@palaver:a.test") == "join"
 
 
-async def test_they_follow_a_peer_that_changes(nodes: CisNodes) -> None:
-    """Who is not trusted any more is shut out of them, and who is trusted again is let in."""
+async def test_the_acl_follows_a_changed_peer(nodes: CisNodes) -> None:
+    """An untrusted peer is excluded, and admitted when it is trusted again."""
     [node] = await nodes.start("a.test")
     peer = Peer("b.test", namespaces=frozenset(SETTINGS.namespaces))
     peers = {"b.test": PeerAccess(peer)}
@@ -111,8 +111,8 @@ async def test_they_follow_a_peer_that_changes(nodes: CisNodes) -> None:
             assert acl["deny"] == deny
 
 
-async def test_who_is_no_peer_is_shown_out_where_nobody_enters_uninvited(nodes: CisNodes) -> None:
-    """If its server can be told; one that is not spoken with would go on believing that it is there."""
+async def test_a_former_peer_is_kicked_from_invite_only_rooms(nodes: CisNodes) -> None:
+    """If this node still federates with its server; otherwise the kick would not reach it."""
     node, *_ = await nodes.start("a.test", "b.test", "c.test")
     room = "!agent-broadcast:a.test"
     settings = replace(SETTINGS, join_rule="invite")

@@ -1,4 +1,4 @@
-"""Peers that come, go, and are trusted or not, while the nodes run."""
+"""Peers that are added, removed and trusted or not, while the nodes run."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -26,20 +26,20 @@ DONE = Answer(True, "done", 0)
 async def closed(
     postgres_server: Server, migrated_template: str, tmp_path: Path
 ) -> AsyncIterator[PeeredNodes]:
-    """Nodes that speak with their peers alone, over TLS."""
+    """Nodes that federate with their peers only, over TLS."""
     async with peered_nodes(postgres_server, migrated_template, Certificates(tmp_path)) as nodes:
         yield nodes
 
 
 @pytest.fixture
 async def open_(postgres_server: Server, migrated_template: str) -> AsyncIterator[PeeredNodes]:
-    """Nodes that speak with every server, and exchange agents with their peers alone."""
+    """Nodes that federate with every server, and exchange agents with their peers only."""
     async with peered_nodes(postgres_server, migrated_template) as nodes:
         yield nodes
 
 
 async def does_a_task(asking: CisNode, working: CisNode, request_id: str) -> None:
-    """AgentSender the one node to the worker of the other, and back."""
+    """Run a task of one node on the worker of the other, and one in the other direction."""
     key = await asking.ask(f"worker@{working.name}", request_id)
     given = await working.given()
     assert given.request.task_id == f"task-{request_id}"
@@ -49,7 +49,7 @@ async def does_a_task(asking: CisNode, working: CisNode, request_id: str) -> Non
 
 
 async def until_audited(node: CisNode, condition: Callable[[AuditRow], object]) -> None:
-    """The homeserver has written down such an act."""
+    """Wait until the homeserver has written such an audit entry."""
     async with asyncio.timeout(TIMEOUT):
         while True:
             found = await node.node.homeserver.audit.search(AuditSearch(), 1_000)
@@ -59,13 +59,13 @@ async def until_audited(node: CisNode, condition: Callable[[AuditRow], object]) 
 
 
 def refused_from(peer: str) -> Callable[[AuditRow], object]:
-    """A server that may not ask is refused before it is clear that it is the one."""
+    """Check that requests from this server are refused before authentication."""
     words = f"does not federate with {peer}"
     return lambda row: row.direction == Direction.IN.value and words in (row.detail or "")
 
 
 async def unreachable(node: CisNode, request_id: str, to: str) -> None:
-    """A task to there ends at once, with a sentence."""
+    """Check that a task for that node fails at once, with an explanation."""
     await node.ask(to, request_id)
     ended = await node.answered()
     assert ended.answer is not None
@@ -74,7 +74,7 @@ async def unreachable(node: CisNode, request_id: str, to: str) -> None:
 
 
 async def until_closed_to(node: CisNode, servers: list[str]) -> None:
-    """Its rooms are, as it says itself."""
+    """Wait until the server ACL of the node's rooms excludes a server."""
     async with asyncio.timeout(TIMEOUT):
         while (await node.node.rooms.server_acl(f"!agent-broadcast:{node.name}") or {}).get(
             "deny"
@@ -82,9 +82,9 @@ async def until_closed_to(node: CisNode, servers: list[str]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_strangers_become_peers(closed: PeeredNodes) -> None:
-    """As soon as each has added the other one: agents are seen, and do tasks, in both directions. Before that
-    nothing is exchanged, and after a restart it is still so."""
+async def test_unknown_nodes_become_peers(closed: PeeredNodes) -> None:
+    """As soon as each has added the other, agents are visible and run tasks in both directions. Before that,
+    nothing is exchanged; after a restart the peering remains."""
     one, other = await closed.strangers("a.test", "b.test")
     for node in (one, other):
         await node.hands.come("worker")
@@ -105,9 +105,9 @@ async def test_strangers_become_peers(closed: PeeredNodes) -> None:
     assert not await closed.add("a.test", "b.test")
 
 
-async def test_who_is_not_trusted_any_more(closed: PeeredNodes) -> None:
-    """At once nothing is exchanged, in either direction: agents are gone, what is under way ends, what comes
-    is refused and written down. Trusted again it is as before."""
+async def test_a_peer_loses_its_trust(closed: PeeredNodes) -> None:
+    """At once nothing is exchanged in either direction: its agents are offline, open tasks end, and its
+    requests are refused and audited. When it is trusted again, all is as before."""
     one, other = await closed.strangers("a.test", "b.test")
     await closed.introduce("a.test", "b.test")
     for node in (one, other):
@@ -141,9 +141,8 @@ async def test_who_is_not_trusted_any_more(closed: PeeredNodes) -> None:
     await does_a_task(one, other, "again")
 
 
-async def test_who_speaks_with_everybody_refuses_agents_alone(open_: PeeredNodes) -> None:
-    """As a homeserver the other one is still there: what it says of agents is refused, and written down by
-    whom it was said."""
+async def test_an_open_node_refuses_only_agent_events(open_: PeeredNodes) -> None:
+    """The other node can still use the homeserver; its agent events are refused and audited."""
     one, other = await open_.strangers("a.test", "b.test")
     await open_.introduce("a.test", "b.test")
     await other.hands.come("worker")
@@ -163,8 +162,8 @@ async def test_who_speaks_with_everybody_refuses_agents_alone(open_: PeeredNodes
     await does_a_task(one, other, "r2")
 
 
-async def test_who_is_removed_is_a_stranger_again(closed: PeeredNodes) -> None:
-    """And no stranger for ever: added once more, it is known without having said anything."""
+async def test_a_removed_peer_is_unknown_again(closed: PeeredNodes) -> None:
+    """It can be added again, and its agents are then loaded without a new announcement."""
     one, other = await closed.strangers("a.test", "b.test")
     await closed.introduce("a.test", "b.test")
     await other.hands.come("worker")
@@ -180,8 +179,8 @@ async def test_who_is_removed_is_a_stranger_again(closed: PeeredNodes) -> None:
     await does_a_task(one, other, "r3")
 
 
-async def test_what_was_decided_while_nobody_was_there(closed: PeeredNodes) -> None:
-    """Whoever begins finds a peer distrusted, or no longer there, and has no agents of it."""
+async def test_changes_made_while_no_process_ran_are_applied(closed: PeeredNodes) -> None:
+    """A process that starts finds a peer untrusted or removed, and takes its agents offline."""
     one, other = await closed.strangers("a.test", "b.test")
     await closed.introduce("a.test", "b.test")
     await other.hands.come("worker")
@@ -193,8 +192,8 @@ async def test_what_was_decided_while_nobody_was_there(closed: PeeredNodes) -> N
     await unreachable(again, "r1", "worker@b.test")
 
 
-async def test_a_peer_of_the_configuration_is_trusted_or_not(closed: PeeredNodes) -> None:
-    """By a word, which holds after a restart; taken back, what the file says counts again."""
+async def test_the_trust_of_a_configured_peer_can_be_overridden(closed: PeeredNodes) -> None:
+    """By a command, also after a restart; after the override is removed, the configuration applies again."""
     closed.in_file["b.test"] = [{"node_id": "a.test", "trusted": False}]
     one, other = await closed.strangers("a.test", "b.test")
     await closed.add("a.test", "b.test")
@@ -210,8 +209,8 @@ async def test_a_peer_of_the_configuration_is_trusted_or_not(closed: PeeredNodes
     assert again.settings.access("a.test") is None
 
 
-async def test_rooms_by_invite_are_left_by_who_is_no_peer(open_: PeeredNodes) -> None:
-    """Whoever is spoken with all the same is shown out, and brought in again when it is a peer again."""
+async def test_a_former_peer_leaves_invite_only_rooms(open_: PeeredNodes) -> None:
+    """If this node still federates with it, it is kicked; it is invited again when it is a peer again."""
     one, other = await open_.strangers("a.test", "b.test", join_rule="invite")
     await open_.introduce("a.test", "b.test")
     await one.hands.come("worker")
@@ -226,9 +225,9 @@ async def test_rooms_by_invite_are_left_by_who_is_no_peer(open_: PeeredNodes) ->
     await other.sees("late@a.test")
 
 
-async def test_a_published_node_comes_and_goes(open_: PeeredNodes) -> None:
-    """It is told of our agents as soon as it is a peer; not trusted it is refused by name, and removed it is
-    nobody."""
+async def test_a_published_node_is_added_and_removed(open_: PeeredNodes) -> None:
+    """It receives the local agents as soon as it is a peer. Untrusted, it is refused by name; removed, it is
+    unknown."""
     async with published_node("old.local") as theirs:
         [ours] = await open_.strangers("new.local")
         await ours.hands.come("worker")

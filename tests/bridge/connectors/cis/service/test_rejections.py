@@ -1,4 +1,4 @@
-"""Telling peers that a request has not become a task."""
+"""Answers to requests that have not become tasks."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from bridge.connectors.cis.settings import CisSettings
 from bridge.peers.peer import PeerAccess
 from bridge.tasks.errors import ErrorCode, TaskError
 from tests.bridge.connectors.cis.cis_nodes import Eyes, peers_of
-from tests.bridge.connectors.cis.made import request
+from tests.bridge.connectors.cis.event_builders import request
 from tests.support.agents import NOW
 
 ERROR = TaskError(ErrorCode.AGENT_NOT_FOUND, "No.")
@@ -56,8 +56,8 @@ def refused(node_id: str = "living.local") -> RejectTask:
     return RejectTask(request(), ERROR, "alpha", node_id)
 
 
-async def test_whoever_asked_is_told_why(refusing: TaskRejections, letters: Letters) -> None:
-    """In the namespace in which it was asked; each time anew, for nothing is kept of it."""
+async def test_the_requester_gets_the_reason(refusing: TaskRejections, letters: Letters) -> None:
+    """In the namespace of the request; a repeated request is answered again, because nothing is stored."""
     for _ in range(2):
         refusing.reject(refused())
     first, second = await letters.sent.get(), await letters.sent.get()
@@ -66,10 +66,8 @@ async def test_whoever_asked_is_told_why(refusing: TaskRejections, letters: Lett
     assert first.event.TYPE == "io.cis.agent.task.response"
 
 
-async def test_who_asks_wrongly_without_end_is_not_answered_without_end(
-    refusing: TaskRejections, letters: Letters
-) -> None:
-    """And others are."""
+async def test_the_answers_to_a_peer_are_rate_limited(refusing: TaskRejections, letters: Letters) -> None:
+    """Other peers are still answered."""
     for _ in range(PEER_RATE.burst + 50):
         refusing.reject(refused())
     for _ in range(PEER_RATE.burst):
@@ -79,8 +77,8 @@ async def test_who_asks_wrongly_without_end_is_not_answered_without_end(
     assert letters.sent.empty()
 
 
-async def test_who_is_no_peer_is_not_answered(refusing: TaskRejections, letters: Letters, eyes: Eyes) -> None:
-    """And who cannot be answered is told of, and holds up nobody."""
+async def test_only_peers_are_answered(refusing: TaskRejections, letters: Letters, eyes: Eyes) -> None:
+    """An answer that cannot be sent is reported, and does not delay others."""
     refusing.reject(refused("elsewhere"))
     letters.outcome = NotSent("away")
     refusing.reject(refused())

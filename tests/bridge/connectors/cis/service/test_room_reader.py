@@ -1,4 +1,4 @@
-"""What happens in the rooms, read from the stream: what is taken, and what is not."""
+"""Reading agent events and memberships from the stream."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,7 +33,7 @@ REQUEST = {
 
 
 class Scene:
-    """A node, and a homeserver whose users say whatever a test wants."""
+    """A node, and a homeserver whose users send what a test needs."""
 
     def __init__(self, kitchen: CisNode, living: Node) -> None:
         self.kitchen, self.living = kitchen, living
@@ -41,7 +41,7 @@ class Scene:
     async def say(
         self, type_: str, content: Mapping[str, Any], localpart: str = "boss", room_id: str = ROOM
     ) -> EventRecord:
-        """What the node makes of it."""
+        """Send an event, and return what the node records of it."""
         user = f"@{localpart}:{self.living.name}"
         await self.living.rooms.ensure_user(user)
         await self.living.rooms.join(room_id, user, via=[HERE])
@@ -57,7 +57,7 @@ class Scene:
         return found()[0]
 
     async def answer_in_our_room(self) -> RoomEvent:
-        """What the node has answered, in the room of its peer."""
+        """Return what the node has answered in its peer's room."""
         room_id = "!agent-federation-default:living.test"
         position = 0
         while True:
@@ -78,13 +78,13 @@ async def scene(nodes: CisNodes) -> Scene:
 
 
 async def make_own_room(living: Node) -> None:
-    """As a node that takes the specification at its word would."""
+    """Create the room as a node would that implements only the specification."""
     await OwnRooms(living.rooms, CisSettings("living.test"), Eyes()).create_all()
 
 
 @pytest.mark.parametrize("is_nested", [False, True])
 async def test_a_request_in_either_shape(scene: Scene, is_nested: bool) -> None:
-    """Flat as specified, nested as published nodes write it; times with nine digits."""
+    """Flat as specified, nested as published nodes write it; timestamps with nine digits."""
     content: dict[str, Any] = dict(REQUEST)
     if is_nested:
         kind = content.pop("event_type")
@@ -126,10 +126,10 @@ async def test_a_request_in_either_shape(scene: Scene, is_nested: bool) -> None:
         ("io.cis.agent.unheard_of", {"anything": [1]}, "boss", Verdict.KEPT),
     ],
 )
-async def test_what_is_not_taken(
+async def test_invalid_events_are_refused(
     scene: Scene, type_: str, changed: dict[str, Any], sender: str, verdict: Verdict
 ) -> None:
-    """Who speaks for others, what is malformed, and what nobody knows; each is told of."""
+    """Events in the name of others, malformed events and unknown types; each is recorded."""
     base = REQUEST if type_ == REQUEST["event_type"] else {"event_type": type_, "timestamp": TIME}
     act = await scene.say(type_, {**base, **changed}, sender)
     assert act.verdict is verdict
@@ -137,8 +137,8 @@ async def test_what_is_not_taken(
     assert scene.kitchen.table.agents_of("third.test") == {}
 
 
-async def test_rooms_that_are_not_for_it(scene: Scene) -> None:
-    """Nobody else broadcasts in our room, and that of a namespace which is not the peer's is closed to it."""
+async def test_events_in_the_wrong_room_are_refused(scene: Scene) -> None:
+    """In this node's broadcast room, and in the room of a namespace that the peer may not use."""
     act = await scene.say("io.cis.agent.task.request", REQUEST, room_id=BROADCAST)
     assert act.verdict is Verdict.FORBIDDEN
     with pytest.raises(MatrixError, match="M_FORBIDDEN"):
@@ -147,7 +147,7 @@ async def test_rooms_that_are_not_for_it(scene: Scene) -> None:
 
 
 async def test_a_malformed_request_is_answered_with_the_field_named(scene: Scene) -> None:
-    """In the room of whoever asked, with the code for it."""
+    """In the requester's room, with its error code."""
     await make_own_room(scene.living)
     await scene.say("io.cis.agent.task.request", {**REQUEST, "task": {"task_id": "t"}})
     answer = await scene.answer_in_our_room()
@@ -158,8 +158,8 @@ async def test_a_malformed_request_is_answered_with_the_field_named(scene: Scene
     assert answer.sender == f"@palaver:{HERE}"
 
 
-async def test_a_request_that_nobody_can_have_is_answered(scene: Scene) -> None:
-    """For an agent of a third node, or of another namespace: AGENT_NOT_FOUND."""
+async def test_a_request_without_a_local_target_is_answered(scene: Scene) -> None:
+    """For an agent of a third node or of another namespace: AGENT_NOT_FOUND."""
     await make_own_room(scene.living)
     await scene.say("io.cis.agent.task.request", {**REQUEST, "to_agent": "worker@third.test"})
     answer = await scene.answer_in_our_room()
@@ -167,8 +167,8 @@ async def test_a_request_that_nobody_can_have_is_answered(scene: Scene) -> None:
     assert answer.content["from_agent"] == f"palaver@{HERE}"
 
 
-async def test_a_request_is_cancelled_by_whoever_made_it(scene: Scene) -> None:
-    """Also in the same breath."""
+async def test_a_request_is_cancelled_by_its_requester(scene: Scene) -> None:
+    """Also directly after the request."""
     await scene.say("io.cis.agent.task.request", REQUEST)
     await scene.kitchen.given()
     cancel = {
@@ -186,8 +186,8 @@ async def test_a_request_is_cancelled_by_whoever_made_it(scene: Scene) -> None:
     assert stopped.answer.output == "Cancelled by boss@living.test: too slow"
 
 
-async def test_a_peer_that_is_not_trusted_is_undeliverable(nodes: CisNodes) -> None:
-    """So is one that the configuration does not name."""
+async def test_an_untrusted_peer_is_refused(nodes: CisNodes) -> None:
+    """So is a server that is not configured."""
     refused = {"bad.test": PeerAccess(Peer("bad.test", trusted=False))}
     [strange, bad], [kitchen] = await nodes.begin_beside(
         ["living.test", "bad.test"], replace(QUICK, node_id=HERE, peers=refused)
@@ -202,8 +202,8 @@ async def test_a_peer_that_is_not_trusted_is_undeliverable(nodes: CisNodes) -> N
         await Scene(kitchen, bad).say("io.cis.agent.task.request", REQUEST)
 
 
-async def test_nobody_but_the_owner_says_which_agents_there_are(scene: Scene) -> None:
-    """Otherwise anybody in the room could make others believe that an agent is gone."""
+async def test_only_the_owner_sets_registrations(scene: Scene) -> None:
+    """Otherwise any member could make others believe that an agent is offline."""
     user = "@boss:living.test"
     await scene.living.rooms.ensure_user(user)
     await scene.living.rooms.join(BROADCAST, user, via=[HERE])
@@ -212,10 +212,10 @@ async def test_nobody_but_the_owner_says_which_agents_there_are(scene: Scene) ->
             await scene.living.rooms.set_state(BROADCAST, user, type_, {}, "worker")
 
 
-async def test_one_event_that_nobody_foresaw_holds_up_nothing(
+async def test_an_unexpected_error_does_not_block_later_events(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is told of, and what follows it is worked on."""
+    """It is reported, and the next event is handled."""
     lead = await scene.kitchen.leads()
     look_at = lead.reader._effects
 
@@ -235,7 +235,7 @@ async def test_one_event_that_nobody_foresaw_holds_up_nothing(
 
 
 async def test_a_redacted_request_is_not_examined(scene: Scene) -> None:
-    """Nothing is recorded of it."""
+    """Nothing is recorded."""
     incoming = (await scene.kitchen.leads()).reader
     type_ = "io.cis.agent.task.request"
     event = RoomEvent("$1", ROOM, "@boss:living.test", type_, {}, 1, is_redacted=True)

@@ -1,4 +1,4 @@
-"""How the rooms of a node are made."""
+"""The requests that create a node's rooms."""
 
 from bridge.connectors.cis.protocol.rooms import BroadcastRoom, FederationRoom
 from bridge.connectors.cis.service.own_rooms import room_request, server_acl
@@ -9,8 +9,8 @@ from federation.rooms.creation import plan
 SETTINGS = CisSettings("living.test", namespaces=("default", "alpha"))
 
 
-def test_they_are_called_as_the_specification_says() -> None:
-    """In room version 11, where a server names its rooms itself."""
+def test_room_ids_match_the_specification() -> None:
+    """In room version 11, in which a server chooses its room ids."""
     for room, name in [
         (FederationRoom("alpha", "living.test"), "agent-federation-alpha:living.test"),
         (BroadcastRoom("living.test"), "agent-broadcast:living.test"),
@@ -20,29 +20,29 @@ def test_they_are_called_as_the_specification_says() -> None:
         assert made.events[0].sender == "@palaver:living.test"
 
 
-def test_who_may_tell_of_agents_and_bring_others_along() -> None:
-    """The owner says which agents there are; everybody may invite, and nobody else rules."""
+def test_power_levels() -> None:
+    """Only the owner sets the agents; every member may invite."""
     levels = room_request(SETTINGS.broadcast_room, SETTINGS).power_levels
     assert levels == {"events_default": 0, "state_default": 100, "invite": 0}
 
 
-def test_the_join_rule_is_the_configurations() -> None:
-    """`public`, or by invite."""
+def test_the_join_rule_is_configured() -> None:
+    """`public` or `invite`."""
     for rule, preset in (("public", "public_chat"), ("invite", "private_chat")):
         settings = CisSettings("living.test", join_rule=rule)  # type: ignore[arg-type]
         assert room_request(settings.broadcast_room, settings).preset == preset
 
 
 def test_rooms_that_do_not_federate() -> None:
-    """Neither when they are made nor later."""
+    """Neither when they are created nor later."""
     alone = CisSettings("living.test", federate=False)
     assert room_request(alone.broadcast_room, alone).federate is False
     assert server_acl(alone.broadcast_room, alone)["allow"] == ["living.test"]
 
 
-def test_a_room_is_closed_to_known_nodes_that_may_not_use_it() -> None:
-    """Others may come as the join rule says; who shares our host, or that of a node that may use it, cannot
-    be shut out without ourselves, or that node."""
+def test_the_acl_excludes_nodes_that_may_not_use_a_room() -> None:
+    """The join rule decides for all others. A node on the host of this node, or of a node that may use the
+    room, cannot be excluded."""
     peers = {
         "a.test:7676": Peer("a.test:7676", trusted=False),
         "b.test": Peer("b.test", namespaces=frozenset({"alpha"})),

@@ -1,4 +1,4 @@
-"""Bringing tasks to other nodes, and answers back."""
+"""Delivering tasks to other nodes, and returning answers."""
 
 import asyncio
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ from bridge.tasks.task import Task
 from federation.matrix.errors import PeerError
 from storage.connect import ConnectionLost
 from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, CisNodes, Eyes
-from tests.bridge.connectors.cis.made import COORDINATOR, WORKER
+from tests.bridge.connectors.cis.event_builders import COORDINATOR, WORKER
 from tests.support.agents import NOW
 
 SETTINGS = CisSettings("living.local", {"kitchen.local": PeerAccess(Peer("kitchen.local"))})
@@ -63,8 +63,8 @@ def reply(letters: Letters, eyes: Eyes) -> TaskReply:
     return TaskReply(SETTINGS, letters, eyes, now_ms=lambda: NOW)  # type: ignore[arg-type]
 
 
-async def test_a_task_lies_in_a_durable_queue_once_it_is_delivered() -> None:
-    """Under a name by which it is the same one when it is delivered again, until its deadline."""
+async def test_a_delivered_task_is_in_a_durable_queue() -> None:
+    """Under a key that is the same when it is delivered again, until its deadline."""
     letters = Letters()
     assert await delivery(letters).deliver(OURS) == Delivered()
     assert await delivery(letters).deliver(OURS) == Delivered()
@@ -79,8 +79,8 @@ async def test_a_task_lies_in_a_durable_queue_once_it_is_delivered() -> None:
     )
 
 
-async def test_why_a_task_is_not_delivered() -> None:
-    """For good, or for now."""
+async def test_failures_of_delivery() -> None:
+    """Permanent and temporary ones."""
     closed = CisSettings("living.local")
     rejected = await delivery(Letters(), closed).deliver(OURS)
     assert isinstance(rejected, Rejected)
@@ -94,8 +94,8 @@ async def test_why_a_task_is_not_delivered() -> None:
     assert await delivery(Letters(NotSent("away"))).deliver(OURS) == RetryLater("away")
 
 
-async def test_a_cancellation_goes_the_same_way() -> None:
-    """Under a name of its own, and for a while after the deadline; if it cannot be said it is tried again."""
+async def test_a_cancellation_is_sent_like_the_task() -> None:
+    """Under its own key, until some time after the deadline; a temporary failure is retried."""
     letters = Letters()
     assert await delivery(letters).cancel(OURS)
     [letter] = letters.sent
@@ -109,8 +109,8 @@ async def test_a_cancellation_goes_the_same_way() -> None:
     assert await delivery(Letters(), CisSettings("living.local")).cancel(OURS)
 
 
-async def test_an_answer_goes_to_whoever_asked() -> None:
-    """In the namespace in which it was asked for; asked for again it is another event."""
+async def test_an_answer_goes_to_the_requester() -> None:
+    """In the namespace of the request; a repeated request gets a new event."""
     letters, eyes = Letters(), Eyes()
     await reply(letters, eyes).answer(THEIRS)
     await reply(letters, eyes).answer(THEIRS)
@@ -124,8 +124,8 @@ async def test_an_answer_goes_to_whoever_asked() -> None:
     assert letters.sent[3].key != letters.sent[4].key
 
 
-async def test_an_answer_that_cannot_be_said() -> None:
-    """It is tried again, unless it would be the same; and not at all when the node is no peer any more."""
+async def test_failures_of_an_answer() -> None:
+    """A temporary failure is retried and a permanent one is reported. A former peer gets no answer."""
     eyes = Eyes()
     with pytest.raises(PeerError):
         await reply(Letters(NotSent("away")), eyes).answer(THEIRS)
@@ -139,8 +139,9 @@ async def test_an_answer_that_cannot_be_said() -> None:
     assert letters.sent == []
 
 
-async def test_as_whom_an_address_of_somebody_else_is_answered() -> None:
-    """A proxy names its target, which is ours; anything else the node says itself."""
+async def test_the_sender_of_an_answer() -> None:
+    """A proxy named its target, a local agent, which answers; for any other address the node itself
+    answers."""
     letters = Letters()
     strange = replace(
         THEIRS, request=replace(THEIRS.request, origin=Origin("cis", {**BACK, "to": "x@third.local"}))
@@ -149,8 +150,8 @@ async def test_as_whom_an_address_of_somebody_else_is_answered() -> None:
     assert letters.sent[0].sender == SETTINGS.node_address
 
 
-async def test_a_task_that_is_not_stored_is_told_to_nobody(nodes: CisNodes) -> None:
-    """The connection breaks while Postgres writes it: no other node gets its request."""
+async def test_a_task_that_is_not_stored_is_not_sent(nodes: CisNodes) -> None:
+    """If the connection breaks while Postgres writes it, no other node gets the request."""
     living, kitchen = await nodes.begin("living.test", "kitchen.test")
     kitchen.hands.answers_by_itself = Answer(True, "ok", 0)
     await kitchen.hands.come("worker-1")

@@ -7,14 +7,14 @@ from tests.bridge.connectors.cis.cis_nodes import QUICK, TIMEOUT, CisNode, CisNo
 
 
 async def joined(node: CisNode, *rooms: str) -> None:
-    """Once it is in these rooms."""
+    """Wait until the node has joined these rooms."""
     async with asyncio.timeout(TIMEOUT):
         while not set(rooms) <= set(await node.node.rooms.joined_rooms(node.settings.node_user)):
             await asyncio.sleep(0.02)
 
 
 async def test_nodes_join_each_others_rooms(nodes: CisNodes) -> None:
-    """Also when one of them comes later: the first is met when it comes."""
+    """Also if one of them starts later."""
     slow = replace(QUICK, retry_ms=600_000, longest_retry_ms=600_000)
     first, second = await nodes.begin_with(
         replace(slow, node_id="a.test", peers=peers_of("b.test")),
@@ -25,8 +25,8 @@ async def test_nodes_join_each_others_rooms(nodes: CisNodes) -> None:
         await node.until_in_touch(other)
 
 
-async def test_by_invite(nodes: CisNodes) -> None:
-    """Where rooms are entered so, each node invites the others, and brings its agents along."""
+async def test_invite_only_rooms(nodes: CisNodes) -> None:
+    """Each node invites the others and its own agents."""
     first, second = await nodes.begin("a.test", "b.test", join_rule="invite")
     await joined(first, "!agent-broadcast:b.test", "!agent-federation-default:b.test")
     await joined(second, "!agent-broadcast:a.test", "!agent-federation-default:a.test")
@@ -37,7 +37,7 @@ async def test_by_invite(nodes: CisNodes) -> None:
 
 
 async def test_a_room_that_was_lost_is_joined_again(nodes: CisNodes) -> None:
-    """And what has happened meanwhile is learned."""
+    """And the changes made meanwhile are loaded."""
     first, second = await nodes.begin("a.test", "b.test")
     room = "!agent-broadcast:b.test"
     await first.until_in_touch("b.test")
@@ -47,8 +47,8 @@ async def test_a_room_that_was_lost_is_joined_again(nodes: CisNodes) -> None:
     await joined(first, room)
 
 
-async def test_a_peer_that_does_not_answer_is_asked_again(nodes: CisNodes) -> None:
-    """Until it does; nobody is told of a problem."""
+async def test_an_unreachable_peer_is_retried(nodes: CisNodes) -> None:
+    """Until it answers, without a reported problem."""
     first, second = await nodes.begin("a.test", "b.test", retry_ms=20, longest_retry_ms=50)
     await first.until_in_touch("b.test")
     second.node.is_down = True

@@ -1,4 +1,4 @@
-"""Palavers that know each other as published nodes: single events over HTTP, signed, and no rooms."""
+"""Palaver nodes that are configured as published nodes: signed single events over HTTP, and no rooms."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ WORKER, MINER = f"worker@{KITCHEN}", f"miner@{CELLAR}"
 
 
 class WithoutRoomIds:
-    """A homeserver's backend that is capable of no more than a guest's."""
+    """A homeserver backend without the capability to choose room ids, like an application service."""
 
     def __init__(self, backend: MatrixBackend) -> None:
         self._backend = backend
@@ -43,7 +43,7 @@ class WithoutRoomIds:
 
 
 class PublishedNodes(CisNodes):
-    """Each of them names the others as published nodes. The kitchen has no rooms of agents."""
+    """The nodes are configured as published nodes of each other. The kitchen has no rooms of agents."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -84,8 +84,8 @@ async def both(nodes: PublishedNodes) -> tuple[CisNode, CisNode]:
     return kitchen, cellar
 
 
-async def test_they_know_of_each_others_agents(both: tuple[CisNode, CisNode]) -> None:
-    """Who comes, what he can do, what he does, and that he goes, in both directions."""
+async def test_agents_are_exchanged(both: tuple[CisNode, CisNode]) -> None:
+    """Registrations, capabilities, statuses and unregistrations, in both directions."""
     for ours, theirs, agent in ((*both, WORKER), (*reversed(both), MINER)):
         known = await theirs.sees(agent)
         assert (known.runtime, known.capabilities) == ("claude", ("coding",))
@@ -100,8 +100,8 @@ async def test_they_know_of_each_others_agents(both: tuple[CisNode, CisNode]) ->
         assert (await theirs.misses(agent)).gone_reason == "maintenance"
 
 
-async def test_whoever_has_no_rooms_makes_none(both: tuple[CisNode, CisNode]) -> None:
-    """And says nothing in any: all that it does goes to published peers."""
+async def test_a_node_without_room_ids_creates_no_rooms(both: tuple[CisNode, CisNode]) -> None:
+    """And sends in none: everything goes to published peers."""
     kitchen, cellar = both
     kitchen.hands.answers_by_itself = Answer(True, "done", 0)
     await cellar.ask(WORKER)
@@ -117,7 +117,7 @@ async def test_whoever_has_no_rooms_makes_none(both: tuple[CisNode, CisNode]) ->
 
 
 async def test_tasks_go_both_ways(both: tuple[CisNode, CisNode]) -> None:
-    """With their progress and their answer; each is worked on once."""
+    """With progress and answer; each task runs once."""
     for asking, working, agent in ((*both, MINER), (*reversed(both), WORKER)):
         key = await asking.ask(agent, "req-there")
         task = await working.given()
@@ -131,8 +131,8 @@ async def test_tasks_go_both_ways(both: tuple[CisNode, CisNode]) -> None:
         assert working.hands.given.empty()
 
 
-async def test_a_task_is_taken_back(both: tuple[CisNode, CisNode]) -> None:
-    """The agent is stopped, on whichever node it is."""
+async def test_a_task_is_cancelled(both: tuple[CisNode, CisNode]) -> None:
+    """The agent is stopped, on either node."""
     for asking, working, agent in ((*both, MINER), (*reversed(both), WORKER)):
         key = await asking.ask(agent, "req-cancel")
         task = await working.given()
@@ -143,9 +143,9 @@ async def test_a_task_is_taken_back(both: tuple[CisNode, CisNode]) -> None:
         assert (await asking.answered()).state is State.CANCELLED
 
 
-async def test_an_agent_that_is_not_there(both: tuple[CisNode, CisNode]) -> None:
-    """Of whom nothing is known here is refused here; of whom more is known there, that node says it, and the
-    task ends by that and not by its deadline."""
+async def test_a_task_for_an_unknown_agent(both: tuple[CisNode, CisNode]) -> None:
+    """It is refused here if the agent is unknown here; otherwise the other node refuses it, and the task ends
+    before its deadline."""
     kitchen, cellar = both
     stranger = cellar.core.table.route(f"stranger@{KITCHEN}")
     assert isinstance(stranger, Unknown)
@@ -162,10 +162,10 @@ async def test_an_agent_that_is_not_there(both: tuple[CisNode, CisNode]) -> None
     assert kitchen.hands.given.empty()
 
 
-async def test_whoever_has_no_rooms_tells_all_of_it_again(
+async def test_without_rooms_a_restart_repeats_the_announcements(
     nodes: PublishedNodes, both: tuple[CisNode, CisNode]
 ) -> None:
-    """No room says what was told: started again, it says once more who is there, and who is not."""
+    """No room has the state, so online and offline agents are announced again."""
     kitchen, cellar = both
     await kitchen.hands.come("cook")
     await cellar.sees(f"cook@{KITCHEN}")
@@ -183,8 +183,8 @@ async def test_whoever_has_no_rooms_tells_all_of_it_again(
     await cellar.eyes.until(told_again)
 
 
-async def test_one_that_another_node_has_given_up_is_there_again(both: tuple[CisNode, CisNode]) -> None:
-    """ "answers with a fresh `registered` if it lives", also where that is not said in a room."""
+async def test_a_lost_agent_is_announced_again(both: tuple[CisNode, CisNode]) -> None:
+    """ "answers with a fresh `registered` if it lives", also without rooms."""
     kitchen, cellar = both
     lost = Unregistration(address(WORKER), "lost", now_ms())
     await cellar.routes.update([lost])

@@ -1,4 +1,4 @@
-"""Saying something in a room."""
+"""Sending events to rooms."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from bridge.connectors.cis.service.sender import NotSent, RoomSender, Sent
 from bridge.connectors.cis.settings import CisSettings
 from federation.events.room_event import RoomEvent
 from tests.bridge.connectors.cis.cis_nodes import CisNodes, Eyes
-from tests.bridge.connectors.cis.made import NOON
+from tests.bridge.connectors.cis.event_builders import NOON
 from tests.federation.nodes import Node
 from tests.support.ghosts import ghosts_of
 
@@ -54,8 +54,8 @@ async def place(nodes: CisNodes, request: pytest.FixtureRequest) -> AsyncIterato
     await place.speech.close()
 
 
-async def test_an_agent_comes_into_the_room_when_it_first_speaks(place: Place) -> None:
-    """With its name; whatever the room's join rule is."""
+async def test_an_agent_joins_a_room_before_it_first_sends(place: Place) -> None:
+    """With its display name, under any join rule."""
     said = await place.speech.send(message("hello"), ROOM, WORKER, "one")
     assert isinstance(said, Sent)
     [event] = await place.said()
@@ -64,8 +64,8 @@ async def test_an_agent_comes_into_the_room_when_it_first_speaks(place: Place) -
     assert members == {"@palaver:a.test": "Palaver", GHOST: "worker-1"}
 
 
-async def test_it_is_seen_on_other_nodes_with_its_face(nodes: CisNodes) -> None:
-    """The name that the configuration has, and a picture that they can fetch."""
+async def test_other_nodes_see_the_agents_profile(nodes: CisNodes) -> None:
+    """The configured name, and an avatar that they can fetch."""
     here, there = await nodes.begin("a.test", "b.test")
     here.hands.names["worker-1"] = "The worker"
     await here.hands.come("worker-1")
@@ -82,8 +82,8 @@ async def test_it_is_seen_on_other_nodes_with_its_face(nodes: CisNodes) -> None:
     assert here.eyes.problems == []
 
 
-async def test_the_same_thing_is_said_once(place: Place) -> None:
-    """Under its name it is the same event, also for a process that comes later."""
+async def test_an_event_with_the_same_key_is_sent_once(place: Place) -> None:
+    """Also by a later process."""
     first = await place.speech.send(message("hello"), ROOM, WORKER, "one" * 200)
     other = RoomSender(place.node.rooms, place.settings, place.eyes, place.ghosts)
     assert await other.send(message("hello again"), ROOM, WORKER, "one" * 200) == first
@@ -91,16 +91,16 @@ async def test_the_same_thing_is_said_once(place: Place) -> None:
     await other.close()
 
 
-async def test_who_was_made_to_leave_comes_back(place: Place) -> None:
-    """Without having been told."""
+async def test_a_kicked_agent_joins_again(place: Place) -> None:
+    """Even if this process was not notified of the kick."""
     await place.speech.send(message("hello"), ROOM, WORKER, "one")
     await place.node.rooms.kick(WHERE, "@palaver:a.test", GHOST)
     assert isinstance(await place.speech.send(message("again"), ROOM, WORKER, "two"), Sent)
     assert len(await place.said()) == 2
 
 
-async def test_who_is_banned_is_not_heard(place: Place) -> None:
-    """It is told as a reason, and counted."""
+async def test_a_banned_agent_cannot_send(place: Place) -> None:
+    """The result has the reason, and the failure is recorded."""
     await place.speech.send(message("hello"), ROOM, WORKER, "one")
     await place.node.rooms.ban(WHERE, "@palaver:a.test", GHOST)
     outcome = await place.speech.send(message("again"), ROOM, WORKER, "two")
@@ -110,23 +110,23 @@ async def test_who_is_banned_is_not_heard(place: Place) -> None:
     assert place.eyes.records[1].detail == outcome.reason
 
 
-async def test_nobody_speaks_for_agents_of_others(place: Place) -> None:
-    """Our signature would be on it."""
+async def test_only_local_agents_can_send(place: Place) -> None:
+    """This node would sign the event."""
     stranger = AgentAddress("worker-1", "b.test")
     outcome = await place.speech.send(message("hello"), ROOM, stranger, "one")
     assert isinstance(outcome, NotSent)
     assert outcome.is_final
 
 
-async def test_an_agent_that_no_user_can_be_says_nothing_itself(place: Place) -> None:
-    """And it would be the same the next time."""
+async def test_an_agent_without_a_valid_user_id_cannot_send(place: Place) -> None:
+    """A retry would fail as well."""
     long = AgentAddress("ä" * 100, "a.test")
     outcome = await place.speech.send(message("hello"), ROOM, long, "one")
     assert isinstance(outcome, NotSent)
     assert outcome.is_final
 
 
-async def test_what_is_too_large_for_an_event_is_not_said(place: Place) -> None:
+async def test_an_event_that_is_too_large_is_not_sent(place: Place) -> None:
     """If it cannot be shortened."""
     outcome = await place.speech.send(message("x" * 100_000), ROOM, WORKER, "one")
     assert isinstance(outcome, NotSent)
@@ -134,15 +134,15 @@ async def test_what_is_too_large_for_an_event_is_not_said(place: Place) -> None:
     assert await place.said() == []
 
 
-async def test_a_room_that_cannot_be_reached(place: Place) -> None:
-    """It may be there the next time."""
+async def test_an_unreachable_room_is_a_temporary_failure(place: Place) -> None:
+    """A retry may succeed."""
     outcome = await place.speech.send(message("hello"), FederationRoom("default", "b.test"), WORKER, "one")
     assert isinstance(outcome, NotSent)
     assert not outcome.is_final
 
 
-async def test_many_who_speak_at_once_come_once(place: Place) -> None:
-    """And all is said."""
+async def test_concurrent_events_of_a_user_join_once(place: Place) -> None:
+    """And all events are sent."""
     event = StatusUpdate.model_validate(
         {"agent_id": "worker-1", "node_id": "a.test", "status": "idle", "timestamp": NOON}
     )

@@ -1,4 +1,4 @@
-"""Who may speak for an agent."""
+"""Which user may send an agent's events."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from bridge.connectors.cis.examination import (
 )
 from bridge.connectors.cis.protocol.events import AnyEvent
 from bridge.connectors.cis.protocol.rooms import FederationRoom
-from tests.bridge.connectors.cis.made import COORDINATOR, WORKER, message, registered, request, unregistered
+from tests.bridge.connectors.cis.event_builders import COORDINATOR, WORKER, message, registered, request, unregistered
 
 ROOM = FederationRoom("default", "kitchen.local")
 
@@ -22,14 +22,14 @@ def taken(event: AnyEvent, sender: Sender) -> ValidEvent:
 
 
 @pytest.mark.parametrize("user", ["@worker-1:kitchen.local", "@palaver:kitchen.local"])
-def test_an_agent_speaks_for_itself_and_its_node_for_it(user: str) -> None:
-    """Whatever it is that they say."""
+def test_the_agents_user_and_the_nodes_user(user: str) -> None:
+    """For every type of event."""
     assert check_user(taken(registered(), AgentSender(WORKER)), user) is None
     assert check_user(taken(message(), AgentSender(WORKER)), user) is None
 
 
-def test_a_person_of_the_same_server_does_not() -> None:
-    """A homeserver vouches for what its people say, and not for that they are agents."""
+def test_another_user_of_the_server_is_refused() -> None:
+    """The homeserver's signature proves the user, but not that the user is the agent."""
     for event in (registered(), message()):
         wrong = check_user(taken(event, AgentSender(WORKER)), "@mallory:kitchen.local")
         assert wrong is NOT_THE_AGENT
@@ -38,13 +38,13 @@ def test_a_person_of_the_same_server_does_not() -> None:
     assert check_user(asked, "@worker-1:living.local") is NOT_THE_AGENT
 
 
-def test_that_an_agent_of_ours_is_missed_may_anybody_say() -> None:
-    """It changes nothing."""
+def test_any_user_may_report_a_lost_local_agent() -> None:
+    """The report changes nothing."""
     told = taken(unregistered(), LostAgentNotice(WORKER))
     assert check_user(told, "@anybody:living.local") is None
 
 
-def test_an_agent_that_no_user_can_be_is_spoken_for_by_its_node() -> None:
+def test_an_agent_without_a_valid_user_id_sends_through_its_node() -> None:
     """Its id is too long once it is escaped."""
     event = registered().model_copy(update={"agent_id": "ä" * 60})
     said = taken(event, AgentSender(event.agent))

@@ -1,4 +1,4 @@
-"""When rooms of peers are joined."""
+"""The schedule of joins and invites."""
 
 from bridge.connectors.cis.service.discovery import RetrySchedule
 
@@ -7,8 +7,8 @@ def contacts(**wanted: list[str]) -> RetrySchedule[str]:
     return RetrySchedule(wanted, 0, retry=10, longest=100)
 
 
-def test_all_are_tried_at_once_one_room_of_a_peer_after_the_other() -> None:
-    """A peer that is slow keeps nobody else waiting."""
+def test_peers_are_tried_concurrently_and_their_rooms_in_sequence() -> None:
+    """A slow peer delays no other peer."""
     one = contacts(a=["1", "2"], b=["3"])
     assert one.deadline() == 0
     assert one.due(0) == [("a", "1"), ("b", "3")]
@@ -22,8 +22,8 @@ def test_all_are_tried_at_once_one_room_of_a_peer_after_the_other() -> None:
     assert not one.is_pending("a", "1")
 
 
-def test_who_does_not_answer_is_asked_after_ever_longer_pauses() -> None:
-    """Up to the longest."""
+def test_the_delay_doubles_after_each_failure() -> None:
+    """Up to the longest one."""
     one = contacts(a=["1"])
     now, pauses = 0, []
     for _ in range(6):
@@ -38,8 +38,8 @@ def test_who_does_not_answer_is_asked_after_ever_longer_pauses() -> None:
     assert one.is_pending("a", "1")
 
 
-def test_a_sign_of_life_makes_it_at_once() -> None:
-    """But not more often than the shortest pause, whatever the peer does; others are not concerned."""
+def test_an_active_peer_is_tried_at_once() -> None:
+    """But not more often than the shortest delay allows; other peers are not affected."""
     one = contacts(a=["1"], b=["2"])
     for now in (0, 10, 30):
         one.due(now)
@@ -60,8 +60,8 @@ def test_a_sign_of_life_makes_it_at_once() -> None:
     assert slow.deadline() == 200
 
 
-def test_a_room_that_was_lost_is_wanted_again() -> None:
-    """After a pause, so that two who do not agree do not go on for ever at full speed."""
+def test_a_room_that_was_left_is_joined_again() -> None:
+    """After a delay, so that two nodes that disagree do not loop at full speed."""
     one = contacts(a=["1"])
     one.due(0)
     one.done("a", "1")
@@ -76,9 +76,9 @@ def test_a_room_that_was_lost_is_wanted_again() -> None:
     one.add("unheard of", "1", 5)
 
 
-def test_peers_come_and_go() -> None:
-    """What is wanted of a new one is due at once. Of one that has gone nothing is, however that ends which
-    was under way."""
+def test_peers_are_added_and_removed() -> None:
+    """The actions of a new peer are due at once. A removed peer has none, and the result of a running one is
+    ignored."""
     one = contacts(a=["1"])
     one.replace("b", ["2", "3"], 5)
     assert one.due(5) == [("a", "1"), ("b", "2")]
@@ -94,8 +94,8 @@ def test_peers_come_and_go() -> None:
     assert one.due(9) == [("b", "4")]
 
 
-def test_what_is_wanted_of_a_peer_changes() -> None:
-    """Only what was named last is tried, and no pause counts that was made before."""
+def test_the_actions_of_a_peer_are_replaced() -> None:
+    """Only the new ones are attempted, without the delays of the old ones."""
     one = contacts(a=["1", "2"])
     one.due(0)
     one.failed("a", "1", 0)

@@ -1,4 +1,4 @@
-"""The way to a node."""
+"""The choice between rooms and HTTP for an event to a node."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ from bridge.agents.address import AgentAddress
 from bridge.connectors.cis.service.sender import NotSent, OutgoingEvent, PeerMessenger, RoomSender, Sent
 from bridge.peers.peer import Peer, PeerAccess, PeerProfile
 from tests.bridge.connectors.cis.cis_nodes import QUICK, CisNodes, Eyes
-from tests.bridge.connectors.cis.made import message
+from tests.bridge.connectors.cis.event_builders import message
 from tests.support.ghosts import ghosts_of
 
 BOTH = ("default", "alpha")
@@ -21,8 +21,9 @@ class Posts:
         return Sent("$1")
 
 
-async def test_the_namespace_is_the_one_in_which_the_agent_is(nodes: CisNodes) -> None:
-    """Of several that we have in common; the first of them when it is not known; none without one."""
+async def test_the_namespace_of_an_agent(nodes: CisNodes) -> None:
+    """The first common one in which it is registered; the first common one if it is not registered; none
+    without a common one."""
     peers = {
         "a.test": PeerAccess(Peer("a.test", namespaces=frozenset(BOTH))),
         "c.test": PeerAccess(Peer("c.test", namespaces=frozenset({"beta"}))),
@@ -51,8 +52,8 @@ async def test_the_namespace_is_the_one_in_which_the_agent_is(nodes: CisNodes) -
     await speech.close()
 
 
-async def test_who_is_in_no_rooms_gets_single_events(nodes: CisNodes) -> None:
-    """By another way, with all that belongs to the letter."""
+async def test_a_node_without_rooms_gets_single_events(nodes: CisNodes) -> None:
+    """With all fields of the outgoing event."""
     [node] = await nodes.start("b.test")
     old = PeerAccess(Peer("old", PeerProfile.CIS_1_1))
     settings = replace(QUICK, node_id="b.test", peers={"old": old})

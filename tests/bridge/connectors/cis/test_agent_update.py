@@ -1,16 +1,16 @@
-"""What the routing table is told."""
+"""The conversion of agent events to updates of the routing table."""
 
 from bridge.agents import updates as agent_updates
 from bridge.agents.agent import AgentStatus
 from bridge.connectors.cis.effects import agent_update
 from bridge.connectors.cis.protocol.events import StatusUpdate
-from tests.bridge.connectors.cis.made import NOON, WORKER, heartbeat, registered, unregistered
+from tests.bridge.connectors.cis.event_builders import NOON, WORKER, heartbeat, registered, unregistered
 
 AT = 1_770_552_000_000
 
 
-def test_what_is_said_of_agents() -> None:
-    """With the time that the event bears."""
+def test_agent_events_become_updates() -> None:
+    """With the event's timestamp."""
     status = StatusUpdate(
         agent_id="worker-1",
         node_id="kitchen.local",
@@ -30,7 +30,7 @@ def test_what_is_said_of_agents() -> None:
     ]
 
 
-def test_who_goes_without_a_reason_is_gone_all_the_same() -> None:
+def test_an_unregistration_without_a_reason() -> None:
     """ "reason" may be null."""
     gone = agent_update(unregistered(), sends_heartbeats=False)
     assert isinstance(gone, agent_updates.Unregistration)

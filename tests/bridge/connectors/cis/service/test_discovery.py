@@ -1,4 +1,4 @@
-"""AgentDiscovery agents from rooms."""
+"""Loading agents from the state of rooms."""
 
 from dataclasses import replace
 
@@ -13,8 +13,8 @@ from tests.support.agents import address, routing_table
 PEER = Peer("a.test")
 
 
-async def test_what_the_rooms_say_is_learned_again(nodes: CisNodes) -> None:
-    """All of it, or what is asked for; who has gone is gone; and nothing that others have put there."""
+async def test_agents_are_loaded_from_the_rooms(nodes: CisNodes) -> None:
+    """All agents, or those asked for, online or offline; state set by other users is ignored."""
     living, kitchen = await nodes.begin("a.test", "b.test")
     await living.hands.come("w1", "w2", "w3")
     await living.hands.go("w2")
@@ -40,8 +40,8 @@ async def test_what_the_rooms_say_is_learned_again(nodes: CisNodes) -> None:
         assert sorted(agent.agent_id for agent in routes.table.agents() if agent.is_online) == ["w1", "w3"]
 
 
-async def test_a_sign_of_life_brings_back_who_was_lost(nodes: CisNodes) -> None:
-    """But not who has gone by itself."""
+async def test_a_returned_node_brings_back_lost_agents(nodes: CisNodes) -> None:
+    """But not agents that were unregistered."""
     living, kitchen = await nodes.begin("a.test", "b.test")
     await living.hands.come("w1", "w2")
     for name in ("w1", "w2"):
@@ -67,8 +67,8 @@ async def test_a_sign_of_life_brings_back_who_was_lost(nodes: CisNodes) -> None:
         assert gone is None or not gone.is_online
 
 
-async def test_rooms_that_this_node_is_not_in_teach_nothing(nodes: CisNodes) -> None:
-    """And are no error."""
+async def test_rooms_that_were_not_joined_are_skipped(nodes: CisNodes) -> None:
+    """Without an error."""
     [node] = await nodes.start("b.test")
     async with routing_table(node.database, "b.test", now_ms=now_ms) as routes:
         settings = replace(QUICK, node_id="b.test", peers=peers_of("a.test"))
@@ -76,8 +76,8 @@ async def test_rooms_that_this_node_is_not_in_teach_nothing(nodes: CisNodes) -> 
         assert list(routes.table.agents()) == []
 
 
-async def test_who_has_gone_before_the_sign_of_life_stays_gone(nodes: CisNodes) -> None:
-    """That it has may reach us later than the sign of life does: it is newer than what brought it back."""
+async def test_a_late_unregistration_is_newer_than_the_return(nodes: CisNodes) -> None:
+    """It may arrive after the heartbeat that brought the agent back."""
     living, kitchen = await nodes.begin("a.test", "b.test")
     await living.hands.come("w1")
     was_here = await kitchen.sees("w1@a.test")
