@@ -1,4 +1,5 @@
-"""CIS agent federation: what a node must read, and what it must refuse and how. See `cis/README.md`."""
+"""CIS agent federation: the events that a node must read, and those that it must refuse and how. See
+`cis/README.md`."""
 
 import copy
 import json
@@ -42,7 +43,7 @@ PEERS: dict[str, Peer | None] = {
 # -- contents --
 
 
-def test_there_is_one_of_each_type_and_shape() -> None:
+def test_the_samples_cover_each_type_and_shape() -> None:
     """Seven types, two shapes."""
     assert {path.name for path in SHAPES} == {
         f"{type_.removeprefix('io.cis.agent.')}.{shape}.json"
@@ -53,7 +54,7 @@ def test_there_is_one_of_each_type_and_shape() -> None:
 
 @pytest.mark.parametrize("path", SHAPES, ids=lambda path: path.name)
 def test_a_content_is_read_as_its_event(path: Path) -> None:
-    """Field by field; and what is written for either profile is read as the same event."""
+    """Field by field; the content written for either profile is read as the same event."""
     given = json.loads(path.read_text("utf-8"))
     event = content.read(given["type"], given["content"])
     assert isinstance(event, EVENTS[given["type"]])
@@ -73,7 +74,7 @@ def test_a_content_is_read_as_its_event(path: Path) -> None:
 
 
 def test_the_signed_event() -> None:
-    """Both published forms, bit for bit, and the hash."""
+    """Both published forms and the hash, byte for byte."""
     event = envelope.read(json.dumps(SIGNED["event"]).encode())
     assert isinstance(event, Envelope)
     key = SigningKey(bytes.fromhex(SIGNED["private_key"]))
@@ -90,7 +91,7 @@ def test_the_signed_event() -> None:
 
 
 @pytest.mark.parametrize("form", ["signing_signature", "checking_signature"])
-def test_the_signed_event_is_believed(form: str) -> None:
+def test_both_signatures_are_accepted(form: str) -> None:
     """Whichever form was signed."""
     signatures = {SIGNED["server"]: {"ed25519:0": SIGNED[form]}}
     event = envelope.read(json.dumps({**SIGNED["event"], "signatures": signatures}).encode())
@@ -127,7 +128,7 @@ def reached(event: dict[str, Any], path: str) -> tuple[dict[str, Any], str]:
 
 
 def received(body: bytes, peer: Peer | None, header: str | None = None) -> EventResponse | ValidEvent:
-    """As an endpoint does it, but for what is kept."""
+    """Examine an event as the endpoint does, without storing anything."""
     event = envelope.read(body)
     if isinstance(event, MalformedEvent):
         return answers.refused_response(event.refusal, event.event_id)
@@ -138,8 +139,8 @@ def received(body: bytes, peer: Peer | None, header: str | None = None) -> Event
     )
 
 
-def test_the_event_of_the_table_is_taken() -> None:
-    """So that each refusal has the reason that stands beside it."""
+def test_the_unchanged_event_is_valid() -> None:
+    """So each refusal in the table has the reason that is stated beside it."""
     taken = received(body_of({}), PEERS["published"], NODE)
     assert isinstance(taken, ValidEvent)
     assert taken.sender == AgentSender(AgentAddress("worker-1", NODE))
@@ -147,7 +148,7 @@ def test_the_event_of_the_table_is_taken() -> None:
 
 @pytest.mark.parametrize("refusal", TABLE["refusals"], ids=lambda refusal: refusal["why"])
 def test_a_refusal_has_its_status_and_text(refusal: dict[str, Any]) -> None:
-    """In the shape of published nodes: `accepted`, `error`, and the event's id if it has one."""
+    """In the shape of published nodes: `accepted`, `error`, and the event id if the event has one."""
     body = body_of(refusal)
     answer = received(body, PEERS[refusal.get("peer", "published")], refusal.get("header"))
     assert isinstance(answer, EventResponse)

@@ -1,4 +1,5 @@
-"""Signatures that the Matrix specification states (appendices, "Cryptographic Test Vectors"), bit for bit."""
+"""The signing test vectors of the Matrix specification (appendices, "Cryptographic Test Vectors"), byte for
+byte."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""State resolution in thirteen rooms whose right outcome is known.
+"""State resolution in thirteen rooms with a known correct outcome.
 
 Each room is small: an admin, a moderator, and two branches of its history that disagree. The branches are
 resolved after each event and once at the end; the state must be the same.
@@ -27,7 +27,7 @@ def member(user: str) -> StateKey:
 
 @dataclass
 class Room:
-    """Builds state events. The events that authorise one are found in the state on its own branch."""
+    """Builds state events. Their auth events are taken from the state on their own branch."""
 
     version: str = "10"
     events: dict[EventId, Pdu] = field(default_factory=dict)
@@ -36,8 +36,8 @@ class Room:
     def add(
         self, name: str, key: StateKey, sender: str, content: Mapping[str, Any], after: str = "", ts: int = 0
     ) -> str:
-        """`name` is the event's id and decides ties, `after` the event before it on its branch. Without `ts`
-        its time is its depth."""
+        """`name` is the event's id and breaks ties; `after` is the previous event on its branch. `ts`
+        defaults to the depth."""
         before = self.state_after.get(after, {})
         depth = self.events[after].depth + 1 if after else 1
         event = {
@@ -61,7 +61,7 @@ class Room:
         return self.add(name or f"$join-{user}", member(user), user, content, after)
 
     def levels(self, name: str, sender: str, after: str, ts: int = 0, **content: Any) -> str:
-        """`users` are given without the admin, who is a creator of infinite power from version 12 on."""
+        """`users` does not include the admin, who is a creator with infinite power from version 12 on."""
         users = content.pop("users", {})
         if self.version != "12":
             users = {ADMIN: 100, **users}
@@ -80,7 +80,7 @@ class Room:
 
 
 def begin(room: Room, join_rule: str, more: Sequence[tuple[str, Mapping[str, Any]]] = ()) -> str:
-    """The admin makes the room; gives the last event."""
+    """Create the room as the admin; return the last event."""
     content = {"room_version": room.version}
     if room.version == "10":
         content["creator"] = ADMIN
@@ -98,7 +98,7 @@ CLOSED = ("m.room.guest_access", {"guest_access": "forbidden"})
 
 
 def public_room(room: Room) -> str:
-    """A moderator has joined and got level 50."""
+    """A room in which a moderator has joined and has level 50."""
     last = room.join(MODERATOR, begin(room, "public", (SHARED, CLOSED)))
     return room.levels("$levels-1", ADMIN, last, users={MODERATOR: 50})
 
@@ -116,7 +116,7 @@ def no_fork_public(room: Room) -> State:
 
 
 def time_decides_before_the_id(room: Room) -> State:
-    """Two join rules of equal power: the later one wins, although its id is the smaller one."""
+    """Two join rules of equal power: the later one wins, although its id is smaller."""
     fork = begin(room, "invite", (SHARED, CLOSED))
     room.add("$z-earlier", RULES, ADMIN, {"join_rule": "knock"}, fork, ts=6)
     room.add("$a-later", RULES, ADMIN, {"join_rule": "public"}, fork, ts=7)
@@ -153,8 +153,8 @@ def a_ban_beats_a_topic(room: Room) -> State:
     return {**room.state_after[fork], member(MODERATOR): "$ban"}
 
 
-def a_closed_door_beats_a_join(room: Room) -> State:
-    """The room becomes invite-only while somebody joins, and the levels had been sent again before."""
+def join_rules_beat_a_join(room: Room) -> State:
+    """The room becomes invite-only while a user joins; the power levels were sent again before."""
     fork = room.levels("$levels-2", MODERATOR, public_room(room), users={MODERATOR: 50})
     room.add("$rules-1", RULES, ADMIN, {"join_rule": "invite"}, fork)
     room.join(FIRST, fork)
@@ -175,13 +175,13 @@ BRANCHES: Sequence[Callable[[Room], State]] = (
     levels_beat_a_topic,
     levels_of_the_admin_beat_those_of_the_moderator,
     a_ban_beats_a_topic,
-    a_closed_door_beats_a_join,
+    join_rules_beat_a_join,
     two_joins_are_no_conflict,
 )
 
 
 class Server:
-    """Gets events one by one, and resolves the states after those that nothing follows yet."""
+    """Receives events one by one, and resolves the states at its forward extremities."""
 
     def __init__(self, version: str) -> None:
         self._version = ROOM_VERSIONS[version]
@@ -244,8 +244,8 @@ def without_rules(room: Room) -> tuple[list[State], State]:
 
 
 def with_old_levels(room: Room) -> tuple[list[State], State]:
-    """Problem B: one of two servers has power levels that were replaced twice since. Version 2 takes the
-    oldest ones; version 2.1 replays the events in between and ends with the newest."""
+    """Problem B: one of two servers has power levels that were replaced twice since. Version 2 resolves to
+    the oldest ones; version 2.1 replays the events in between and ends with the newest."""
     last = room.join(FIRST, room.join(MODERATOR, begin(room, "public")))
     last = room.levels("$levels-1", ADMIN, last, users={MODERATOR: 50})
     last = room.levels("$levels-2", MODERATOR, last, users={MODERATOR: 50, FIRST: 50})
@@ -268,7 +268,7 @@ def with_old_levels(room: Room) -> tuple[list[State], State]:
 @pytest.mark.parametrize("build", [without_rules, with_old_levels], ids=lambda build: build.__name__)
 def test_states_are_resolved(build: Callable[[Room], tuple[list[State], State]], version: str) -> None:
     """Version 2 of the algorithm in room version 11, version 2.1 in room version 12, in any order of the
-    sets."""
+    state sets."""
     room = Room(version)
     sets, expected = build(room)
     for given in (sets, sets[::-1], [*sets, sets[0]]):

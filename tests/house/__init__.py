@@ -1,1 +1,1 @@
-"""The rules of the house that a test can hold."""
+"""The engineering rules that a test can check."""

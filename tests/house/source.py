@@ -1,4 +1,4 @@
-"""Our own source as these tests see it."""
+"""The project's own source code, parsed for these tests."""
 
 import ast
 from collections.abc import Iterator
@@ -46,15 +46,16 @@ class Module:
 
     @property
     def does_io(self) -> bool:
-        """Whether it awaits, reads a clock, draws randomness, opens a socket or a file, or logs."""
+        """Return whether a module awaits, reads a clock, draws random numbers, opens a socket or a file, or
+        logs."""
         return _does_io(self)
 
     def tree(self) -> ast.Module:
         return _parse(self.path)
 
     def imports(self, *, at_runtime: bool = False) -> Iterator[str]:
-        """The dotted names of what it imports, `a.b.c` for `from a.b import c` too; with `at_runtime`
-        without what only the type checker imports."""
+        """Return the dotted names that a module imports, including `a.b.c` for `from a.b import c`; with
+        `at_runtime`, without imports for the type checker only."""
         for node in _nodes(self.tree(), without_types=at_runtime):
             if isinstance(node, ast.Import):
                 yield from (alias.name for alias in node.names)
@@ -62,7 +63,7 @@ class Module:
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
     def imported_modules(self) -> set[Path]:
-        """The files of ours that it imports at run time."""
+        """Return the project's files that a module imports at run time."""
         return {path for name in self.imports(at_runtime=True) if (path := _file_of(name)) is not None}
 
 
@@ -76,7 +77,7 @@ def _nodes(tree: ast.AST, *, without_types: bool) -> Iterator[ast.AST]:
 
 @cache
 def _file_of(name: str) -> Path | None:
-    """The file in which the module stands, or that which holds the name that is imported."""
+    """Return the file of a module, or of the module that defines the imported name."""
     parts = name.split(".")
     if parts[0] not in PACKAGES:
         return None
@@ -115,7 +116,7 @@ def modules() -> list[Module]:
 
 
 def has_code(module: Module) -> bool:
-    """Whether it holds more than a docstring and what it re-exports."""
+    """Return whether a module contains more than a docstring and re-exports."""
     quiet = (ast.Import, ast.ImportFrom)
     return any(
         not isinstance(node, quiet)

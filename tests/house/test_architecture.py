@@ -1,4 +1,4 @@
-"""docs/architecture.md names files and functions. They exist."""
+"""The files and functions named in docs/architecture.md exist."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ BETWEEN = re.compile(r"\s*|,\s*|\s+and\s+")
 
 
 def references() -> list[tuple[str, str | None]]:
-    """Paths, and names after the path of their file."""
+    """Return the paths, and the names that follow the path of their file."""
     found: list[tuple[str, str | None]] = []
     file, end = "", 0
     for match in CODE.finditer(re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL)):
@@ -37,7 +37,7 @@ REFERENCES = references()
 
 
 def names(path: Path) -> set[str]:
-    """Of functions, classes, their methods and constants."""
+    """Return the functions, classes, methods and constants of a file."""
     found: set[str] = set()
     for node in ast.parse(path.read_text("utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -54,16 +54,16 @@ def names(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(("file", "name"), REFERENCES, ids=lambda value: value or "")
-def test_what_it_names_exists(file: str, name: str | None) -> None:
-    """A file, or a function or class in one."""
+def test_named_files_and_functions_exist(file: str, name: str | None) -> None:
+    """Each file, and each function or class after its file."""
     path = ROOT / file
     assert path.exists()
     if name is not None:
         assert name in names(path)
 
 
-def test_it_walks_through_a_node() -> None:
-    """It names functions, not only files; and all packages of the homeserver and of the bridge."""
+def test_the_walk_covers_all_packages() -> None:
+    """It names functions, not only files, and all packages of the homeserver and of the bridge."""
     assert sum(name is not None for _, name in REFERENCES) > 30
     packages = {
         str(path.parent.relative_to(ROOT))
@@ -76,8 +76,8 @@ def test_it_walks_through_a_node() -> None:
 @pytest.mark.parametrize(
     ("file", "class_"), [("description.py", "Description"), ("interface.py", "Connector")]
 )
-def test_the_recipe_of_a_connector_names_all_that_it_can_do(file: str, class_: str) -> None:
-    """CONTRIBUTING.md, "A connector"."""
+def test_the_recipe_of_a_connector_is_complete(file: str, class_: str) -> None:
+    """CONTRIBUTING.md, "A connector", names all capabilities."""
     recipe = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("**A connector**")[2]
     named = set(CODE.findall(recipe.partition("\n**")[0]))
     tree = ast.parse((ROOT / "bridge" / "connectors" / file).read_text("utf-8"))

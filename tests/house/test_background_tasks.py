@@ -14,7 +14,8 @@ EXCEPTIONS: dict[str, int] = {
 
 
 def _is_bare(function: ast.expr) -> bool:
-    """asyncio.create_task and its like; a TaskGroup's own create_task is not one."""
+    """Return whether it calls asyncio.create_task or a similar function; a TaskGroup's create_task is
+    allowed."""
     if isinstance(function, ast.Name):
         return function.id in {"create_task", "ensure_future"}
     if not isinstance(function, ast.Attribute) or function.attr not in {"create_task", "ensure_future"}:
@@ -23,8 +24,8 @@ def _is_bare(function: ast.expr) -> bool:
     return (isinstance(holder, ast.Name) and holder.id in {"asyncio", "loop"}) or isinstance(holder, ast.Call)
 
 
-def test_tasks_are_made_by_the_supervisor_alone() -> None:
-    """`BackgroundTasks` reports what fails, and closes in bounded time."""
+def test_only_the_supervisor_creates_tasks() -> None:
+    """`BackgroundTasks` reports failures and closes in bounded time."""
     found = Counter(
         str(module.relative)
         for module in modules()

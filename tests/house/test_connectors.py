@@ -1,5 +1,5 @@
-"""A connector is a package and a line of the registry. The rest of the bridge knows what connectors can do,
-and none by its name."""
+"""A connector is a package and a line of the registry. The rest of the bridge knows the capabilities of
+connectors, but no connector by name."""
 
 import ast
 import re
@@ -21,21 +21,21 @@ EXCEPTIONS: dict[str, set[str]] = {}
 
 
 def _of(module: Module) -> str | None:
-    """The connector to whose package a module belongs."""
+    """Return the connector to whose package a module belongs."""
     parts = module.name.split(".")
     return (
         parts[2] if parts[:2] == ["bridge", "connectors"] and parts[2:3] and parts[2] in CONNECTORS else None
     )
 
 
-def test_there_are_connectors() -> None:
-    """Each has a description."""
+def test_each_connector_has_a_description() -> None:
+    """In its package."""
     assert {"cis", "offices"} <= set(CONNECTORS)
 
 
 @pytest.mark.parametrize("module", modules(), ids=lambda module: module.name)
 def test_only_the_registry_imports_a_connector(module: Module) -> None:
-    """And of each its description alone; no connector imports another one."""
+    """And only its description; no connector imports another one."""
     for name in module.imports():
         parts = name.split(".")
         if parts[:2] != ["bridge", "connectors"] or parts[2] not in CONNECTORS or parts[2] == _of(module):
@@ -47,19 +47,19 @@ def test_only_the_registry_imports_a_connector(module: Module) -> None:
 @pytest.mark.parametrize(
     "module", [one for one in modules() if NEUTRAL.fullmatch(one.name)], ids=lambda module: module.name
 )
-def test_what_is_for_all_connectors_names_none(module: Module) -> None:
-    """As a name of its own or in a text."""
+def test_shared_code_names_no_connector(module: Module) -> None:
+    """Neither in an identifier nor in a text."""
     named = {word for text in _texts(module.tree()) for word in _words(text) if word in _names()}
     assert named == EXCEPTIONS.get(module.name, set())
 
 
-def test_the_exceptions_name_modules() -> None:
-    """An exception for a module that is gone goes too."""
+def test_the_exceptions_exist() -> None:
+    """An exception for a removed module is removed with it."""
     assert {module.name for module in modules()} >= set(EXCEPTIONS)
 
 
 def _names() -> set[str]:
-    """Of connectors, and of one of many."""
+    """Return the patterns of connector names."""
     return {*CONNECTORS, *(name.removesuffix("s") for name in CONNECTORS if name != "cis")}
 
 
@@ -68,7 +68,7 @@ def _words(text: str) -> list[str]:
 
 
 def _texts(tree: ast.Module) -> Iterator[str]:
-    """Names and strings, but for what is written for readers of the source."""
+    """Return identifiers and strings, without comments and docstrings."""
     documentation = {
         id(node.value)
         for node in ast.walk(tree)

@@ -1,4 +1,4 @@
-"""The listing of a directory is its table of contents, and the tests follow the same order."""
+"""Directories are small, and the tests mirror the packages."""
 
 import re
 import subprocess
@@ -23,8 +23,8 @@ DIRECTORIES = sorted({module.path.parent for module in modules()})
 
 
 @pytest.mark.parametrize("directory", DIRECTORIES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_directory_can_be_read_at_a_glance(directory: Path) -> None:
-    """A package that needs more entries holds more than one feature."""
+def test_the_number_of_entries_is_limited(directory: Path) -> None:
+    """A package with more entries contains more than one feature."""
     name = str(directory.relative_to(ROOT))
     if name in CROWDED:
         assert _entries(directory) > MOST_ENTRIES, "it needs no exception any more"
@@ -32,14 +32,14 @@ def test_a_directory_can_be_read_at_a_glance(directory: Path) -> None:
         assert _entries(directory) <= MOST_ENTRIES
 
 
-def test_the_crowded_directories_exist() -> None:
-    """An exception for a directory that is gone goes too."""
+def test_the_exceptions_exist() -> None:
+    """An exception for a removed directory is removed with it."""
     assert {str(directory.relative_to(ROOT)) for directory in DIRECTORIES} >= CROWDED
 
 
 @pytest.mark.parametrize("package", ["bridge", "appservice", "federation", "storage"])
 def test_the_tests_mirror_the_packages(package: str) -> None:
-    """The tests of a package stand in the directory of the same name below `tests`."""
+    """The tests of a package are in the directory of the same name below `tests`."""
     tested = {
         path.parent.relative_to(ROOT / "tests") for path in (ROOT / "tests" / package).rglob("test_*.py")
     }
@@ -52,8 +52,8 @@ def test_no_module_is_longer_than_five_hundred_lines(module: Module) -> None:
     assert len(module.path.read_text().splitlines()) <= 500
 
 
-def test_nothing_is_left_unfinished() -> None:
-    """What is not done is an issue, not a comment in the source."""
+def test_there_are_no_todo_comments() -> None:
+    """Unfinished work is an issue, not a comment."""
     marks = "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK", "NotImplemented" + "Error"])
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"],

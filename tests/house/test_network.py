@@ -1,8 +1,8 @@
-"""Nothing waits for the network while it holds a connection to the database: a peer that never answers would
-hold all of them.
+"""No code waits for the network while it holds a database connection: peers that never answer could otherwise
+occupy all connections.
 
-Calls are followed by their types as far as annotations tell them: parameters, attributes of `self`, results.
-What is handed over to be called back is not followed.
+Calls are resolved by type as far as annotations allow: parameters, attributes of `self`, results. Callbacks
+are not followed.
 """
 
 import ast
@@ -32,7 +32,7 @@ class Class:
 
 @dataclass
 class Scope:
-    """A function, with what is known where it stands."""
+    """A function, with the types of its names."""
 
     module: Module
     node: Function
@@ -49,7 +49,7 @@ class Scope:
 
     @cached_property
     def local_types(self) -> dict[str, ast.expr]:
-        """What variables are: an annotation, or the expression that they are set to."""
+        """Return the types of local variables, from an annotation or from the expression assigned to them."""
         found = {one.arg: one.annotation for one in self.arguments() if one.annotation is not None}
         for node in own_nodes(self.node):
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -62,7 +62,7 @@ class Scope:
 
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Without functions within it: they run when they are called."""
+    """Return the nodes of a function without nested functions, which run when they are called."""
     for child in ast.iter_child_nodes(node):
         yield child
         if not isinstance(child, (ast.AsyncFunctionDef, ast.FunctionDef, ast.Lambda)):
@@ -127,7 +127,7 @@ class Source:
     # -- types --
 
     def types(self, value: ast.expr, scope: Scope) -> set[str]:
-        """The names of the classes of which it may be."""
+        """Return the names of the classes that an expression may have."""
         match value:
             case ast.Name(id="self") if scope.inside is not None:
                 return {scope.inside}
@@ -167,7 +167,7 @@ class Source:
         return set() if name in names_in(known) else self.types(known, scope)
 
     def _classes(self, names: set[str]) -> Iterator[Class]:
-        """With their bases; for a protocol, with what has its methods."""
+        """Return the classes with their bases; for a protocol, with the classes that have its methods."""
         for name in names:
             for one in self.classes.get(name, ()):
                 yield one
@@ -176,7 +176,7 @@ class Source:
                     yield from self._having(set(one.methods))
 
     def _having(self, methods: set[str]) -> list[Class]:
-        """What a protocol of these methods may stand for."""
+        """Return the classes that implement a protocol with these methods."""
         key = frozenset(methods)
         if key not in self._implementations:
             self._implementations[key] = [
@@ -214,7 +214,7 @@ class Source:
         return is_method and bool(self.types(call.func.value, scope) & NETWORK)
 
     def calls(self, node: ast.AST) -> Iterator[ast.Call]:
-        """Those that are waited for."""
+        """Return the awaited calls."""
         for one in own_nodes(node):
             waited = one.value if isinstance(one, ast.Await) else None
             if isinstance(one, ast.withitem):
@@ -225,7 +225,7 @@ class Source:
                 yield waited
 
     def holds(self, block: ast.AsyncWith, scope: Scope, holders: Collection[int]) -> bool:
-        """Whether a connection is held within."""
+        """Return whether the block holds a connection."""
         calls = [one.context_expr for one in block.items if isinstance(one.context_expr, ast.Call)]
         return any(
             (isinstance(call.func, ast.Attribute) and call.func.attr in OPENS)
@@ -234,13 +234,13 @@ class Source:
         )
 
     def blocks(self, scope: Scope, holders: Collection[int]) -> Iterator[ast.AsyncWith]:
-        """Those that hold a connection."""
+        """Return the blocks that hold a connection."""
         for node in own_nodes(scope.node):
             if isinstance(node, ast.AsyncWith) and self.holds(node, scope, holders):
                 yield node
 
     def holders(self) -> set[int]:
-        """Context managers whose block holds a connection."""
+        """Return the context managers whose block holds a connection."""
         found: set[int] = set()
         while True:
             more = {
@@ -258,7 +258,7 @@ class Source:
             found |= more
 
     def waiting(self) -> set[int]:
-        """Functions that wait for the network, or for one that does."""
+        """Return the functions that wait for the network, directly or through a call."""
         calls = {
             key: [(call, self.called(call.func, scope)) for call in self.calls(scope.node)]
             for key, scope in self.scopes.items()
@@ -278,14 +278,14 @@ class Source:
 
 
 def takes_connection(scope: Scope) -> bool:
-    """Whether it is given a connection of the database."""
+    """Return whether the function has a parameter for a database connection."""
     if f"storage.database.{CONNECTION}" != SOURCE.imported[scope.module.path].get(CONNECTION):
         return False
     return any(one.annotation and CONNECTION in names_in(one.annotation) for one in scope.arguments())
 
 
-def test_nothing_waits_for_the_network_with_a_connection_in_its_hands() -> None:
-    """Neither in a block that holds one, nor where it is given one."""
+def test_no_network_access_while_holding_a_connection() -> None:
+    """Neither in a block that holds a connection, nor in a function that is given one."""
     holders, waiting = SOURCE.holders(), SOURCE.waiting()
     assert any(SOURCE.scopes[one].name.endswith("FederationClient.request") for one in waiting)
     assert any(SOURCE.scopes[one].name.endswith("commit.RoomWriter.session") for one in holders)

@@ -1,6 +1,6 @@
-"""How many modules one task passes through on the node that does it.
+"""The number of modules that run for one task, on the node that runs it.
 
-docs/architecture.md walks the same way, with names.
+docs/architecture.md describes the same path, with names.
 """
 
 import asyncio
@@ -58,8 +58,8 @@ IS_TRACED = contextvars.ContextVar("is traced", default=False)
 
 
 class Trace:
-    """The functions of the product that the traced node enters, by their modules: of those that are
-    coroutines, and of all."""
+    """Records the product's functions that the traced node enters, by module: coroutines, and all
+    functions."""
 
     def __init__(self) -> None:
         self.on_the_way: dict[str, set[str]] = {}
@@ -85,7 +85,7 @@ class Trace:
             self.on_the_way.setdefault(module, set()).add(code.co_qualname)
 
     def _module(self, code: CodeType) -> str:
-        """Below the product's packages, or nothing."""
+        """Return the module within the product's packages; None for other code."""
         if code not in self._modules:
             path = Path(code.co_filename)
             ours = path.is_relative_to(ROOT) and path.relative_to(ROOT)
@@ -95,7 +95,7 @@ class Trace:
 
 
 def _background() -> str | None:
-    """The name of the task that runs, or of what it does."""
+    """Return the name of the running task, or of its coroutine."""
     try:
         task = asyncio.current_task()
     except RuntimeError:
@@ -108,7 +108,7 @@ def _background() -> str | None:
 
 @pytest.fixture
 async def living(postgres_server: Server, migrated_template: str) -> AsyncIterator[AgentNode]:
-    """It asks the kitchen, which is a node in this process too and the one that is traced."""
+    """A node that requests tasks from the kitchen, the traced node in the same process."""
     # Not below the directory of the test: the path of a Unix socket has 107 bytes.
     directory = Path(tempfile.mkdtemp(prefix="palaver-one-task-"))
     async with AsyncExitStack() as stack:

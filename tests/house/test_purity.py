@@ -1,4 +1,4 @@
-"""A protocol decision is free of I/O. Which modules are is derived from what they import and call."""
+"""Protocol decisions are free of I/O. Which modules do I/O is derived from their imports and calls."""
 
 import sys
 
@@ -39,7 +39,7 @@ EXCEPTIONS: set[str] = {
 
 @pytest.mark.parametrize("module", WITH_CODE, ids=lambda module: module.name)
 def test_a_module_without_io_imports_none_with_io(module: Module) -> None:
-    """What decides is called by what does I/O. Imported, the I/O would be within reach of the decision."""
+    """A decision is called by code that does I/O. If it imported I/O, it could do it."""
     reached = (
         {} if module.does_io else {path.stem for path in module.imported_modules() if Module(path).does_io}
     )
@@ -49,8 +49,8 @@ def test_a_module_without_io_imports_none_with_io(module: Module) -> None:
         assert not reached
 
 
-def test_the_exceptions_name_modules() -> None:
-    """An exception for a module that is gone goes too."""
+def test_the_exceptions_exist() -> None:
+    """An exception for a removed module is removed with it."""
     assert {module.name for module in modules()} >= EXCEPTIONS
 
 

@@ -18,13 +18,13 @@ from tests.process.test_published_nodes import (  # noqa: F401 - the tests too: 
     MINER,
     SILENCE,
     pair,
-    test_a_node_that_is_away_is_gone_and_comes_back,
-    test_a_task_is_done_on_the_other_node,
-    test_a_task_is_taken_back,
-    test_an_agent_that_is_not_there,
-    test_both_are_killed_with_work_between_them,
-    test_the_agents_node_is_killed_in_the_middle,
-    test_the_node_that_asked_is_killed_in_the_middle,
+    test_a_node_goes_offline_and_returns,
+    test_a_task_for_an_unknown_agent,
+    test_a_task_is_cancelled,
+    test_a_task_runs_on_the_other_node,
+    test_both_nodes_are_killed_during_tasks,
+    test_the_agents_node_is_killed_during_a_task,
+    test_the_requesters_node_is_killed_during_a_task,
 )
 from tests.support.matrix_client import MatrixClient, Refused
 from tests.support.matrix_client.seen import Seen

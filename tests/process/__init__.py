@@ -1,1 +1,1 @@
-"""The installed wheel as a process: what a person who runs a node can meet."""
+"""The installed wheel as a process, as an operator runs it."""

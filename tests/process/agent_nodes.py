@@ -1,4 +1,4 @@
-"""Nodes with agents as processes of the installed wheel, as their configuration files alone make them."""
+"""Nodes with agents as processes of the installed wheel, created from their configuration files alone."""
 
 import asyncio
 import contextlib
@@ -84,9 +84,8 @@ COMMAND = (
 
 @dataclass
 class AgentNode(Node):
-    """Named `name`, and reached under that name by those who know where it is. `top` and `more` go into its
-    configuration. To one that is published, and of one that is, nothing is known but where it is and its key:
-    a guest of a homeserver is."""
+    """A node called `name`. `top` and `more` are added to its configuration. A published node, and any peer
+    of one, is configured only with its URL and its key, as for a node behind an application service."""
 
     name: str = "kitchen.test"
     database: DatabaseAddress | None = None
@@ -100,7 +99,7 @@ class AgentNode(Node):
 
     @property
     def env(self) -> dict[str, str]:
-        """It says nothing of the node, unless the test does."""
+        """The environment does not mention the node, unless the test adds it."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PALAVER_")}
         return {**inherited, **self.environment}
 
@@ -108,7 +107,7 @@ class AgentNode(Node):
 
     @property
     def work(self) -> Path:
-        """Where its agents work."""
+        """The working directory of its agents."""
         return self.directory / "work"
 
     @property
@@ -116,7 +115,8 @@ class AgentNode(Node):
         return COMMAND.format(runs=self.work / "runs")
 
     def write_files(self) -> None:
-        """With the certificate that it would make itself when it starts: its peers want to know it before."""
+        """Write the configuration, and the certificate that the node would create at its start: its peers
+        need it before."""
         assert self.database is not None, "it has one"
         self.work.mkdir()
         ensure(self.data / "tls", self.name)
@@ -146,7 +146,7 @@ class AgentNode(Node):
         return PUBLISHED_PEER.format(name=peer.name, port=peer.port, signing_key=peer.signing_key())
 
     def signing_key(self) -> str:
-        """The line that other operators have to enter, as `palaver keys show` prints it."""
+        """Return the line that other operators enter, as `palaver keys show` prints it."""
         self.data.mkdir(mode=0o700, exist_ok=True)
         LocalKeyFiles(self.data).load_or_create()
         shown = subprocess.run(
@@ -159,7 +159,8 @@ class AgentNode(Node):
     # -- what its agents have done --
 
     def runs(self) -> list[list[str]]:
-        """Each line in its words: the request, `begins` or `ends`, and the process or the code."""
+        """Return the log of runs, one list of words per line: the request, `begins` or `ends`, and the
+        process or the exit code."""
         with contextlib.suppress(FileNotFoundError):
             return [line.split() for line in (self.work / "runs").read_text().splitlines()]
         return []
@@ -168,7 +169,7 @@ class AgentNode(Node):
         return Counter(request for request, what, _ in self.runs() if what == "begins")
 
     async def until_begun(self, request: str) -> int:
-        """The process that works on it."""
+        """Wait until a process works on the task, and return it."""
 
         async def begun() -> int:
             return next(
@@ -178,13 +179,13 @@ class AgentNode(Node):
         return await until(begun)
 
     def go_on(self, name: str) -> None:
-        """Whoever waits for this goes on."""
+        """Let the waiting run continue."""
         (self.work / name).touch()
 
     # -- what an operator says to it --
 
     async def palaver(self, *words: str) -> tuple[int, str]:
-        """A command beside it: its exit code and its standard output."""
+        """Run a command; return its exit code and its standard output."""
         process = await asyncio.create_subprocess_exec(
             str(self.command), *words, cwd=self.directory, env=self.env,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -194,7 +195,7 @@ class AgentNode(Node):
         return process.returncode, out.decode()
 
     async def ask(self, to: str, prompt: str, request: str, **more: Any) -> None:
-        """For a task that it gives its number, and is not waited for."""
+        """Submit a task under a number, without waiting for it."""
         given = {"to": to, "prompt": prompt, "id": request, "wait": False, **more}
         async with contextlib.aclosing(stream_node(self.data, "task-send", given)) as items:
             said = [item async for item in items]
@@ -204,7 +205,7 @@ class AgentNode(Node):
         return await ask_node(self.data, "task-show", {"task": request})
 
     async def answered(self, request: str) -> dict[str, Any]:
-        """The task, once it is over."""
+        """Return the task once it has ended."""
 
         async def over() -> dict[str, Any] | None:
             task = await self.task(request)
@@ -222,7 +223,7 @@ class AgentNode(Node):
         await until(all_there)
 
     async def misses(self, address: str) -> str:
-        """It knows that the agent is gone, and says why."""
+        """Wait until the node knows that the agent is offline, and return the reason."""
 
         async def gone() -> str:
             route = await self.route(address)
@@ -234,7 +235,7 @@ class AgentNode(Node):
 
     @contextlib.asynccontextmanager
     async def attached(self, agent_id: str) -> AsyncIterator[asyncio.subprocess.Process]:
-        """`palaver agent run` as a process beside it, which does the same as its own agents."""
+        """Run `palaver agent run` as another process, which behaves like the node's own agents."""
         token = await ask_node(self.data, "agents-token-create", {"agent": agent_id})
         file = self.directory / f"{agent_id}.token"
         file.write_text(token["token"])
@@ -254,7 +255,7 @@ class AgentNode(Node):
 
 
 def beside(node: AgentNode) -> AgentNode:
-    """Another process of the same node: a directory of its own with links to the same keys and media, and
+    """Return another process of the same node: its own directory, with links to the same keys and media, and
     another port."""
     directory = node.directory.parent / "beside"
     directory.mkdir()
@@ -268,7 +269,7 @@ def beside(node: AgentNode) -> AgentNode:
 
 
 async def until(look: Callable[[], Awaitable[T | None]]) -> T:
-    """What it gives once that is something."""
+    """Poll until the function returns something."""
     async with asyncio.timeout(TIMEOUT):
         while True:
             with contextlib.suppress(LocalError):  # the node is not there yet, or does not know it yet
@@ -285,8 +286,8 @@ async def agent_nodes(
     *nodes: dict[str, Any],
     prepare: Callable[[list[AgentNode]], Awaitable[None]] | None = None,
 ) -> AsyncIterator[list[AgentNode]]:
-    """Started, and peers of each other. `nodes` are the fields of each. `prepare` is called when their files
-    are written."""
+    """Start nodes that are peers of each other. `nodes` has the fields of each. `prepare` is called when
+    their files have been written."""
     # Not below the directory of the test: the path of a Unix socket has 107 bytes.
     directory = Path(tempfile.mkdtemp(prefix="palaver-agents-"))
     made: list[AgentNode] = []

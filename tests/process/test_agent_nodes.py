@@ -1,6 +1,5 @@
-"""Nodes with agents that are killed in the middle of their work, and a published CIS node that speaks to one:
-processes of the installed wheel, made by their configuration files alone.
-"""
+"""Nodes with agents that are killed while they work, and a scripted published CIS node: processes of the
+installed wheel, created from their configuration files alone."""
 
 import asyncio
 import os
@@ -58,8 +57,8 @@ async def old() -> AsyncIterator[PublishedNode]:
 async def nodes(
     palaver: Path, postgres_server: Server, migrated_template: str, old: PublishedNode
 ) -> AsyncIterator[list[AgentNode]]:
-    """The kitchen, whose agents work, and the living room, which asks them. Whoever kills one starts it
-    again."""
+    """The kitchen has working agents, and the living room requests tasks. A test that kills a node must start
+    it again."""
     published = PUBLISHED.format(url=old.url, key=bytes(KEY.verify_key).hex())
     kitchen = {"name": KITCHEN, "agents": ["worker"], "more": published, "agent_timeout": SILENCE}
     living = {"name": LIVING, "agents": ["reader"]}
@@ -83,8 +82,8 @@ def _waits_for(node: AgentNode, name: str) -> str:
     return f"echo begun; until [ -e {node.work / name} ]; do sleep 0.02; done; echo {name}"
 
 
-async def test_a_task_is_done_on_another_node(kitchen: AgentNode, living: AgentNode) -> None:
-    """`palaver task send`: what the agent writes is the output, its code is the code, and it ran once."""
+async def test_a_task_runs_on_another_node(kitchen: AgentNode, living: AgentNode) -> None:
+    """`palaver task send`: the agent's output and exit code are returned, and it ran once."""
     code, output = await living.palaver("task", "send", WORKER, "echo to you; exit 7", "--id", "across")
     assert (code, output) == (7, "to you\n")
     answer = (await living.answered("across"))["answer"]
@@ -92,9 +91,9 @@ async def test_a_task_is_done_on_another_node(kitchen: AgentNode, living: AgentN
     assert kitchen.begun()["across"] == 1
 
 
-async def test_the_agents_node_is_killed_in_the_middle(kitchen: AgentNode, living: AgentNode) -> None:
-    """What had begun is answered as lost and not begun again, what waited is done once; nothing that the
-    agent had started goes on without its node."""
+async def test_the_agents_node_is_killed_during_a_task(kitchen: AgentNode, living: AgentNode) -> None:
+    """The running task is answered as lost and does not run again; the queued one runs once. No process of
+    the agent survives its node."""
     await living.ask(WORKER, _waits_for(kitchen, "never"), "lost")
     process = await kitchen.until_begun("lost")
     await living.ask(WORKER, "echo late", "waiting")
@@ -111,9 +110,9 @@ async def test_the_agents_node_is_killed_in_the_middle(kitchen: AgentNode, livin
     assert ["lost", "ends", "0"] not in kitchen.runs()
 
 
-async def test_the_node_that_asked_is_killed_in_the_middle(kitchen: AgentNode, living: AgentNode) -> None:
-    """The work goes on. Started again, the node is told what it came to, once; asked for again under the same
-    id, it is the same task."""
+async def test_the_requesters_node_is_killed_during_a_task(kitchen: AgentNode, living: AgentNode) -> None:
+    """The task goes on. After its restart the node receives the answer once; a request with the same id is
+    the same task."""
     await living.ask(WORKER, _waits_for(kitchen, "go-on"), "patient")
     await kitchen.until_begun("patient")
     await living.kill()
@@ -133,7 +132,7 @@ async def test_the_node_that_asked_is_killed_in_the_middle(kitchen: AgentNode, l
 
 
 async def test_the_agents_process_is_killed(kitchen: AgentNode, living: AgentNode) -> None:
-    """A failure with the code of the signal; the agent goes on with the next task."""
+    """The task fails with the code of the signal; the agent runs the next task."""
     await living.ask(WORKER, _waits_for(kitchen, "not-at-all"), "killed")
     os.kill(await kitchen.until_begun("killed"), signal.SIGKILL)
     answer = (await living.answered("killed"))["answer"]
@@ -143,10 +142,9 @@ async def test_the_agents_process_is_killed(kitchen: AgentNode, living: AgentNod
     assert kitchen.begun()["killed"] == 1
 
 
-async def test_a_program_that_is_attached_is_killed(kitchen: AgentNode, living: AgentNode) -> None:
-    """It works like the node's own; once nobody has heard from it for the time that is configured, its agent
-    is reported gone, on its own node and on others, and its task has failed. Another program may take its
-    place, and does not begin the task again."""
+async def test_an_attached_program_is_killed(kitchen: AgentNode, living: AgentNode) -> None:
+    """After the configured timeout its agent is reported offline, on its own node and on others, and its task
+    has failed. Another program may attach as this agent, and does not run the task again."""
     helper = f"helper@{KITCHEN}"
     async with kitchen.attached("helper") as process:
         await living.sees(helper)
@@ -192,11 +190,11 @@ def _signed_by(name: str, event: dict[str, Any], key: SigningKey) -> bytes:
 
 
 @pytest.mark.parametrize("form", ["nested", "flat"])
-async def test_a_published_node_has_agents_and_asks_ours(
+async def test_tasks_are_exchanged_with_a_published_node(
     kitchen: AgentNode, old: PublishedNode, form: str
 ) -> None:
-    """In both forms of content: its agent is known and is given work, and its own request is done and
-    answered, all in the form that it reads; what it sends twice is done once."""
+    """With both shapes of content: its agent gets a task, and its own request is answered in the shape that
+    it reads. A repeated event is handled once."""
 
     def shaped(event: dict[str, Any]) -> dict[str, Any]:
         return event if form == "nested" else _flat(event)
@@ -250,11 +248,11 @@ async def test_a_published_node_has_agents_and_asks_ours(
         ({"content": {}}, 400, "INVALID_PAYLOAD: agent_id is missing"),
     ],
 )
-async def test_who_or_what_is_wrong_is_refused(
+async def test_invalid_events_are_refused(
     kitchen: AgentNode, old: PublishedNode, form: str, changed: dict[str, Any], status: int, words: str
 ) -> None:
-    """A node that is not known, or sends from somewhere else; one that has to sign, and does not; the wrong
-    room, and what is malformed, with the field that is wrong. All in the shape that published nodes read."""
+    """From an unknown node, from another network, without a required signature, in the wrong room, or
+    malformed; with the wrong field. All in the shape that published nodes read."""
     event = old.registered("intruder")
     event = {**(event if form == "nested" else _flat(event)), **changed}
     got, answer = await old.send(kitchen.url("", "http"), event)
@@ -276,10 +274,10 @@ async def test_who_or_what_is_wrong_is_refused(
     ],
 )
 @pytest.mark.parametrize("form", ["nested", "flat"])
-async def test_a_field_that_is_malformed_is_named(
+async def test_a_malformed_field_is_named(
     kitchen: AgentNode, old: PublishedNode, form: str, field: str, value: Any
 ) -> None:
-    """By the path that leads to it in the form that was sent."""
+    """By its path in the shape that was sent."""
     event = old.registered("intruder")
     event["content"]["payload"][field] = value
     got, answer = await old.send(kitchen.url("", "http"), event if form == "nested" else _flat(event))
@@ -289,8 +287,10 @@ async def test_a_field_that_is_malformed_is_named(
 
 
 @pytest.mark.parametrize("form", ["nested", "flat"])
-async def test_a_peer_with_a_key_signs(kitchen: AgentNode, old: PublishedNode, form: str) -> None:
-    """With another key, or over other content, it is refused; with its own it is taken."""
+async def test_the_signature_of_a_peer_with_a_key_is_checked(
+    kitchen: AgentNode, old: PublishedNode, form: str
+) -> None:
+    """With another key, or over other content, the event is refused; with the right key it is accepted."""
     url, name = kitchen.url("", "http"), f"signer-{form}"
     event = {**old.registered(name, node_id="signed.test"), "sender": f"@{name}:signed.test"}
     event["room_id"] = "!agent-federation-default:signed.test"
@@ -306,8 +306,10 @@ async def test_a_peer_with_a_key_signs(kitchen: AgentNode, old: PublishedNode, f
     await kitchen.sees(f"{name}@signed.test")
 
 
-async def test_a_node_without_published_peers_takes_nothing(living: AgentNode, old: PublishedNode) -> None:
-    """Whatever it is, nobody looks into it."""
+async def test_a_node_without_published_peers_refuses_everything(
+    living: AgentNode, old: PublishedNode
+) -> None:
+    """Without parsing it."""
     for event in (old.registered(), b"nonsense"):
         got, answer = await old.send(living.url("", "http"), event)
         assert (got, answer["accepted"]) == (403, False)

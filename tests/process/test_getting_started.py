@@ -1,4 +1,4 @@
-"""The tutorial `docs/getting-started.md`, run as it stands: only the ports are free ones."""
+"""The tutorial `docs/getting-started.md`, run as written, except for the ports."""
 
 import asyncio
 import re
@@ -18,7 +18,7 @@ _BLOCK = re.compile(r"^```(sh|output)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @dataclass
 class Shell:
-    """Runs the blocks of commands in the node's directory."""
+    """Runs the command blocks in the node's directory."""
 
     node: Node
 
@@ -34,7 +34,7 @@ class Shell:
 
 
 async def test_the_tutorial_works_as_written(make_node: MakeNode) -> None:
-    """Each block succeeds, and a block of output is what the block before it printed last."""
+    """Each block succeeds, and an output block is what the block before it printed last."""
     node = make_node()
     text = TUTORIAL.read_text("utf-8").replace("localhost:7676", f"localhost:{node.port}")
     blocks = _BLOCK.findall(text)

@@ -27,7 +27,7 @@ def _is_alive(pid: int) -> bool:
 
 
 async def test_one_command_and_the_node_answers(make_node: MakeNode) -> None:
-    """Nothing is prepared: keys, certificate and database are made; TLS and plain HTTP answer on one port."""
+    """Keys, certificate and database are created; TLS and plain HTTP answer on one port."""
     node = make_node()
     summary = await node.start()
     assert summary["server_name"] == f"localhost:{node.port}"
@@ -58,7 +58,7 @@ async def test_one_command_and_the_node_answers(make_node: MakeNode) -> None:
 
 
 async def test_a_stop_is_clean(make_node: MakeNode) -> None:
-    """SIGTERM: exit code 0, Postgres gone, its lock file gone, the socket gone."""
+    """SIGTERM: exit code 0; Postgres, its lock file and the socket are gone."""
     node = make_node()
     await node.start()
     postgres = _postgres_of(node)
@@ -69,8 +69,9 @@ async def test_a_stop_is_clean(make_node: MakeNode) -> None:
     assert node.log[-1]["event"] == "Stopped."
 
 
-async def test_a_request_under_way_is_finished(make_node: MakeNode) -> None:
-    """SIGTERM arrives while a body is still being sent: the answer comes, then the connection ends."""
+async def test_a_running_request_is_finished(make_node: MakeNode) -> None:
+    """SIGTERM arrives while a body is still being sent: the response is sent, then the connection is
+    closed."""
     node = make_node()
     await node.start()
     reader, writer = await asyncio.open_connection("127.0.0.1", node.port)
@@ -90,7 +91,7 @@ async def test_a_request_under_way_is_finished(make_node: MakeNode) -> None:
 
 
 async def test_a_stop_during_the_start_is_clean_too(make_node: MakeNode) -> None:
-    """Whoever changes their mind waits for nothing and leaves nothing behind."""
+    """The process ends at once and leaves nothing behind."""
     node = make_node()
     await node.spawn()
     async with asyncio.timeout(TIMEOUT):
@@ -105,8 +106,8 @@ async def test_a_stop_during_the_start_is_clean_too(make_node: MakeNode) -> None
     "moment",
     ["palaver.lock", "signing.key", "tls/certificate.pem", "postgres/18.new*", "postgres/18", "palaver.sock"],
 )
-async def test_a_kill_at_any_moment_of_the_start_is_survived(make_node: MakeNode, moment: str) -> None:
-    """`kill -9` as soon as a file appears, then a start that finds whatever was there."""
+async def test_a_kill_during_the_start_is_survived(make_node: MakeNode, moment: str) -> None:
+    """`kill -9` as soon as a file appears; the next start works with what it finds."""
     node = make_node()
     await node.spawn()
     async with asyncio.timeout(TIMEOUT):
@@ -122,8 +123,8 @@ async def test_a_kill_at_any_moment_of_the_start_is_survived(make_node: MakeNode
     assert await node.stop() == 0
 
 
-async def test_postgres_killed_alone_is_started_again(make_node: MakeNode) -> None:
-    """The node stays, says that it is not ready, and is ready again by itself."""
+async def test_a_killed_postgres_is_restarted(make_node: MakeNode) -> None:
+    """The node keeps running, reports that it is not ready, and recovers by itself."""
     node = make_node()
     await node.start()
     node.log.clear()
@@ -136,8 +137,8 @@ async def test_postgres_killed_alone_is_started_again(make_node: MakeNode) -> No
     assert await node.stop() == 0
 
 
-async def test_the_second_start_finds_everything(make_node: MakeNode) -> None:
-    """Same key, same certificate, same database; nothing is made anew."""
+async def test_a_second_start_reuses_everything(make_node: MakeNode) -> None:
+    """Same key, certificate and database; nothing is created again."""
     node = make_node()
     await node.start()
     before = {path: path.read_bytes() for path in (node.data / "signing.key", node.data / "tls" / "ca.pem")}
@@ -150,7 +151,7 @@ async def test_the_second_start_finds_everything(make_node: MakeNode) -> None:
 
 
 async def test_all_lines_of_the_log_are_json(make_node: MakeNode, tmp_path: Path) -> None:
-    """Elsewhere than on a terminal, every line is one object with a time and a level; no secret is in any."""
+    """Without a terminal, every line is one object with a time and a level; none contains a secret."""
     node = make_node()
     await node.start()
     assert await node.stop() == 0

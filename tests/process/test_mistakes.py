@@ -1,4 +1,4 @@
-"""Each mistake of a person gets one sentence with advice and a non-zero exit code, and damages nothing."""
+"""Each operator mistake gives one sentence with advice and a non-zero exit code, and damages nothing."""
 
 import asyncio
 import os
@@ -14,13 +14,13 @@ pytestmark = pytest.mark.process
 
 
 async def _doctor(node: Node, **environment: str) -> dict[str, str]:
-    """What `palaver doctor` found, by subject, the findings that are faults."""
+    """Return the faults that `palaver doctor` found, by subject."""
     _, report = await node.cli("doctor", environment=environment)
     return {found["subject"]: found["text"] for found in report["findings"] if found["verdict"] == "fault"}
 
 
 async def test_the_doctor_finds_a_healthy_node_healthy(make_node: MakeNode) -> None:
-    """Before the first start, while it runs, and after."""
+    """Before the first start, while the node runs, and afterwards."""
     node = make_node()
     assert await _doctor(node) == {}
     await node.start()
@@ -34,7 +34,7 @@ async def test_the_doctor_finds_a_healthy_node_healthy(make_node: MakeNode) -> N
 
 
 async def test_a_second_start_on_the_same_data(make_node: MakeNode) -> None:
-    """The first goes on unharmed."""
+    """The first process is not affected."""
     node = make_node()
     await node.start()
     second = make_node(node.directory)
@@ -47,8 +47,8 @@ async def test_a_second_start_on_the_same_data(make_node: MakeNode) -> None:
     assert await node.stop() == 0
 
 
-async def test_a_taken_port(make_node: MakeNode) -> None:
-    """The sentence names the port and the setting; the doctor finds it too."""
+async def test_a_port_in_use(make_node: MakeNode) -> None:
+    """The sentence names the port and the setting; the doctor finds it as well."""
     node = make_node()
     with take(node.port):
         code, error = await node.refused()
@@ -59,7 +59,7 @@ async def test_a_taken_port(make_node: MakeNode) -> None:
     await node.start()
 
 
-async def test_a_taken_port_of_the_metrics(make_node: MakeNode) -> None:
+async def test_a_metrics_port_in_use(make_node: MakeNode) -> None:
     """Everything that had started is stopped again."""
     node = make_node()
     with take(node.metrics_port):
@@ -71,7 +71,7 @@ async def test_a_taken_port_of_the_metrics(make_node: MakeNode) -> None:
 
 
 async def test_a_bad_configuration(make_node: MakeNode) -> None:
-    """All mistakes at once, and nothing is made."""
+    """All mistakes are reported at once, and nothing is created."""
     node = make_node()
     (node.directory / "palaver.toml").write_text("[listener]\nprot = 1\nidle_timeout = -1\n")
     code, error = await node.refused()
@@ -111,8 +111,8 @@ async def test_an_unreachable_database(make_node: MakeNode, tmp_path: Path) -> N
         assert set(await _doctor(node)) == {"database"}
 
 
-async def test_too_little_room_on_the_disk(make_node: MakeNode) -> None:
-    """Said before anything is written that could not be finished."""
+async def test_too_little_disk_space(make_node: MakeNode) -> None:
+    """Reported before anything is written."""
     node = make_node(PALAVER_DATABASE__MINIMUM_FREE_SPACE="1000000GiB")
     code, error = await node.refused()
     assert code == 1
@@ -123,8 +123,9 @@ async def test_too_little_room_on_the_disk(make_node: MakeNode) -> None:
     assert await node.stop() == 0
 
 
-async def test_a_disk_that_is_full(make_node: MakeNode) -> None:
-    """A disk that fills up at the first start: one sentence, and a start with room finds no ruins."""
+async def test_a_full_disk(make_node: MakeNode) -> None:
+    """A disk that fills up during the first start gives one sentence, and a later start with enough space
+    works."""
     node = make_node(PALAVER_DATABASE__MINIMUM_FREE_SPACE="0B")
     node.data.mkdir()
     # A disk of 24 MiB, in a mount namespace that ends with the node; an ordinary user may make one too.
@@ -141,7 +142,7 @@ async def test_a_disk_that_is_full(make_node: MakeNode) -> None:
 
 
 async def test_a_key_that_others_can_read(make_node: MakeNode) -> None:
-    """A start with it would be a start with a key that may be known."""
+    """The node refuses to start, because the key may be known to others."""
     node = make_node()
     await node.start()
     assert await node.stop() == 0
@@ -153,7 +154,7 @@ async def test_a_key_that_others_can_read(make_node: MakeNode) -> None:
 
 
 async def test_another_server_name_on_the_same_database(make_node: MakeNode) -> None:
-    """The name is in every event that was ever signed; changing it would make a second node of the first."""
+    """Every signed event contains the server name, so it cannot be changed."""
     node = make_node()
     await node.start()
     assert await node.stop() == 0
@@ -164,7 +165,7 @@ async def test_another_server_name_on_the_same_database(make_node: MakeNode) -> 
     assert f"localhost:{other.port}" in error["problem"]
 
 
-async def test_no_node_to_ask(make_node: MakeNode) -> None:
+async def test_no_running_node(make_node: MakeNode) -> None:
     """`palaver status` says how to start one."""
     node = make_node()
     code, error = await node.cli("status")
@@ -173,7 +174,7 @@ async def test_no_node_to_ask(make_node: MakeNode) -> None:
 
 
 async def test_plain_http_from_elsewhere_is_refused(make_node: MakeNode) -> None:
-    """What is not in the allowed networks must speak TLS; nothing that it sent is parsed."""
+    """A client outside the allowed networks must use TLS; nothing that it sends is parsed."""
     node = make_node(PALAVER_LISTENER__PLAIN_HTTP_FROM='["192.0.2.0/24"]')
     await node.start()
     reader, writer = await asyncio.open_connection("127.0.0.1", node.port)

@@ -1,4 +1,4 @@
-"""Offices of a running node as its operator reaches into them: calls of tools, and work for Agents."""
+"""Offices of a running node, used by its operator: tool calls, and tasks for Agents."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ DONE = {"content": [{"type": "text", "text": "3"}], "isError": False}
 
 @dataclass
 class Hosted:
-    """`there` is another node, which knows this one."""
+    """`there` is another node, a peer of this one."""
 
     node: AgentNode
     there: AgentNode
@@ -63,7 +63,7 @@ async def clients(hosted: Hosted) -> AsyncIterator[Clients]:
 
 
 async def test_an_operator_calls_a_tool(hosted: Hosted, clients: Clients) -> None:
-    """And is named where calls are listed; where there is no such Computer it is said."""
+    """The operator is named in the list of calls; an unknown Computer gives an error."""
     computer = await clients.computer(token=hosted.token)
     computer.answers[TOOL_CALL] = DONE
     assert await hosted.node.palaver("offices", "call", "a", "hands", "add", '{"a": 1, "b": 2}') == (0, "3\n")
@@ -81,7 +81,7 @@ async def test_an_operator_calls_a_tool(hosted: Hosted, clients: Clients) -> Non
 
 
 async def test_members_are_found_as_agents(hosted: Hosted, clients: Clients) -> None:
-    """While they are there."""
+    """While they are connected."""
     computer = await clients.computer(token=hosted.token)
     await hosted.node.sees(HANDS)
     code, text = await hosted.node.palaver("agents", "list", "--json")
@@ -95,7 +95,7 @@ async def test_members_are_found_as_agents(hosted: Hosted, clients: Clients) -> 
 
 
 async def test_a_task_reaches_an_agent(hosted: Hosted, clients: Clients) -> None:
-    """And a Computer as a call."""
+    """And a Computer as a tool call."""
     await hosted.boss(clients, lambda said: {"success": True, "output": f"did {said['prompt']}"})
     assert await hosted.node.palaver("task", "send", BOSS, "peel") == (0, "did peel")
     computer = await clients.computer(token=hosted.token)
@@ -109,7 +109,7 @@ async def test_a_task_reaches_an_agent(hosted: Hosted, clients: Clients) -> None
 
 
 async def test_other_nodes_give_tasks_too(hosted: Hosted, clients: Clients) -> None:
-    """They are told of members, and of their tools."""
+    """They discover the members and their tools."""
     await hosted.boss(clients, lambda said: {"success": True, "output": f"did {said['prompt']}"})
     computer = await clients.computer(token=hosted.token)
     computer.answers[TOOL_CALL] = DONE
@@ -120,9 +120,9 @@ async def test_other_nodes_give_tasks_too(hosted: Hosted, clients: Clients) -> N
     assert (await computer.wait_for(TOOL_CALL))["agent"] == "operator@cellar.local"
 
 
-async def test_a_task_is_never_done_twice(hosted: Hosted) -> None:
-    """What the Agent was at when the node was killed is answered as interrupted; what waited for it is done
-    when it is back."""
+async def test_a_task_never_runs_twice(hosted: Hosted) -> None:
+    """The task that was running when the node was killed is answered as interrupted; the queued one runs
+    after the Agent has reconnected."""
     node = hosted.node
     async with AsyncExitStack() as stack:
         agent = await hosted.boss(hosted.clients(stack), asyncio.get_running_loop().create_future())
@@ -140,8 +140,8 @@ async def test_a_task_is_never_done_twice(hosted: Hosted) -> None:
         assert not any(event == TASK for event, _ in await agent.unexpected())
 
 
-async def test_nobody_attaches_as_a_member(hosted: Hosted) -> None:
-    """`palaver agent run` is told why."""
+async def test_no_program_attaches_as_a_member(hosted: Hosted) -> None:
+    """`palaver agent run` gets the reason."""
     (hosted.node.directory / "a").mkdir()
     async with hosted.node.attached("a/eyes") as program:
         assert await asyncio.wait_for(program.wait(), 60) != 0

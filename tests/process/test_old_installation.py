@@ -1,6 +1,7 @@
-"""An installation of an earlier commit goes on: its data directory as it is, and its dump in a new node.
+"""An installation of an earlier commit keeps working: with its data directory unchanged, and with its dump in
+a new node.
 
-`old_installation/make_old_installation.py` made both, and says how.
+`old_installation/make_old_installation.py` created both, and describes how.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ UPDATE audit SET at = at + ms * interval '1 millisecond' FROM age;
 
 @dataclass
 class OldNode(Node):
-    """Everything but its port is said by the configuration that it was kept with."""
+    """Its configuration is that of the archive, except for the port."""
 
     @property
     def env(self) -> dict[str, str]:
@@ -80,7 +81,7 @@ def unpack(directory: Path) -> None:
 
 @pytest.fixture(scope="module", params=["data directory", "dump"])
 async def old(request: pytest.FixtureRequest, palaver: Path) -> AsyncIterator[OldNode]:
-    """The node, started by today's program."""
+    """The node, started with the current program."""
     # Not below the directory of the test: the path of a Unix socket has 107 bytes.
     directory = Path(tempfile.mkdtemp(prefix="palaver-old-"))
     node = OldNode(palaver, directory, lasting_port(), 0)
@@ -101,7 +102,7 @@ async def old(request: pytest.FixtureRequest, palaver: Path) -> AsyncIterator[Ol
         shutil.rmtree(directory, ignore_errors=True)
 
 
-async def test_its_rooms_and_their_events_are_there(old: OldNode) -> None:
+async def test_rooms_and_events_are_kept(old: OldNode) -> None:
     """With the members of both servers, and readable messages."""
     rooms = {room["canonical_alias"]: room for room in (await old.ask("rooms", "list"))["rooms"]}
     for alias, room_id in old.facts["rooms"].items():
@@ -114,17 +115,17 @@ async def test_its_rooms_and_their_events_are_there(old: OldNode) -> None:
     assert "at home" in json.dumps(shown)
 
 
-async def test_it_signs_with_its_key(old: OldNode) -> None:
-    """And publishes the one before."""
+async def test_the_signing_key_is_kept(old: OldNode) -> None:
+    """The previous key is still published."""
     assert await old.ask("keys", "show") == old.facts["key"]
     _, published = await old.get("/_matrix/key/v2/server")
     assert set(published["verify_keys"]) == {old.facts["key"]["key_id"]}
     assert set(published["old_verify_keys"]) == set(old.facts["key"]["old_keys"])
 
 
-async def test_its_tasks_are_there(old: OldNode) -> None:
-    """What was over is over, what had begun is lost, what waited is done, and what is for a node that does
-    not answer waits."""
+async def test_tasks_are_kept(old: OldNode) -> None:
+    """Finished tasks stay finished, running ones are lost, queued ones run, and those for an unreachable node
+    stay queued."""
     for task, success, output in (
         ("at-home", True, "at home\n"),
         ("over-there", True, "over there\n"),
@@ -138,8 +139,8 @@ async def test_its_tasks_are_there(old: OldNode) -> None:
     assert (await old.ask("task", "show", f"for-other@{OTHER}"))["state"] == "done"
 
 
-async def test_its_peers_are_there(old: OldNode) -> None:
-    """The configured one, for which something waits, and the one that was added."""
+async def test_peers_are_kept(old: OldNode) -> None:
+    """The configured one, with its queued events, and the one that was added."""
     peers = {peer["node_id"]: peer["from"] for peer in (await old.ask("peers", "list"))["agent_peers"]}
     assert peers == {OTHER: "configuration", ADDED: "added"}
     [waiting] = (await old.ask("queue"))["servers"]
@@ -149,8 +150,8 @@ async def test_its_peers_are_there(old: OldNode) -> None:
     assert {("in", "io.cis.agent.task.request"), ("out", "io.cis.agent.task.request")} <= asked
 
 
-async def test_an_agents_token_is_good(old: OldNode) -> None:
-    """The program that has it attaches itself, and works."""
+async def test_an_agent_token_still_works(old: OldNode) -> None:
+    """The program with this token attaches itself, and runs tasks."""
     [token] = (await old.ask("agents", "token", "list"))["tokens"]
     assert (token["agent_id"], token["state"], token["note"]) == ("helper", "good", "of the old node")
     program = await asyncio.create_subprocess_exec(
@@ -173,8 +174,8 @@ async def test_an_agents_token_is_good(old: OldNode) -> None:
         await program.wait()
 
 
-async def test_an_offices_token_and_record_are_there(old: OldNode) -> None:
-    """A Computer comes back into the office of before, whose room and calls are the same."""
+async def test_an_office_token_and_its_calls_are_kept(old: OldNode) -> None:
+    """A Computer rejoins its office, whose room and calls are unchanged."""
     [token] = (await old.ask("offices", "token", "list"))["tokens"]
     assert (token["owner"], token["offices"], token["state"]) == ("the lab", ["build-*"], "good")
     async with AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What an operator does with a running node."""
+"""Operating a running node."""
 
 import asyncio
 import io
@@ -16,8 +16,8 @@ from tests.support.node import MakeNode, Node
 pytestmark = pytest.mark.process
 
 
-async def test_status_says_what_runs(make_node: MakeNode) -> None:
-    """Through the control socket, in the same words as the start."""
+async def test_status_reports_the_node(make_node: MakeNode) -> None:
+    """Through the control socket, in the same words as at the start."""
     node = make_node()
     summary = await node.start()
     code, status = await node.cli("status")
@@ -28,8 +28,8 @@ async def test_status_says_what_runs(make_node: MakeNode) -> None:
 
 
 async def test_a_rotated_key_keeps_what_it_signed_valid(make_node: MakeNode) -> None:
-    """The running node signs with the new key at once and publishes the old one with its expiry; so it does
-    after a restart."""
+    """The running node signs with the new key at once and publishes the old one with its expiry, also after a
+    restart."""
     node = make_node()
     await node.start()
     _, before = await node.get("/_matrix/key/v2/server")
@@ -54,8 +54,8 @@ async def test_a_rotated_key_keeps_what_it_signed_valid(make_node: MakeNode) -> 
     )
 
 
-async def test_keys_are_rotated_without_a_node_too(make_node: MakeNode) -> None:
-    """And shown, always without the private half."""
+async def test_keys_are_rotated_while_the_node_is_stopped(make_node: MakeNode) -> None:
+    """And shown, never with the private half."""
     node = make_node()
     await node.start()
     assert await node.stop() == 0
@@ -69,8 +69,8 @@ async def test_keys_are_rotated_without_a_node_too(make_node: MakeNode) -> None:
     assert (node.data / "signing.key").read_text().split()[2] not in str(second)
 
 
-async def test_a_new_certificate_is_taken_without_dropping_a_connection(make_node: MakeNode) -> None:
-    """SIGHUP: who is connected stays, who comes later sees the new one; a broken one changes nothing."""
+async def test_a_new_certificate_is_loaded_without_dropping_connections(make_node: MakeNode) -> None:
+    """SIGHUP: open connections stay, new ones get the new certificate; an invalid one changes nothing."""
     donor = make_node()
     await donor.start()
     assert await donor.stop() == 0
@@ -119,7 +119,7 @@ async def _hang_up(node: Node, expected: str) -> None:
 
 
 async def _certificate_on(node: Node) -> tuple[Connection, bytes]:
-    """An open connection, and the certificate that it showed, in PEM."""
+    """Open a connection; return it and the certificate of the server, in PEM."""
     import ssl
 
     context = ssl.create_default_context()
@@ -135,8 +135,8 @@ async def _asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     return (await reader.readline()).strip()
 
 
-async def test_a_client_certificate_vouches_for_its_peer(make_node: MakeNode) -> None:
-    """Who says that it is a peer with a configured certificate must have shown that certificate."""
+async def test_a_client_certificate_is_required_for_its_peer(make_node: MakeNode) -> None:
+    """A client that claims to be a peer with a configured certificate must present that certificate."""
     peer = make_node()
     await peer.start()
     assert await peer.stop() == 0
@@ -159,10 +159,8 @@ async def test_a_client_certificate_vouches_for_its_peer(make_node: MakeNode) ->
     assert seen == [(401, "M_UNAUTHORIZED"), (200, None)]
 
 
-async def test_an_external_database_serves_as_well(
-    make_node: MakeNode, empty_address: DatabaseAddress
-) -> None:
-    """With `database.url` no Postgres of its own is started, and the schema is made there."""
+async def test_an_external_database(make_node: MakeNode, empty_address: DatabaseAddress) -> None:
+    """With `database.url` no embedded Postgres is started, and the schema is created there."""
     node = make_node(PALAVER_DATABASE__URL=empty_address.url)
     await node.start()
     assert not (node.data / "postgres").exists()
@@ -175,8 +173,8 @@ async def test_an_external_database_serves_as_well(
     assert "schema up to date" in str(report)
 
 
-async def test_a_saved_database_comes_back(make_node: MakeNode) -> None:
-    """Saved while the node runs, brought back while it does not: nobody robs a running node of its tables."""
+async def test_a_database_is_backed_up_and_restored(make_node: MakeNode) -> None:
+    """Backed up while the node runs, restored while it does not: a running node never loses its tables."""
     node = make_node()
     await node.start()
     file = node.directory / "saved.dump"
@@ -195,8 +193,8 @@ async def test_a_saved_database_comes_back(make_node: MakeNode) -> None:
     assert (await node.get("/health/ready", "http"))[0] == 200
 
 
-async def test_the_schema_can_be_made_before_the_start(make_node: MakeNode) -> None:
-    """`palaver migrate` starts the database for itself, and does nothing the second time."""
+async def test_the_schema_can_be_created_before_the_start(make_node: MakeNode) -> None:
+    """`palaver migrate` starts the database itself, and does nothing the second time."""
     node = make_node()
     code, first = await node.cli("migrate")
     assert code == 0
@@ -206,7 +204,7 @@ async def test_the_schema_can_be_made_before_the_start(make_node: MakeNode) -> N
 
 
 async def test_psql_opens_on_the_nodes_database(make_node: MakeNode) -> None:
-    """What follows is passed on to it; its exit code comes back."""
+    """Further arguments are passed on to it, and its exit code is returned."""
     node = make_node()
     await node.start()
     process = await asyncio.create_subprocess_exec(
@@ -218,7 +216,7 @@ async def test_psql_opens_on_the_nodes_database(make_node: MakeNode) -> None:
 
 
 async def test_init_writes_a_configuration_that_runs(make_node: MakeNode) -> None:
-    """And does not write over one that is there."""
+    """And does not overwrite an existing one."""
     node = make_node()
     code, answer = await node.cli("init", "--server-name", "kitchen.local")
     assert (code, answer["server_name"]) == (0, "kitchen.local")

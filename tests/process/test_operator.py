@@ -1,4 +1,4 @@
-"""What an operator asks a running node about other servers, from one installation to another."""
+"""An operator's questions about other servers, between two installations."""
 
 import asyncio
 from typing import Any
@@ -14,7 +14,7 @@ NOW = "(extract(epoch FROM now()) * 1000)::bigint"
 
 
 def knowing(node: Node, other: Node) -> None:
-    """Let the node admit the other, with its development authority."""
+    """Make the node admit the other, with its development authority."""
     authority = other.data / "tls" / "ca.pem"
     (node.directory / "palaver.toml").write_text(
         f'[[peers]]\nserver_name = "localhost:{other.port}"\nauthority = "{authority}"\n'
@@ -44,7 +44,7 @@ def texts(checked: dict[str, Any], verdict: str) -> str:
 
 
 async def test_a_peer_is_checked_and_listed(pair: tuple[Node, Node]) -> None:
-    """Well; then dead; then not admitted. And this node, as others see it."""
+    """While it is healthy, offline, and not admitted; and this node, as others see it."""
     here, there = pair
     code, checked = await here.cli("peers", "check", name(there))
     assert (code, texts(checked, "fault")) == (0, "")
@@ -67,9 +67,9 @@ async def test_a_peer_is_checked_and_listed(pair: tuple[Node, Node]) -> None:
     assert "does not allow it" in texts(checked, "fault")
 
 
-async def test_what_waits_for_a_peer_goes_when_it_is_back(pair: tuple[Node, Node]) -> None:
-    """It is seen, and sent as soon as the operator says that the other is well again, however long the node
-    itself would still have left it alone."""
+async def test_queued_events_are_sent_when_the_peer_is_back(pair: tuple[Node, Node]) -> None:
+    """The queue is shown, and sent as soon as the operator requests a retry, before the node's own back-off
+    ends."""
     here, there = pair
     assert await here.cli("queue") == (0, {"servers": [], "total": 0, "pdus": 0, "edus": 0})
     outage = f"INSERT INTO outages VALUES ('{name(there)}', {NOW} - 3600000, 10, {NOW} + 3600000)"
@@ -87,9 +87,8 @@ async def test_what_waits_for_a_peer_goes_when_it_is_back(pair: tuple[Node, Node
     assert (code, "does not let this node speak with" in refused["problem"]) == (1, True)
 
 
-async def test_rooms_and_events_that_there_are_not(pair: tuple[Node, Node]) -> None:
-    """It is said in sentences that say what to do, and without a traceback. A node has its own rooms from the
-    beginning."""
+async def test_missing_rooms_and_events(pair: tuple[Node, Node]) -> None:
+    """The errors say what to do, without a traceback. A node has its own rooms from the beginning."""
     here, _ = pair
     code, listed = await here.cli("rooms", "list")
     aliases = {room["canonical_alias"].partition(":")[0] for room in listed["rooms"]}
@@ -108,7 +107,7 @@ async def psql(node: Node, statement: str) -> None:
 
 
 async def until(node: Node, command: str, condition: Any) -> dict[str, Any]:
-    """What another process is at can only be asked again and again."""
+    """Poll the state of another process until the condition holds."""
     async with asyncio.timeout(TIMEOUT):
         while True:
             code, answer = await node.cli(command)

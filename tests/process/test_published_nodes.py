@@ -1,7 +1,6 @@
-"""Two Palavers that know each other as published nodes: single events over HTTP, each of them signed. So does
-a guest of a homeserver with all other nodes. Processes of the installed wheel, made by their configuration
-files alone.
-"""
+"""Two Palaver nodes that are configured as published nodes of each other: signed single events over HTTP, as
+a node behind an application service uses with all peers. Processes of the installed wheel, created from their
+configuration files alone."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -22,14 +21,14 @@ SILENCE = 8.0
 
 
 class Pair(NamedTuple):
-    """Who asks, who works, and the agent who does."""
+    """The requester's node, the agent's node, and the agent."""
 
     asking: AgentNode
     working: AgentNode
     agent: str
 
     def request(self, name: str) -> str:
-        """A number that no task of the other direction has."""
+        """Return a request number that the other direction does not use."""
         return f"{name}-of-{self.asking.name}"
 
 
@@ -37,7 +36,7 @@ class Pair(NamedTuple):
 async def nodes(
     palaver: Path, postgres_server: Server, migrated_template: str
 ) -> AsyncIterator[list[AgentNode]]:
-    """Each with an agent. Whoever kills one starts it again."""
+    """Two nodes with an agent each. A test that kills a node must start it again."""
     kitchen = {"name": KITCHEN, "agents": ["cook"], "is_published": True, "agent_timeout": SILENCE}
     cellar = {"name": CELLAR, "agents": ["miner"], "is_published": True, "agent_timeout": SILENCE}
     async with agent_nodes(palaver, postgres_server, migrated_template, kitchen, cellar) as made:
@@ -55,8 +54,8 @@ def _waits_for(node: AgentNode, name: str) -> str:
     return f"echo begun; until [ -e {node.work / name} ]; do sleep 0.02; done; echo {name}"
 
 
-async def test_a_task_is_done_on_the_other_node(pair: Pair) -> None:
-    """`palaver task send`: what the agent writes is the output, its code is the code, and it ran once."""
+async def test_a_task_runs_on_the_other_node(pair: Pair) -> None:
+    """`palaver task send`: the agent's output and exit code are returned, and it ran once."""
     asking, working, agent = pair
     code, output = await asking.palaver(
         "task", "send", agent, "echo to you; exit 7", "--id", pair.request("across")
@@ -67,8 +66,8 @@ async def test_a_task_is_done_on_the_other_node(pair: Pair) -> None:
     assert working.begun()[pair.request("across")] == 1
 
 
-async def test_a_task_is_taken_back(pair: Pair) -> None:
-    """The program is ended on the other node."""
+async def test_a_task_is_cancelled(pair: Pair) -> None:
+    """The program on the other node is stopped."""
     asking, working, agent = pair
     await asking.ask(agent, _waits_for(working, "never"), pair.request("taken-back"))
     await working.until_begun(pair.request("taken-back"))
@@ -79,15 +78,15 @@ async def test_a_task_is_taken_back(pair: Pair) -> None:
     assert [pair.request("taken-back"), "ends", "0"] not in working.runs()
 
 
-async def test_an_agent_that_is_not_there(pair: Pair) -> None:
-    """Is refused at once, with the code for it."""
+async def test_a_task_for_an_unknown_agent(pair: Pair) -> None:
+    """It is refused at once with its error code."""
     asking, _, agent = pair
     code, said = await asking.palaver("task", "send", f"nobody@{agent.partition('@')[2]}", "hello")
     assert (code, said) == (EXIT_CODES[ErrorCode.AGENT_NOT_FOUND], "")
 
 
-async def test_the_agents_node_is_killed_in_the_middle(pair: Pair) -> None:
-    """What had begun is answered as lost and not begun again, what waited is done once."""
+async def test_the_agents_node_is_killed_during_a_task(pair: Pair) -> None:
+    """The running task is answered as lost and does not run again; the queued one runs once."""
     asking, working, agent = pair
     await asking.ask(agent, _waits_for(working, "never"), pair.request("lost"))
     await working.until_begun(pair.request("lost"))
@@ -102,8 +101,8 @@ async def test_the_agents_node_is_killed_in_the_middle(pair: Pair) -> None:
     assert (working.begun()[pair.request("lost")], working.begun()[pair.request("waiting")]) == (1, 1)
 
 
-async def test_the_node_that_asked_is_killed_in_the_middle(pair: Pair) -> None:
-    """The work goes on. Started again, the node is told what it came to, once."""
+async def test_the_requesters_node_is_killed_during_a_task(pair: Pair) -> None:
+    """The task goes on. After its restart the node receives the answer once."""
     asking, working, agent = pair
     await asking.ask(agent, _waits_for(working, "go-on"), pair.request("patient"))
     await working.until_begun(pair.request("patient"))
@@ -118,8 +117,8 @@ async def test_the_node_that_asked_is_killed_in_the_middle(pair: Pair) -> None:
     assert working.begun()[pair.request("patient")] == 1
 
 
-async def test_a_node_that_is_away_is_gone_and_comes_back(pair: Pair) -> None:
-    """Its agents too; nobody has to say anything to anybody."""
+async def test_a_node_goes_offline_and_returns(pair: Pair) -> None:
+    """With its agents; no operator has to act."""
     asking, working, agent = pair
     await working.kill()
     await asking.misses(agent)
@@ -129,9 +128,8 @@ async def test_a_node_that_is_away_is_gone_and_comes_back(pair: Pair) -> None:
     assert (await asking.answered(pair.request("back")))["answer"]["output"] == "back\n"
 
 
-async def test_both_are_killed_with_work_between_them(nodes: list[AgentNode]) -> None:
-    """Twenty tasks each way, and both nodes killed while those are done: each is done once at most, and each
-    is answered."""
+async def test_both_nodes_are_killed_during_tasks(nodes: list[AgentNode]) -> None:
+    """Twenty tasks in each direction: each runs at most once, and each is answered."""
     kitchen, cellar = nodes
     await kitchen.sees(MINER)
     await cellar.sees(COOK)

@@ -1,4 +1,4 @@
-"""Several processes of one node: one database, a data directory for each, and the same keys."""
+"""Several processes of one node: one database, a data directory each, and the same keys."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -26,7 +26,7 @@ async def processes(
 
 
 async def test_a_rotated_key_reaches_every_process(processes: tuple[AgentNode, AgentNode]) -> None:
-    """Whichever of them is told to rotate: each publishes the same document, with the old keys."""
+    """Whichever process rotates the key: all publish the same document, with the old keys."""
     seen: set[str] = set()
     for here, there in (processes, reversed(processes)):
         _, before = await there.get(KEYS, "http")

@@ -1,1 +1,1 @@
-"""What several tests share: a Postgres, the installed wheel as a process, free ports, certificates."""
+"""Shared test support: a Postgres server, the installed wheel as a process, free ports, certificates."""

@@ -1,8 +1,8 @@
-"""The way from one server to another, and all that can happen to a request on it.
+"""An unreliable link from one server to another.
 
-A proxy on loopback that understands as much of HTTP as it takes to break off in the middle of a request, to
-lose an answer that the other side has given, or to deliver a request twice. It stands in one direction: for
-both there are two of them, and each can be bad by itself.
+It is a proxy on loopback that parses enough HTTP to break a connection in the middle of a request, to lose a
+response, or to deliver a request twice. A link has one direction: two servers need two of them, each with its
+own faults.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _CHUNKED: Final = re.compile(rb"\r\ntransfer-encoding:", re.IGNORECASE)
 
 
 class Trouble(StrEnum):
-    """What befalls one request."""
+    """A fault that a request can meet."""
 
     LOST = "nothing of it arrives"
     HALF_REQUEST = "half of it arrives"
@@ -36,14 +36,14 @@ STORM: Final[Mapping[Trouble, float]] = dict.fromkeys(Trouble, 0.08)
 
 
 class Broken(Exception):
-    """Here the connection ends."""
+    """The connection is cut here."""
 
 
 _ENDED: Final = (Broken, OSError, asyncio.IncompleteReadError)
 
 
 class BadLink:
-    """Leads to a port of loopback. `chance` decides which requests are befallen by what."""
+    """A proxy to a port on loopback. `chance` decides which requests meet which fault."""
 
     def __init__(self, to_port: int, chance: Random) -> None:
         self.port = 0
@@ -75,14 +75,14 @@ class BadLink:
     # -- what can be wrong with it --
 
     def cut(self) -> None:
-        """Whatever is under way breaks off, and nothing gets through any more."""
+        """Break all connections, and let nothing through until `heal`."""
         self._is_cut = True
         for writer in self._writers:
             writer.transport.abort()
 
     @contextlib.contextmanager
     def broken_off(self) -> Iterator[None]:
-        """Cut for as long as the context lasts; then as it was."""
+        """Cut the link within the context, and restore it afterwards."""
         was_cut = self._is_cut
         self.cut()
         try:
@@ -91,7 +91,7 @@ class BadLink:
             self._is_cut = was_cut
 
     def heal(self) -> None:
-        """From now on all is well; what was to arrive once more does so now."""
+        """Remove all faults, and deliver the pending duplicates."""
         self._is_cut = False
         self._longest = 0.0
         self._shares = {}
@@ -99,30 +99,30 @@ class BadLink:
             self._repeat()
 
     def delay(self, longest: float) -> None:
-        """Every request and every answer is held up, each for a while of its own: they overtake each other.
-        In seconds."""
+        """Delay each request and each response by a random time in seconds, so that they overtake each
+        other."""
         self._longest = longest
 
     def befall(self, shares: Mapping[Trouble, float], of: str = "") -> None:
-        """So large a share of the requests meets each trouble; only of those in whose target that occurs."""
+        """Apply each fault to this share of the requests whose target contains the text."""
         self._shares = shares
         self._of = of.encode()
 
     def duplicate(self, share: float = 1.0) -> None:
-        """In all the ways in which a request can arrive more than once."""
+        """Duplicate requests in all the ways in which a request can arrive more than once."""
         self.befall(dict.fromkeys((Trouble.TWICE, Trouble.AT_ONCE, Trouble.AGAIN), share / 3))
 
     def lose_answers(self, share: float = 1.0) -> None:
         self.befall({Trouble.LOST_ANSWER: share / 2, Trouble.HALF_ANSWER: share / 2})
 
     def is_quiet(self) -> bool:
-        """Whether everything that was to arrive once more has."""
+        """Return whether all pending duplicates were delivered."""
         return not self._repeating and not self._to_repeat
 
     # -- how it is done --
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """A connection of the server that asks."""
+        """Serve a connection of the requesting server."""
         task = asyncio.current_task()
         assert task is not None, "a connection is served by a task"
         self._serving.add(task)
@@ -171,7 +171,7 @@ class BadLink:
             raise Broken
 
     async def _deliver(self, request: bytes, *, is_whole: bool = True) -> bytes:
-        """The answer."""
+        """Forward the request and return the response."""
         async with self._onwards() as (reader, writer):
             writer.write(request)
             await writer.drain()
@@ -199,7 +199,7 @@ class BadLink:
 
     @contextlib.asynccontextmanager
     async def _onwards(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-        """A connection to the server that is asked."""
+        """Open a connection to the requested server."""
         if self._is_cut:
             raise Broken
         reader, writer = await asyncio.open_connection("127.0.0.1", self._to_port, limit=MOST)
@@ -210,7 +210,7 @@ class BadLink:
 
     @contextlib.contextmanager
     def _open(self, writer: asyncio.StreamWriter) -> Iterator[None]:
-        """Within this a cut ends the connection, and at its end it ends in any case."""
+        """Register a connection: a cut closes it, and so does the end of the block."""
         self._writers.add(writer)
         try:
             yield
@@ -220,7 +220,7 @@ class BadLink:
 
 
 async def message(reader: asyncio.StreamReader) -> bytes:
-    """A request or an answer, head and body, as it came."""
+    """Return a request or a response, head and body, as received."""
     head = await reader.readuntil(b"\r\n\r\n")
     assert not _CHUNKED.search(head), "no server here sends in chunks"
     length = _LENGTH.search(head)

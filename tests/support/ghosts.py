@@ -1,4 +1,4 @@
-"""The users of a node in tests, with their faces."""
+"""The ghosts of a node in tests, with their profiles."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tests.support.agents import Clock
 
 
 def ghosts_of(node: Node | Home, routes: RoutingTable | None = None, **more: Any) -> Ghosts:
-    """Without a routing table nothing is known of any agent."""
+    """Return the ghosts of a node. Without a routing table no agent is known."""
     known = routes or RoutingTable(node.name, node.database, now_ms=Clock())
     return Ghosts(
         node.homeserver.rooms, node.database, known, **{"names": HomeserverGhostNames(node.name), **more}

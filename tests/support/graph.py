@@ -1,5 +1,5 @@
-"""A room graph for tests: its keys and its clock are known, and the server it asks is a room of
-`tests/support/rooms.py`, which can be made to lie."""
+"""A room graph for tests: its keys and clock are known, and its peer is a room of `tests/support/rooms.py`
+that can be made to lie."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -29,7 +29,7 @@ NOW = 1_700_000_000_000
 
 
 async def streamed(graph: RoomGraph, after: int = 0, limit: int = 1_000) -> list[Pdu]:
-    """What the stream has after a position."""
+    """Return the entries of the stream after a position."""
     read = await graph.stream.read(after, limit)
     event_ids = [entry.event.event_id for entry in read.entries]
     events = await graph.events(event_ids)
@@ -38,7 +38,7 @@ async def streamed(graph: RoomGraph, after: int = 0, limit: int = 1_000) -> list
 
 @dataclass
 class KnownKeys:
-    """The keys of all servers of the tests, but for those that are taken out."""
+    """The keys of all test servers, except those that were removed."""
 
     keys: dict[str, dict[str, VerifyKey]] = field(default_factory=lambda: verify_keys(*SERVERS))
 
@@ -48,7 +48,7 @@ class KnownKeys:
 
 @dataclass
 class PeerRoom:
-    """Answers like a server that has all of the room. `calls` are the questions that it was asked."""
+    """Responds like a server that has the whole room. `calls` records the requests."""
 
     room: Room
     hidden: set[EventId] = field(default_factory=set)
@@ -136,12 +136,12 @@ class PeerRoom:
 
 @dataclass
 class Hook:
-    """What was handed to the outbox."""
+    """Records what was passed to the outbox."""
 
     committed: list[CommittedEvent] = field(default_factory=list)
 
     def queue_entries(self, committed: Sequence[CommittedEvent]) -> list[tuple[str, EventId]]:
-        """Nobody sends what is handed over here."""
+        """Nothing sends the recorded entries."""
         return []
 
     def notify_queued(self, committed: Sequence[CommittedEvent], places: Sequence[QueuedPdu]) -> None:
@@ -154,7 +154,7 @@ class Hook:
 
 @dataclass
 class Counts(HomeserverObserver):
-    """An observer that remembers."""
+    """An observer that records what it is called with."""
 
     received: list[str] = field(default_factory=list)
     resolutions: int = 0
@@ -173,7 +173,7 @@ class Counts(HomeserverObserver):
 
 @dataclass
 class Graph:
-    """A room graph with all that was injected into it."""
+    """A room graph with all its injected parts."""
 
     graph: RoomGraph
     database: Database
@@ -186,7 +186,7 @@ class Graph:
 
 @asynccontextmanager
 async def graph_on(database: Database, room: Room, *, here: str = HERE) -> AsyncIterator[Graph]:
-    """A graph that knows no room yet."""
+    """Return a graph without rooms."""
     keys, peer, hook, counts = KnownKeys(), PeerRoom(room), Hook(), Counts()
     reports: list[str] = []
     times = count(NOW)
@@ -208,7 +208,7 @@ async def graph_on(database: Database, room: Room, *, here: str = HERE) -> Async
 
 
 async def join(graph: Graph, room: Room, user: str = US) -> Pdu:
-    """The user of this server joins, and the room is taken in as `send_join` would give it."""
+    """Join a user of this server, with a state as `send_join` returns it."""
     state = room.state()
     joined = room.join(user)
     chain = reachable(
@@ -225,5 +225,5 @@ async def join(graph: Graph, room: Room, user: str = US) -> Pdu:
 
 
 def raw(*pdus: Pdu) -> list[Any]:
-    """As they stand in a transaction."""
+    """Return the events as in a transaction."""
     return [dict(pdu.event) for pdu in pdus]

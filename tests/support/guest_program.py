@@ -1,7 +1,7 @@
-"""An intake as a process of its own, which a test can kill: also by itself, between its commit and its
-answer.
+"""An intake in its own process, which a test can kill, or which kills itself between its commit and its
+response.
 
-It says on standard output what it does, one JSON object in a line, and ends when its standard input does.
+It reports on standard output, one JSON object per line, and ends at the end of its standard input.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A server on loopback that publishes keys, and vouches for those of others."""
+"""A server on loopback that publishes its keys, and acts as a notary for those of others."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,8 +15,8 @@ from tests.support.server_keys import NOW, key_document
 
 @dataclass
 class KeyServer:
-    """`answer` is what it says of its own keys, and `vouched` what it says of those of others; set either to
-    what a hostile server would say."""
+    """`answer` is its response with its own keys, and `vouched` the one with keys of others; a test can set
+    either to the response of a hostile server."""
 
     name: str
     key: LocalKey
@@ -29,7 +29,7 @@ class KeyServer:
 
     @property
     def asked(self) -> int:
-        """How often it was asked for its own keys."""
+        """The number of requests for its own keys."""
         return sum(request.path == "/_matrix/key/v2/server" for request in self.server.requests)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -51,7 +51,7 @@ class KeyServer:
 async def key_server(
     neighbourhood: Neighbourhood, host: str, key: LocalKey, files: CertificateFiles | None = None
 ) -> KeyServer:
-    """It publishes `key`. Its name has its port, so that nobody is asked for the way."""
+    """Start a server that publishes `key`. Its name has its port, so it needs no discovery."""
 
     async def later(request: web.Request) -> web.StreamResponse:
         return await made.handle(request)

@@ -1,5 +1,6 @@
-"""A way to Postgres on which nobody notices that the server has ended a connection: its last word arrives,
-and then nothing more. So it is for a moment whenever a server ends one; here the moment lasts."""
+"""A proxy to Postgres that hides the end of a connection: the last message arrives, and the connection then
+stays open and silent. A client sees this for a moment whenever a server ends a connection; here the moment
+lasts."""
 
 import asyncio
 import contextlib
@@ -27,12 +28,12 @@ class Lingering:
     _clients: list[asyncio.StreamWriter] = field(default_factory=list)
 
     def lose_clients(self) -> None:
-        """Their connections break, and the server does not notice."""
+        """Break the clients' connections without the server noticing."""
         for client in self._clients:
             client.transport.abort()
 
     async def end_holders(self) -> None:
-        """Have the server end the sessions that hold advisory locks, and wait for its last words."""
+        """Make the server end the sessions that hold advisory locks, and wait for its last messages."""
         await self._end("pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')")
 
     async def _end(self, which: str) -> None:
@@ -50,7 +51,7 @@ class Lingering:
             await asyncio.sleep(0)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """A connection of whoever uses the address."""
+        """Serve one client connection."""
         task = asyncio.current_task()
         assert task is not None, "a connection is served by a task"
         self._carrying.add(task)
@@ -83,7 +84,8 @@ class Lingering:
 
 
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """To the end of the one, also when the other has ended: neither side notices that of the other."""
+    """Copy one direction until its end, also after the other has ended: neither side notices the end of the
+    other."""
     with contextlib.suppress(OSError):
         while data := await reader.read(65_536):
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Another server on loopback: real TLS, whatever answers the test wants, and a record of what came."""
+"""A server on loopback: real TLS, the responses that a test chooses, and a record of the requests."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,8 @@ RawHandler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[No
 
 @dataclass
 class Certificates:
-    """Makes certificates; who trusts `trusted` trusts all of them, but those that were left out of it."""
+    """Issues certificates; a client that trusts `trusted` trusts all of them, except those issued as
+    untrusted."""
 
     directory: Path
     made: int = 0
@@ -41,13 +42,13 @@ class Certificates:
         return files
 
     def authority_of(self, files: CertificateFiles) -> Path:
-        """What vouches for this certificate and for no other."""
+        """Return the authority of this certificate only."""
         return files.certificate.with_suffix(".ca")
 
 
 @dataclass
 class LoopbackServer:
-    """Answers with `handler`; `requests` are those that came, `names` the SNI of each connection."""
+    """Responds with `handler`; `requests` are the received requests, `names` the SNI of each connection."""
 
     handler: Handler
     requests: list[web.Request] = field(default_factory=list)
@@ -70,7 +71,7 @@ class LoopbackServer:
         client_authority: Path | None = None,
         addresses: Sequence[str] = ("127.0.0.1",),
     ) -> AsyncIterator["LoopbackServer"]:
-        """Without `files`, in plain HTTP."""
+        """Start the server; without `files`, with plain HTTP."""
         app = web.Application(client_max_size=1 << 30)
         app.router.add_route("*", "/{path:.*}", self.handle)
         # What a test has left unanswered is not waited for.
@@ -89,7 +90,7 @@ class LoopbackServer:
 
 @contextlib.asynccontextmanager
 async def raw_server(handler: RawHandler, files: CertificateFiles | None) -> AsyncIterator[int]:
-    """A server that speaks no HTTP unless `handler` does; gives its port."""
+    """Start a TCP server that only does what `handler` does; return its port."""
     context = None if files is None else server_context(files, None, [])
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""A name server on loopback: real packets, and a zone that the test writes."""
+"""A name server on loopback: real packets, and a zone that the test defines."""
 
 import asyncio
 import contextlib
@@ -17,8 +17,8 @@ import dns.rrset
 
 @dataclass
 class NameServer:
-    """`records`: by name and type, what is answered. `broken`: names that are answered with SERVFAIL.
-    `silent`: names that are not answered at all. A name that is in none of them does not exist."""
+    """`records` has the answers by name and type, `broken` the names answered with SERVFAIL, and `silent` the
+    names that are not answered. Any other name does not exist."""
 
     records: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""Several servers on loopback under names of their own, and a client that finds them there."""
+"""Several servers on loopback with names of their own, and a client that finds them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -25,7 +25,7 @@ OWN_KEYS = LocalKeys(key_from_seed("own", b"o" * 32))
 
 @dataclass
 class Clock:
-    """Seconds that pass when the test says so."""
+    """A clock in seconds that the test advances."""
 
     now: float = 1_000_000.0
 
@@ -35,7 +35,7 @@ class Clock:
 
 @dataclass
 class Counted(HomeserverObserver):
-    """What the client tells whoever counts."""
+    """Records the client's metrics."""
 
     ended: list[tuple[str, str, Outcome]] = field(default_factory=list)
 
@@ -46,7 +46,7 @@ class Counted(HomeserverObserver):
 
 @dataclass
 class Reach:
-    """One client with what it stands on."""
+    """A client with all its parts."""
 
     client: FederationClient
     resolver: Resolver
@@ -69,7 +69,8 @@ class Neighbourhood:
         client_authority: Path | None = None,
         plain: bool = False,
     ) -> LoopbackServer:
-        """It has a certificate for these names, which lead to it; its port is its own."""
+        """Start a server with a certificate for these names, which resolve to it; it has a port of its
+        own."""
         for name in names:
             self.names.add(name, "A", "127.0.0.1")
         chosen = None if plain else files or self.certificates.make(*names)
@@ -86,7 +87,7 @@ class Neighbourhood:
         may_contact: Callable[[str], bool] = lambda _: True,
         patience: float = 5.0,
     ) -> Reach:
-        """A client that trusts all certificates made so far. Nobody listens on port 1."""
+        """Return a client that trusts all certificates issued so far. Nothing listens on port 1."""
         dns = Dns([("127.0.0.1", self.names.port)], timeout=patience)
         settings = ConfiguredPeers(peers, added)
         trusted = self.certificates.trusted
@@ -108,7 +109,7 @@ class Neighbourhood:
 
 
 def answering(content: Any = None, status: int = 200, **headers: str) -> Handler:
-    """A handler that gives everybody the same answer; bytes as they are, everything else as JSON."""
+    """Return a handler with a fixed response: bytes unchanged, other values as JSON."""
 
     async def answer(_: web.Request) -> web.Response:
         named = {name.replace("_", "-"): value for name, value in headers.items()}

@@ -1,4 +1,5 @@
-"""The installed wheel as a process: built once, installed apart from the source, started as people do."""
+"""The installed wheel as a process: built once, installed separately from the source, started as an operator
+would."""
 
 import asyncio
 import fcntl
@@ -27,7 +28,7 @@ TIMEOUT = 60.0
 
 @pytest.fixture(scope="session")
 def palaver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command `palaver` of the wheel, in an environment that does not see the source."""
+    """The command `palaver` of the wheel, in an environment that cannot import the source."""
     # The workers of one run share the directory above their own; the first one there builds.
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -97,7 +98,7 @@ class Node:
         }
 
     async def spawn(self, *options: str) -> None:
-        """Start the process, and don't wait for anything."""
+        """Start the process without waiting."""
         assert self.process is None
         self.process = await asyncio.create_subprocess_exec(
             *self.prefix, str(self.command), "run", "--json", *options, cwd=self.directory, env=self.env,
@@ -106,7 +107,7 @@ class Node:
         self._reading = asyncio.create_task(self._read_log(self.process))
 
     async def start(self, *options: str) -> dict[str, Any]:
-        """Start the process and wait until it says that it runs."""
+        """Start the process and wait until it reports that it runs."""
         await self.spawn(*options)
         assert self.process is not None
         assert self.process.stdout is not None
@@ -117,7 +118,7 @@ class Node:
         return self.started
 
     async def refused(self, *options: str) -> tuple[int, dict[str, Any]]:
-        """Start the process in the expectation that it refuses: its exit code and what it said."""
+        """Start the process and expect it to refuse; return its exit code and output."""
         await self.spawn(*options)
         assert self.process is not None
         out, _ = await asyncio.wait_for(
@@ -158,7 +159,7 @@ class Node:
             self._news.set()
 
     async def logged(self, part: str) -> dict[str, Any]:
-        """Wait for a line of the log whose event holds `part`."""
+        """Wait for a log line whose event contains `part`."""
         async with asyncio.timeout(TIMEOUT):
             while True:
                 self._news.clear()
@@ -171,7 +172,7 @@ class Node:
         return f"{scheme}://localhost:{self.port}{path}"
 
     def tls(self) -> ssl.SSLContext:
-        """Verification on, with the node's development authority."""
+        """Return a TLS context that verifies with the node's development authority."""
         return ssl.create_default_context(cafile=self.data / "tls" / "ca.pem")
 
     async def get(self, path: str, scheme: str = "https") -> tuple[int, Any]:
@@ -183,7 +184,7 @@ class Node:
             return response.status, await response.json()
 
     async def cli(self, *words: str, environment: dict[str, str] | None = None) -> tuple[int, dict[str, Any]]:
-        """Another command of the same installation, with --json: its exit code and its answer."""
+        """Run another command of the same installation with --json; return its exit code and result."""
         process = await asyncio.create_subprocess_exec(
             str(self.command), *words, "--json", cwd=self.directory, env={**self.env, **(environment or {})},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -204,7 +205,7 @@ MakeNode = Callable[..., Node]
 
 @pytest.fixture
 async def make_node(palaver: Path, tmp_path: Path) -> AsyncIterator[MakeNode]:
-    """Makes nodes that are ended with the test, whatever the test does."""
+    """Creates nodes that are stopped at the end of the test."""
     nodes: list[Node] = []
 
     def make(directory: Path | None = None, **environment: str) -> Node:

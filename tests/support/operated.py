@@ -1,4 +1,4 @@
-"""A core with agents that do what a test says, and the operator's commands for agents and tasks."""
+"""An agent core with agents that a test controls, and the operator's commands for agents and tasks."""
 
 import asyncio
 import contextlib
@@ -17,14 +17,14 @@ from bridge.tasks.messages import DroppedMessage
 from bridge.tasks.request import TaskKey
 from bridge.tasks.task import Task
 from storage.database import Database
-from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, Hands
+from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, ScriptedAgents
 from tests.federation.nodes import now_ms
 
 HERE = "here.test"
 
 
-class Eyes:
-    """Satisfies `AgentObserver`, and passes all that it is told on to a feed."""
+class RecordingObserver:
+    """Implements `AgentObserver`, and passes everything on to a live feed."""
 
     def __init__(self, feed: LiveFeed) -> None:
         self.problems: list[tuple[str, BaseException | None]] = []
@@ -43,12 +43,12 @@ class Eyes:
 
 @dataclass
 class Operated:
-    """`ask("agents-list", node="a")` is what the command line does."""
+    """`ask("agents-list", node="a")` does what the command line does."""
 
     parts: Parts
     core: AgentCore
-    hands: Hands
-    eyes: Eyes
+    local_agents: ScriptedAgents
+    observer: RecordingObserver
 
     @property
     def table(self) -> RoutingTable:
@@ -62,12 +62,12 @@ class Operated:
 
     @contextlib.asynccontextmanager
     async def stream(self, name: str, /, **given: Any) -> AsyncIterator[Items]:
-        """To be read with `item`."""
+        """Open a stream, to be read with `item`."""
         async with contextlib.aclosing(await streams(self.parts)[name](given)) as items:
             yield items
 
     async def whole(self, name: str, /, **given: Any) -> list[Mapping[str, Any]]:
-        """A stream to its end."""
+        """Read a stream to its end."""
         async with asyncio.timeout(TIMEOUT), self.stream(name, **given) as items:
             return [json.loads(json.dumps(dict(one))) async for one in items]
 
@@ -77,13 +77,13 @@ class Operated:
         return found
 
     async def given(self) -> Task:
-        """The next task that one of its agents gets."""
+        """Return the next task that is delivered to one of the agents."""
         async with asyncio.timeout(TIMEOUT):
-            return await self.hands.given.get()
+            return await self.local_agents.delivered.get()
 
 
 async def item(items: Items, **wanted: Any) -> Mapping[str, Any]:
-    """The next one that has this in it."""
+    """Return the next item that contains these members."""
     async with asyncio.timeout(TIMEOUT):
         async for one in items:
             if wanted.items() <= one.items():
@@ -94,21 +94,21 @@ async def item(items: Items, **wanted: Any) -> Mapping[str, Any]:
 
 @contextlib.asynccontextmanager
 async def operated(database: Database, **changed: Any) -> AsyncIterator[Operated]:
-    """A process of the node `here.test`."""
+    """Start a process of the node `here.test`."""
     feed, reply = LiveFeed(now_ms=now_ms), OperatorReply()
-    hands: Hands
+    local_agents: ScriptedAgents
 
-    def local(table: RoutingTable, statuses: AgentStatuses) -> Hands:
-        nonlocal hands
-        hands = Hands(table, statuses)
-        return hands
+    def local(table: RoutingTable, statuses: AgentStatuses) -> ScriptedAgents:
+        nonlocal local_agents
+        local_agents = ScriptedAgents(table, statuses)
+        return local_agents
 
-    eyes = Eyes(feed)
+    observer = RecordingObserver(feed)
     core = AgentCore(
         AgentCoreParts(
             node_id=HERE,
             database=database,
-            observer=eyes,
+            observer=observer,
             local=local,
             connectors=lambda table, agents: [],
             replies={PROTOCOL: reply},
@@ -130,7 +130,7 @@ async def operated(database: Database, **changed: Any) -> AsyncIterator[Operated
     )
     await core.start()
     try:
-        yield Operated(parts, core, hands, eyes)
+        yield Operated(parts, core, local_agents, observer)
     finally:
         end()
         await core.close()

@@ -1,4 +1,4 @@
-"""What stands round the machine of a destination, as a model: Postgres, the shell, and a peer that stages."""
+"""A model of a destination's surroundings: Postgres, the sender, and a peer that stages PDUs."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -178,7 +178,8 @@ class OutboxModel:
             del waiting[:most]
 
     def pass_time(self, milliseconds: int) -> None:
-        """Timers ring, and the peer works: at its slowest, ten a second in each room."""
+        """Advance the clock: timers fire, and the peer works at its slowest, ten PDUs a second in each
+        room."""
         end = self.now + milliseconds
         while self.now < end:
             deadline = self.machine.deadline()
@@ -203,8 +204,8 @@ class OutboxModel:
             self.tell(self.answers.pop(0)())
 
     def restart(self) -> None:
-        """Killed: what was in memory is gone, and with it the ephemeral EDUs, and what was skipped while it
-        was in flight."""
+        """Kill the process: its memory is lost, with ephemeral EDUs and with what was skipped while it was in
+        flight."""
         self.answers.clear()
         self.sent = self.in_flight = None
         self.numbers.clear()
@@ -245,7 +246,7 @@ class OutboxModel:
             self.tell(PeerProgress(room, self.order[room][-1]))
 
     def settle(self) -> None:
-        """The peer is well again; everything comes to rest."""
+        """Let the peer recover and wait until nothing is pending."""
         self.is_up = True
         for _ in range(3_000):
             while self.answers:

@@ -1,10 +1,10 @@
-"""Ports that stay free while a server that is known by its port is down.
+"""Ports that stay free while the server that uses them is down.
 
-A homeserver called `localhost:PORT` comes back on that port or not at all. The kernel hands the ports of its
-own range to whatever connects somewhere in the meantime, so ours are taken from below it.
+A homeserver named `localhost:PORT` must restart on the same port. The kernel assigns ports of its ephemeral
+range to other connections in the meantime, so the tests use ports below that range.
 
-Several processes choose at the same time, and a port is chosen long before somebody listens on it. Who has
-chosen one therefore holds an abstract Unix socket of its number: exclusive, and gone with the process.
+Several processes choose ports at the same time, long before they listen on them. A process that has chosen
+one holds an abstract Unix socket with its number, which is exclusive and is released when the process ends.
 """
 
 import random
@@ -18,7 +18,7 @@ _claims: dict[int, socket.socket] = {}
 
 @cache
 def loopback_addresses() -> tuple[str, ...]:
-    """The addresses that `localhost` may mean on this machine."""
+    """Return the addresses that `localhost` may mean on this machine."""
     found = []
     for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
         try:
@@ -31,7 +31,7 @@ def loopback_addresses() -> tuple[str, ...]:
 
 
 def lasting_port() -> int:
-    """A port that nobody has, that the kernel gives nobody, and that no other test chose."""
+    """Return a free port that the kernel assigns to no other socket, and that no other test has chosen."""
     for port in random.sample(RANGE, 200):
         if _claim(port) and _is_free(port):
             return port
@@ -39,7 +39,7 @@ def lasting_port() -> int:
 
 
 def take(port: int) -> socket.socket:
-    """Listen on a port as somebody else does, so that a node finds it taken."""
+    """Listen on a port, so that a node finds it in use."""
     other = socket.socket()
     # Connections of an earlier test that are still winding down keep nobody from taking it.
     other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,7 +1,7 @@
-"""The Postgres of the tests: a server for each test process, a fresh database for each test.
+"""Postgres for the tests: a server for each test process, a new database for each test.
 
-With TEST_DATABASE_URL in the environment that server is used, as a role that may create databases; its names
-are free to choose, so that several test processes can share it.
+TEST_DATABASE_URL in the environment selects an existing server, with a role that may create databases.
+Database names are random, so that several test processes can share it.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ CLOSING = 10.0  # seconds for a test to give its connections back
 
 @dataclass
 class Server:
-    """Makes and removes databases. The names are its own, so they can stand in a statement as they are."""
+    """Creates and drops databases. It chooses their names itself, so they can be part of a statement."""
 
     address: DatabaseAddress
     admin: Connection
@@ -60,7 +60,7 @@ class Server:
 
 
 def as_role(address: DatabaseAddress, role: str, password: str) -> DatabaseAddress:
-    """The same database for somebody else."""
+    """Return the address of the same database for another role."""
     return DatabaseAddress.from_url(re.sub("//(?:[^@/]*@)?", f"//{role}@", address.url, count=1), password)
 
 
@@ -68,7 +68,7 @@ def as_role(address: DatabaseAddress, role: str, password: str) -> DatabaseAddre
 async def pool_on(
     address: DatabaseAddress, maximum: int = 10, retry_timeout: float = 10.0
 ) -> AsyncIterator[Database]:
-    """A pool on a database, closed in the end even when the test has kept a connection."""
+    """A pool on a database, closed at the end even if the test has kept a connection."""
     database = await Database.connect(address, minimum=1, maximum=maximum, retry_timeout=retry_timeout)
     try:
         yield database
@@ -80,7 +80,7 @@ async def pool_on(
 
 
 def as_another_process(database: Database) -> Database:
-    """With a session of its own, which is closed with the pool that it shares."""
+    """A pool with its own session, which is closed with the pool that it shares."""
     other = copy.copy(database)
     other.session = Session(database.address)
     _OTHERS.setdefault(database, []).append(other.session)
@@ -88,15 +88,15 @@ def as_another_process(database: Database) -> Database:
 
 
 def lose_session(database: Database) -> None:
-    """As when the process is killed, as far as others can see; it connects again, and does not know why it
-    should not."""
+    """End a session as others see it when its process is killed. The process connects again and does not know
+    that it should not."""
     connection = database.session._connection
     if connection is not None:
         connection.terminate()
 
 
 async def end_sessions(database: Database) -> None:
-    """Have Postgres end every connection that holds a lease or listens, as a restart does."""
+    """Make Postgres end all connections that hold a lease or listen, as a restart does."""
     admin = await connect_once(database.address)
     await admin.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_database ON oid = database"
@@ -106,7 +106,7 @@ async def end_sessions(database: Database) -> None:
 
 
 def quick_directory() -> str | None:
-    """Where temporary directories of Postgres go: into memory, where there is enough of it for that."""
+    """Return the directory for temporary Postgres data: in memory, if there is enough of it."""
     shared = Path("/dev/shm")
     return str(shared) if shared.is_dir() and free_space(shared) > ENOUGH else None
 
@@ -151,7 +151,7 @@ async def migrated_template(postgres_server: Server) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def empty_address(postgres_server: Server) -> AsyncIterator[DatabaseAddress]:
-    """A database in which there is nothing, not even the schema."""
+    """An empty database, without the schema."""
     address = await postgres_server.create()
     try:
         yield address
@@ -161,7 +161,7 @@ async def empty_address(postgres_server: Server) -> AsyncIterator[DatabaseAddres
 
 @pytest.fixture
 async def database_address(postgres_server: Server, migrated_template: str) -> AsyncIterator[DatabaseAddress]:
-    """A fresh database with the schema, for a test that makes its own pools or processes."""
+    """A new database with the schema, for a test that creates its own pools or processes."""
     address = await postgres_server.create(migrated_template)
     try:
         yield address
@@ -171,6 +171,6 @@ async def database_address(postgres_server: Server, migrated_template: str) -> A
 
 @pytest.fixture
 async def database(database_address: DatabaseAddress) -> AsyncIterator[Database]:
-    """A pool on a fresh database with the schema."""
+    """A pool on a new database with the schema."""
     async with pool_on(database_address) as database:
         yield database

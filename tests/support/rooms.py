@@ -27,12 +27,12 @@ ALICE, BOB, CAROL, DAVE = "@alice:a.example", "@bob:b.example", "@carol:c.exampl
 
 @cache
 def signer(server: str) -> Signer:
-    """The server's only key, which is called `ed25519:test`."""
+    """Return the server's only key, `ed25519:test`."""
     return Signer(server, "ed25519:test", SigningKey(hashlib.sha256(server.encode()).digest()))
 
 
 def verify_keys(*servers: str, valid_until_ts: int = FOREVER) -> dict[str, dict[str, VerifyKey]]:
-    """What a key ring knows when it knows these servers."""
+    """Return what a key ring knows about these servers."""
     return {
         server: {signer(server).key_id: VerifyKey(bytes(signer(server).key.verify_key), valid_until_ts)}
         for server in servers
@@ -40,8 +40,7 @@ def verify_keys(*servers: str, valid_until_ts: int = FOREVER) -> dict[str, dict[
 
 
 class Room:
-    """A room. `propose` makes an event and leaves the room as it is; `send` makes one that must be
-    allowed."""
+    """A room. `propose` builds an event without changing the room; `send` adds one that must be allowed."""
 
     def __init__(self, version: str, *, creator: str = ALICE, **content: Any) -> None:
         self.version = ROOM_VERSIONS[version]
@@ -78,7 +77,7 @@ class Room:
         redacts: EventId | None = None,
         also_signed_by: Sequence[str] = (),
     ) -> Pdu:
-        """An event that follows `after`, or the head of the room, with the auth events it should have, or
+        """Build an event after `after`, or at the head of the room, with the correct auth events, or with
         `auth`."""
         previous = self.head if after is None else list(after)
         self.now += 1
@@ -114,15 +113,15 @@ class Room:
     def send(
         self, type_: str, sender: str, content: Mapping[str, Any], state_key: str | None = None, **how: Any
     ) -> Pdu:
-        """An event that the rules allow; it becomes part of the room."""
+        """Add an event that the rules allow."""
         pdu = self.propose(type_, sender, content, state_key, **how)
         verdict = self.verdict(pdu)
         assert isinstance(verdict, Allowed), str(verdict)
         return self.add(pdu)
 
     def add(self, pdu: Pdu, *, rejected: bool = False) -> Pdu:
-        """Take an event in, whatever the rules say of it. A rejected one leaves the state and the head
-        alone."""
+        """Add an event, whether the rules allow it or not. A rejected event changes neither the state nor the
+        head."""
         self.events[pdu.event_id] = pdu
         before = self._resolved(pdu.prev_events)
         self.state_after[pdu.event_id] = (
@@ -158,7 +157,7 @@ class Room:
     # -- what follows from it --
 
     def state(self, after: Sequence[Pdu] | None = None) -> dict[StateKey, Pdu]:
-        """The state after these events, or at the head of the room."""
+        """Return the state after these events, or at the head of the room."""
         ends = self.head if after is None else after
         return {
             key: self.events[event_id]
@@ -166,13 +165,13 @@ class Room:
         }
 
     def propose_auth(self, sender: str) -> list[Pdu]:
-        """The auth events that a message of this sender has at the head of the room."""
+        """Return the auth events of a message of this sender at the head of the room."""
         template = Template("m.room.message", sender, {}, self.now)
         state = self.state()
         return [state[key] for key in auth_event_keys(template, self.version) if key in state]
 
     def verdict(self, pdu: Pdu, state: Mapping[StateKey, Pdu] | None = None) -> Verdict:
-        """What the rules say of the event, against the state before it or another."""
+        """Check an event against the state before it, or against another state."""
         independent = check_independent(
             pdu, self.events, self.version, rejected=self.rejected, create=self.create
         )
@@ -192,7 +191,7 @@ class Room:
 
 
 def public_room(version: str, *members: str, levels: Mapping[str, Any] | None = None, **content: Any) -> Room:
-    """Alice's room, which anybody may join and these have. Bob has power 50 in it."""
+    """A public room of Alice that these users have joined. Bob has power 50 in it."""
     room = Room(version, **content)
     room.join(ALICE)
     users = {BOB: 50} if room.version.creators_have_infinite_power else {ALICE: 100, BOB: 50}
@@ -204,7 +203,7 @@ def public_room(version: str, *members: str, levels: Mapping[str, Any] | None = 
 
 
 def levels_of(room: Room) -> dict[str, Any]:
-    """A copy of the content of the power levels in force, to be changed."""
+    """Return a copy of the current power levels, to be changed."""
     content = room.state()["m.room.power_levels", ""].content
     return {name: dict(value) if isinstance(value, dict) else value for name, value in content.items()}
 

@@ -1,4 +1,4 @@
-"""Key documents of other servers, signed as they should be or as they should not."""
+"""Key documents of other servers, signed correctly or not."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ DAY = 24 * 3600 * 1000
 
 
 def key(version: str, seed: str = "") -> LocalKey:
-    """The same key for the same words."""
+    """Return the key derived from this text."""
     return key_from_seed(version, (seed + version).encode().ljust(32, b".")[:32])
 
 
@@ -23,7 +23,7 @@ def key_document(
     signers: Sequence[LocalKey] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What `/_matrix/key/v2/server` answers; signed by all its keys unless `signers` says otherwise."""
+    """Return the response of `/_matrix/key/v2/server`, signed by all its keys, or by `signers`."""
     document: dict[str, Any] = {
         "server_name": server_name,
         "valid_until_ts": until,

@@ -18,7 +18,7 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True)
 class Issued:
-    """A certificate and its key. `chain` holds the authorities between it and the root, without the root."""
+    """A certificate and its key. `chain` has the intermediate authorities, without the root."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
@@ -37,7 +37,7 @@ class Issued:
         return self.certificate.public_bytes(Encoding.DER)
 
     def write(self, directory: Path, name: str) -> tuple[Path, Path]:
-        """`name.pem` and `name.key`."""
+        """Write `name.pem` and `name.key`."""
         certificate, key = directory / f"{name}.pem", directory / f"{name}.key"
         certificate.write_bytes(self.pem)
         key.write_bytes(self.key_pem)
@@ -45,7 +45,7 @@ class Issued:
 
 
 class Authority:
-    """Signs whatever a test needs, expired and misshapen certificates included."""
+    """Signs any certificate that a test needs, including expired and malformed ones."""
 
     def __init__(self, name: str = "Test authority", parent: "Authority | None" = None) -> None:
         self.issued: Issued = _issue(name, (), (), parent.issued if parent else None, is_authority=True)
@@ -69,18 +69,18 @@ class Authority:
         begins: datetime | None = None,
         ends: datetime | None = None,
     ) -> Issued:
-        """A leaf for these hosts and addresses."""
+        """Issue a leaf certificate for these hosts and addresses."""
         issued = _issue(names[0] if names else "leaf", names, purposes, self.issued, begins=begins, ends=ends)
         return Issued(issued.certificate, issued.key, self._chain)
 
 
 def self_signed(*names: str) -> Issued:
-    """A leaf with no authority above it, and that may sign nothing."""
+    """Return a self-signed leaf certificate, which may sign nothing."""
     return _issue(names[0], names, (SERVER, CLIENT), None)
 
 
 def signed_by_leaf(leaf: Issued, *names: str) -> Issued:
-    """What the holder of a leaf could make, but may not."""
+    """Return a certificate signed by a leaf, which must not be accepted."""
     issued = _issue(names[0], names, (SERVER, CLIENT), leaf)
     return Issued(issued.certificate, issued.key, (leaf.certificate,))
 

@@ -97,7 +97,7 @@ def test_the_openapi_description_is_printed(palaver: Palaver) -> None:
 async def test_agents_are_listed_and_shown(agents: AgentsNode) -> None:
     """Control characters of remote text are not printed, and a limited list shows the total."""
     assert "No agents found." in (await agents.palaver("agents", "list")).out
-    await agents.node.hands.come("cook", runtime="kimi", capabilities=("cooking",))
+    await agents.node.local_agents.register("cook", runtime="kimi", capabilities=("cooking",))
     await agents.node.table.update(
         [registered("coder\x1b[31m@a.test", now_ms(), runtime="claude", capabilities=("coding",))]
     )
@@ -119,7 +119,7 @@ async def test_agents_are_listed_and_shown(agents: AgentsNode) -> None:
 
 async def test_an_agent_is_removed(agents: AgentsNode) -> None:
     """The output names its remaining tokens. An agent in the configuration cannot be removed."""
-    await agents.node.hands.come("cook", "fixed")
+    await agents.node.local_agents.register("cook", "fixed")
     await agents.node.table.update([registered("coder@a.test", now_ms())])
     result = await agents.palaver("agents", "remove", "cook", "--reason", "too slow")
     assert result.out == "cook@here.test is removed: too slow.\n"
@@ -129,7 +129,7 @@ async def test_an_agent_is_removed(agents: AgentsNode) -> None:
     result = await agents.palaver("agents", "remove", "fixed")
     assert (result.code, "the agent fixed because it is in the configuration" in result.err) == (1, True)
     token, _ = await AgentTokens(agents.node.parts.database, now_ms=now_ms).create("cook", "", None)
-    await agents.node.hands.come("cook")
+    await agents.node.local_agents.register("cook")
     result = await agents.palaver("agents", "remove", "cook")
     assert "It can attach again with 1 token" in result.out
     assert "palaver agents token revoke cook --all" in result.out

@@ -95,7 +95,7 @@ async def peered(
     async with peered_nodes(postgres_server, migrated_template, Certificates(tmp_path)) as nodes:
         nodes.in_file["here.test"] = [{"node_id": "file.test"}]
         here, there = await nodes.strangers("here.test", "there.test")
-        await there.hands.come("worker")
+        await there.local_agents.register("worker")
         await nodes.add("there.test", "here.test")
         (tmp_path / "ca.pem").write_bytes(nodes.authority_of("there.test"))
         (tmp_path / "url").write_text(f"https://{nodes._address_of('there.test')}")
@@ -116,7 +116,7 @@ async def test_a_peer_is_added(peered: Peered, tmp_path: Path) -> None:
         0,
         "there.test is a peer: this node exchanges agents with it.",
     )
-    await peered.here.sees("worker@there.test")
+    await peered.here.wait_online("worker@there.test")
     assert (await peered.json("peers", "add", *words))["changed"] is False
     assert "Nothing has changed." in (await peered.palaver("peers", "add", *words)).out
     listed = (await peered.palaver("peers", "list")).out

@@ -21,7 +21,7 @@ async def test_the_route_and_its_reason_are_shown(
     agents: AgentsNode, address: str, code: int, words: list[str]
 ) -> None:
     """Invalid addresses are explained too. The exit code is 1 if there is no route."""
-    await agents.node.hands.come("cook")
+    await agents.node.local_agents.register("cook")
     await agents.node.table.update([registered("coder@a.test", now_ms())])
     await agents.node.table.set_node("a.test", "http://10.0.0.1:7676", trusted=True)
     result = await agents.palaver("route", address)

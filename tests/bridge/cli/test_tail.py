@@ -49,10 +49,10 @@ async def test_events_are_shown(agents: AgentsNode) -> None:
     """Each on a line without control characters, until Ctrl-C."""
     async with started(agents.data_dir.parent, "tail") as process:
         await line_with(process.stderr, "Listening")
-        await agents.node.hands.come("cook", runtime="kimi")
+        await agents.node.local_agents.register("cook", runtime="kimi")
         assert "kimi, idle" in await line_with(process.stdout, "cook@here.test is there")
         await agents.node.whole("task-send", to="cook", prompt="Cook.", id="one")
-        await agents.node.hands.do(
+        await agents.node.local_agents.run(
             await agents.node.given(), Answer(True, "Done.", 0), {"message": "half\x1b"}
         )
         await line_with(process.stdout, "cook@here.test: half")
@@ -74,7 +74,7 @@ async def test_events_can_be_filtered_and_printed_as_json(agents: AgentsNode) ->
         agents.data_dir.parent, "tail", "--type", "task", "--task", "two", "--json"
     ) as process:
         await line_with(process.stdout, "listening")
-        await agents.node.hands.come("cook")
+        await agents.node.local_agents.register("cook")
         for request_id in ("one", "two"):
             await agents.node.whole("task-send", to="cook", prompt="Cook.", id=request_id)
         result = json.loads(await line_with(process.stdout, "{"))

@@ -16,13 +16,13 @@ from tests.bridge.cli.conftest import AgentsNode, Result
 
 async def _sent(agents: AgentsNode, *words: str, answer: Answer, progress: tuple[Any, ...] = ()) -> Result:
     sending = asyncio.create_task(agents.palaver("task", "send", "cook", *words))
-    await agents.node.hands.do(await agents.node.given(), answer, *progress)
+    await agents.node.local_agents.run(await agents.node.given(), answer, *progress)
     return await sending
 
 
 @pytest.fixture(autouse=True)
 async def _cook(agents: AgentsNode) -> None:
-    await agents.node.hands.come("cook")
+    await agents.node.local_agents.register("cook")
 
 
 async def test_standard_output_has_only_the_agents_output(agents: AgentsNode) -> None:
@@ -71,7 +71,7 @@ async def test_a_request_in_a_persons_name_is_refused_by_a_homeserver(agents: Ag
     result = await agents.palaver("task", "send", "cook", "Cook.", "--as", "@alice:their.server")
     assert (result.code, result.out) == (1, "")
     assert "cannot act for people" in result.err
-    assert agents.node.hands.given.empty()
+    assert agents.node.local_agents.delivered.empty()
 
 
 async def test_without_waiting_a_finished_task_is_reported(agents: AgentsNode) -> None:
@@ -133,7 +133,7 @@ async def test_invalid_arguments_are_refused(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
     result = await agents.palaver("task", "send", *words)
     assert (result.code, sentence in result.err) == (1, True)
-    assert agents.node.hands.given.empty()
+    assert agents.node.local_agents.delivered.empty()
 
 
 async def test_json_is_one_object_per_line(agents: AgentsNode) -> None:
@@ -152,7 +152,7 @@ async def test_wait_follows_a_task_of_an_earlier_command(agents: AgentsNode) -> 
     """It prints earlier progress and exits like `send`."""
     key = (await agents.palaver("task", "send", "cook", "Cook.", "--detach")).out.strip()
     task = await agents.node.given()
-    await agents.node.hands.do(task, Answer(False, "burnt", 7), {"message": "halfway"})
+    await agents.node.local_agents.run(task, Answer(False, "burnt", 7), {"message": "halfway"})
     result = await agents.palaver("task", "wait", key)
     assert (result.code, result.out, "halfway" in result.err) == (7, "burnt", True)
     result = await agents.palaver("task", "wait", "nothing")

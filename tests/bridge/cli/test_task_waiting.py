@@ -15,7 +15,7 @@ from tests.bridge.cli.test_tail import TIMEOUT, line_with, started
 
 async def test_ctrl_c_cancels_the_task(agents: AgentsNode) -> None:
     """The agent is stopped, and the command exits with 130."""
-    await agents.node.hands.come("cook")
+    await agents.node.local_agents.register("cook")
     async with started(agents.data_dir.parent, "task", "send", "cook", "Cook.", "--id", "one") as process:
         task = await agents.node.given()
         await line_with(process.stderr, "one@here.test for")
@@ -23,14 +23,14 @@ async def test_ctrl_c_cancels_the_task(agents: AgentsNode) -> None:
         await line_with(process.stderr, "one@here.test is cancelled.")
         assert await asyncio.wait_for(process.wait(), TIMEOUT) == 130
     ended = await agents.node.task("one")
-    assert (ended.state, (await agents.node.hands.stopped.get()).key) == (State.CANCELLED, task.key)
+    assert (ended.state, (await agents.node.local_agents.cancelled.get()).key) == (State.CANCELLED, task.key)
     assert ended.answer is not None
     assert ended.answer.output == "Cancelled by operator@here.test: Ctrl-C"
 
 
 async def test_ctrl_c_does_not_cancel_a_task_that_is_only_awaited(agents: AgentsNode) -> None:
     """Another requester may need it."""
-    await agents.node.hands.come("cook")
+    await agents.node.local_agents.register("cook")
     await agents.node.whole("task-send", to="cook", prompt="Cook.", id="one")
     async with started(agents.data_dir.parent, "task", "wait", "one", "--json") as process:
         await line_with(process.stdout, "accepted")
@@ -43,7 +43,7 @@ async def test_ctrl_c_does_not_cancel_a_task_that_is_only_awaited(agents: Agents
 
 async def test_when_the_node_stops_the_advice_has_the_key(agents: AgentsNode) -> None:
     """The task is in the database, and `palaver task wait` continues with the key."""
-    await agents.node.hands.come("cook")
+    await agents.node.local_agents.register("cook")
     async with started(agents.data_dir.parent, "task", "send", "cook", "Cook.", "--id", "one") as process:
         await agents.node.given()
         await line_with(process.stderr, "one@here.test for")
@@ -55,7 +55,7 @@ async def test_when_the_node_stops_the_advice_has_the_key(agents: AgentsNode) ->
 
 async def test_on_a_terminal_control_characters_are_removed(agents: AgentsNode) -> None:
     """Files and pipes receive the unchanged output."""
-    await agents.node.hands.come("cook")
+    await agents.node.local_agents.register("cook")
     mine, its = pty.openpty()
     try:
         process = await asyncio.create_subprocess_exec(
@@ -64,7 +64,9 @@ async def test_on_a_terminal_control_characters_are_removed(agents: AgentsNode) 
             stdin=asyncio.subprocess.DEVNULL, stdout=its, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            await agents.node.hands.do(await agents.node.given(), Answer(True, "red: \x1b[31m\nend", 0))
+            await agents.node.local_agents.run(
+                await agents.node.given(), Answer(True, "red: \x1b[31m\nend", 0)
+            )
             assert await asyncio.wait_for(process.wait(), TIMEOUT) == 0
         finally:
             if process.returncode is None:

@@ -89,11 +89,11 @@ async def test_the_way_is_looked_for_anew(
     certificates = Certificates(tmp_path)
     async with peered_nodes(postgres_server, migrated_template, certificates) as nodes:
         one, other = await nodes.strangers("a.test", "b.test")
-        await other.hands.come("worker")
+        await other.local_agents.register("worker")
         await nodes.add("b.test", "a.test")
         await nodes.add("a.test", "b.test", url=f"https://127.0.0.1:{lasting_port()}")
         resolver = one.node.homeserver.resolver
         elsewhere = await resolver.route("b.test")
         await nodes.add("a.test", "b.test")
         assert await resolver.route("b.test") != elsewhere
-        await one.sees("worker@b.test")
+        await one.wait_online("worker@b.test")

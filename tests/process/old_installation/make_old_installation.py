@@ -1,6 +1,6 @@
 """Makes the two archives that `test_old_installation.py` starts from: a data directory and a dump of a node.
 
-Run it with the `palaver` of the commit whose installations have to go on working:
+Run it with the `palaver` of the commit whose installations must keep working:
 
     git worktree add ../old fce7198 && make -C ../old .venv/.development
     ../old/.venv/bin/python tests/process/old_installation/make_old_installation.py ../old/.venv/bin/palaver

@@ -1,4 +1,4 @@
-"""A whole node as a process of its own, which tests tell what its users do."""
+"""A complete node in its own process, whose users are controlled by tests."""
 
 from tests.support.driven_node.process import DrivenNode, Gone
 from tests.support.driven_node.resident import Resident

@@ -1,5 +1,5 @@
-"""The fixtures: `driven_node`, shared by a worker's tests, and `make_driven_node` for a test that needs its
-own."""
+"""The fixtures `driven_node`, shared by the tests of a worker, and `make_driven_node` for a test that needs
+its own node."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from tests.support.tls import Authority
 
 
 class DrivenNodeFactory:
-    """Makes driven nodes, certified by one authority and trusting it, and ends them all."""
+    """Creates driven nodes with certificates of one authority, which they trust, and stops all of them."""
 
     def __init__(self, command: Path, authority: Authority) -> None:
         self._command = command
@@ -39,7 +39,8 @@ class DrivenNodeFactory:
         host: str = "localhost",
         start: bool = True,
     ) -> DrivenNode:
-        """A node that speaks with these servers alone. Without a database it brings its own Postgres."""
+        """Create a node that federates with these servers only. Without a database it starts its own
+        Postgres."""
         port = lasting_port()
         directory = self._directory / str(port)
         directory.mkdir()
@@ -74,7 +75,7 @@ class DrivenNodeFactory:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failure shows what the driven nodes of the test complained about."""
+    """Add the warnings of the driven nodes to the report of a failed test."""
     report = yield
     if report.failed:
         used = getattr(item, "funcargs", {})
@@ -87,7 +88,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 async def make_driven_node(palaver: Path, authority: Authority) -> AsyncIterator[DrivenNodeFactory]:
-    """Makes driven nodes that are ended with the test, whatever the test does."""
+    """Creates driven nodes that are stopped at the end of the test."""
     factory = DrivenNodeFactory(palaver, authority)
     try:
         yield factory
@@ -97,7 +98,7 @@ async def make_driven_node(palaver: Path, authority: Authority) -> AsyncIterator
 
 @pytest.fixture
 async def quiet_node(driven_node: DrivenNode) -> AsyncIterator[DrivenNode]:
-    """The shared one, which has to do what the test asks of it without a warning."""
+    """The shared node. The test fails if the node logs a warning."""
     driven_node.begin_test()
     yield driven_node
     assert driven_node.complaints() == []
@@ -105,7 +106,7 @@ async def quiet_node(driven_node: DrivenNode) -> AsyncIterator[DrivenNode]:
 
 @pytest.fixture(params=["here", "there"])
 async def sides(request: pytest.FixtureRequest, quiet_node: DrivenNode, synapse: Synapse) -> Sides:
-    """Whose room it is, who comes into it from the other server, and somebody else on that server."""
+    """The owner of a room, a user of the other server who joins it, and a second user of that server."""
     name = secrets.token_hex(4)
     ours, ours_too = [await quiet_node.user(f"{one}-{name}") for one in ("alice", "anna")]
     theirs, theirs_too = await synapse.person(), await synapse.person()
@@ -114,7 +115,7 @@ async def sides(request: pytest.FixtureRequest, quiet_node: DrivenNode, synapse:
 
 @pytest.fixture(scope="session")
 def third_server() -> str:
-    """The name of a server that is known to the driven node of this worker, and that a test may start."""
+    """The name of a server that the driven node of this worker admits, and that a test may start."""
     return f"localhost:{lasting_port()}"
 
 
@@ -127,7 +128,8 @@ async def driven_node(
     synapse: Synapse,
     third_server: str,
 ) -> AsyncIterator[DrivenNode]:
-    """A node for all tests of this worker, which speaks with `synapse` and `third_server`: do not stop it."""
+    """A node shared by all tests of this worker, which federates with `synapse` and `third_server`. Tests
+    must not stop it."""
     factory = DrivenNodeFactory(palaver, authority)
     database = await postgres_server.create(migrated_template)
     try:

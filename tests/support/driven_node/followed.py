@@ -1,4 +1,4 @@
-"""What a reader of the durable stream was given, over all lives of its node."""
+"""The entries of a durable stream reader, over all restarts of its node."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ Entry = Mapping[str, Any]
 
 @dataclass
 class Followed:
-    """Each entry under its position, as whoever commits what he makes of them together with `upto` has it."""
+    """The entries by position, as a reader sees them that commits its results together with `upto`."""
 
     name: str
     entries: dict[int, Entry] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Followed:
 
     @property
     def events(self) -> list[Mapping[str, Any]]:
-        """In the order of the stream."""
+        """Return the events in the order of the stream."""
         return [self.entries[position]["event"] for position in sorted(self.entries)]
 
     async def until(self, condition: Callable[["Followed"], object], patience: float) -> None:

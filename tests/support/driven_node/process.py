@@ -1,4 +1,4 @@
-"""One driven node: its files, its process, what it is told and what it tells."""
+"""A driven node: its files, its process, and the calls and reports between it and the test."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ class Metrics:
 
 @dataclass
 class DrivenNode(Node):
-    """Runs between `start` and `stop`; keeps its name, its ports and its data in between."""
+    """A node that runs between `start` and `stop`. It keeps its name, ports and data in between."""
 
     certificate: Path | None = None
     private_key: Path | None = None
@@ -90,7 +90,7 @@ class DrivenNode(Node):
         self._reading = asyncio.create_task(self._read_log(self.process))
 
     async def start(self, *options: str) -> dict[str, Any]:
-        """Start the process and wait until it runs, and begin to see what it sees."""
+        """Start the process, wait until it runs, and begin to read its reports."""
         summary = await super().start(*options)
         assert self.process is not None
         self._listening = asyncio.create_task(self._listen(self.process))
@@ -125,7 +125,8 @@ class DrivenNode(Node):
     # What it is told
 
     async def call(self, operation: str, /, **arguments: Any) -> Any:
-        """Its answer. A refusal raises `Refused`, an end before the answer `Gone`."""
+        """Return the result of a call. Raises `Refused` for a refusal, and `Gone` if the node ends before it
+        answers."""
         if self.process is None or self.process.returncode is not None:
             raise Gone(operation)
         assert self.process.stdin is not None
@@ -146,13 +147,13 @@ class DrivenNode(Node):
         return told["answer"]
 
     async def user(self, localpart: str) -> Resident:
-        """A user of this node."""
+        """Create a user of this node."""
         user = f"@{localpart}:{self.server_name}"
         await self.call("ensure_user", user=user)
         return Resident(self, user)
 
     async def follow(self, name: str) -> Followed:
-        """Read the durable stream under a name, also in the next life."""
+        """Read the durable stream as this reader, also after a restart."""
         followed = self.followed.setdefault(name, Followed(name))
         await self.call("follow", name=name)
         return followed
@@ -201,7 +202,7 @@ class DrivenNode(Node):
                 self.seen.presence[said["user_id"]] = dict(said)
 
     async def wait_until(self, condition: Callable[[Seen], T], *, deadline: float = TIMEOUT) -> T:
-        """Until the condition gives something true of all that the node ever saw; that something."""
+        """Wait until the condition returns something true for the reports so far, and return it."""
         try:
             async with asyncio.timeout(deadline):
                 while True:
@@ -215,7 +216,7 @@ class DrivenNode(Node):
     # What is measured
 
     async def metrics(self) -> Metrics:
-        """All figures of this moment."""
+        """Return all current samples."""
         server = Homeserver(f"http://127.0.0.1:{self.metrics_port}", self.tls())
         try:
             _, _, body = await server.raw("GET", "/metrics")
@@ -224,21 +225,22 @@ class DrivenNode(Node):
         return Metrics(body.decode())
 
     async def metric(self, sample: str, **labels: str) -> float:
-        """The sum of the samples of this name with these labels, since this start; 0 if there are none."""
+        """Return the sum of the samples with this name and these labels since this start; 0 if there are
+        none."""
         return (await self.metrics()).sum(sample, **labels)
 
     def begin_test(self) -> None:
-        """What it logs from now on counts."""
+        """Count complaints from here on."""
         self.logged_before += self.log
         self.log.clear()
         self._expected = ()
 
     def expect(self, event: str) -> None:
-        """It is right to complain with this line."""
+        """Do not count log lines with this text as complaints."""
         self._expected = (*self._expected, event)
 
     def complaints(self) -> list[dict[str, Any]]:
-        """The lines of its log that are warnings or worse, or that nobody formatted."""
+        """Return the log lines that are warnings or errors, or that are not formatted."""
         return [
             line
             for line in self.log

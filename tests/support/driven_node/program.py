@@ -1,13 +1,13 @@
-"""A whole node that does what it is told: a command on each line of standard input, in JSON, and the answers
-on standard output, one line each, as they are ready.
+"""A complete node that runs commands: one JSON object per line on standard input, and the answers on standard
+output, one line each, as they are ready.
 
-`{"id": 1, "call": "join", "with": {"room": "#kitchen:there", "user": "@alice:here"}}` is answered by
-`{"id": 1, "answer": …}` or by `{"id": 1, "refused": …}`. `call` is an operation of
-`bridge.matrix.backend.MatrixBackend` or one of those below. Lines that answer no
-call: `{"heard": …}` is an EDU, `{"follows": …}` part of a followed stream.
+`{"id": 1, "call": "join", "with": {"room": "#kitchen:there", "user": "@alice:here"}}` is answered by `{"id":
+1, "answer": …}` or by `{"id": 1, "refused": …}`. `call` is an operation of
+`bridge.matrix.backend.MatrixBackend` or one of those below. Two kinds of lines answer no call: `{"heard": …}`
+is an EDU, `{"follows": …}` is part of a followed stream.
 
-The Python that runs it is that of the installed wheel, so that nothing of the tests is imported here. It is
-otherwise what `palaver run --json` is: configuration, log and event loop are the same.
+It runs in the Python of the installed wheel, so it imports nothing from the tests. Configuration, log and
+event loop are those of `palaver run --json`.
 """
 
 import asyncio
@@ -98,9 +98,9 @@ class Driven:
         tell({"heard": edu_type(said), "said": plain(said)})
 
     async def follow(self, name: str) -> None:
-        """Read the durable stream under this name for ever. Entries are told before the transaction that
-        advances, and how far it came after: whoever counts by position counts each of them once, whatever is
-        killed in between."""
+        """Read the durable stream under this name without end. Entries are reported before the transaction
+        that advances the position, and the position after it: a test that counts by position counts each
+        entry once, whenever the process is killed."""
         self._begin(self._follow(name))
 
     async def _follow(self, name: str) -> None:
@@ -135,7 +135,7 @@ class Driven:
         return await self._homeserver.public_rooms.remote(server, from_body(asked, remote=True))
 
     async def fates(self, room_id: str) -> dict[str, tuple[str, str | None]]:
-        """What became of each event of a room, and the rule that refused it."""
+        """Return the outcome of each event of a room, and the rule that refused it."""
         async with self._node.database.pool.transaction(readonly=True) as connection:
             rows = await connection.fetch(
                 "SELECT event_id, verdict, refusal FROM events WHERE room_id = $1", room_id
@@ -144,7 +144,7 @@ class Driven:
 
 
 def plain(value: Any) -> Any:
-    """As JSON has it."""
+    """Convert a value to JSON types."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -184,7 +184,7 @@ async def main() -> None:
 
 
 async def read(commands: asyncio.StreamReader, driven: Driven, leave: asyncio.Event) -> None:
-    """Until nobody is there any more to give any."""
+    """Read lines until the end of the input."""
     while line := await commands.readline():
         driven.obey(line)
     leave.set()

@@ -1,6 +1,5 @@
-"""A user of a driven node. Does and sees what a `tests.support.matrix_client.MatrixClient` does, in the same
-words, so that a test can let them change places.
-"""
+"""A user of a driven node, with the interface of `tests.support.matrix_client.MatrixClient`, so that a test
+can exchange them."""
 
 import base64
 import secrets
@@ -16,7 +15,7 @@ from tests.support.matrix_client.waiting import TIMEOUT, T, Waiting
 
 
 class LivesOn(Protocol):
-    """A node that is told what its users do, and tells what they see."""
+    """The interface of a node that acts for its users and reports what they see."""
 
     @property
     def server_name(self) -> str: ...
@@ -36,7 +35,7 @@ class Resident(Waiting):
         return self.node.server_name
 
     async def wait_until(self, condition: Callable[[Seen], T], *, deadline: float = TIMEOUT) -> T:
-        """Of all that the node sees."""
+        """Wait for a condition on all that the node has seen."""
         return await self.node.wait_until(condition, deadline=deadline)
 
     # Rooms
@@ -173,14 +172,14 @@ class Resident(Waiting):
         return dict(event)
 
     async def relations(self, room_id: str, event_id: str, relation: str | None = None) -> list[Event]:
-        """What refers to it, the newest first."""
+        """Return the events that relate to an event, newest first."""
         found = await self.node.call(
             "relations", room_id=room_id, event_id=event_id, rel_type=relation, reader=self.user_id
         )
         return list(found[::-1])
 
     async def history(self, room_id: str) -> list[Event]:
-        """All that the node gives, page after page, the oldest first."""
+        """Return all events that the node has, oldest first, page by page."""
         events: list[Event] = []
         start: str | None = None
         while True:

@@ -1,4 +1,4 @@
-"""What walks through a room begin with and come back to."""
+"""Steps that all tours of a room share."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ Sides = tuple[Person, Person, Person]
 
 
 async def shared_room(host: Person, *guests: Person, **request: Any) -> str:
-    """A room that everybody may come into, and they have."""
+    """A public room that all of them have joined."""
     room_id = await host.create_room(**{"preset": "public_chat", **request})
     for guest in guests:
         await guest.join(room_id, via=[host.server_name])
@@ -22,13 +22,13 @@ async def shared_room(host: Person, *guests: Person, **request: Any) -> str:
 
 
 async def talk(room_id: str, one: Person, other: Person) -> None:
-    """What one says the other hears, both ways."""
+    """Check that each receives a message of the other."""
     for speaker, hearer in ((one, other), (other, one)):
         await hearer.wait_for_event(await speaker.say(room_id, "hello"))
 
 
 async def refused(asked: Any) -> str:
-    """It is not allowed; the sentence that says why."""
+    """Check that an action is refused; return the error text."""
     with pytest.raises(Refused) as refusal:
         await asked
     # Of who was banned a Synapse says the latter.

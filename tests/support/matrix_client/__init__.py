@@ -1,4 +1,4 @@
-"""A person on a homeserver: the client-server API as far as the tests need it, one file a chapter."""
+"""A person on a homeserver: the client-server API as far as the tests need it, one file per chapter."""
 
 from tests.support.matrix_client.client import MatrixClient
 from tests.support.matrix_client.events import EventPage

@@ -1,4 +1,4 @@
-"""The client: all chapters in one, with the ways to become somebody."""
+"""The client: all chapters in one class, with login and registration."""
 
 from typing import Self
 
@@ -14,23 +14,23 @@ PASSWORD = "secret"
 
 
 class MatrixClient(Rooms, Events, Ephemeral, Directory, Medias, Syncing):
-    """One session of one user. It holds no connection: those are the homeserver's."""
+    """A session of a user. It holds no connection: the homeserver object does."""
 
     @classmethod
     def from_login(cls, homeserver: Homeserver, answer: Json) -> Self:
-        """From what a homeserver says after a login or a registration."""
+        """Create a client from the response to a login or a registration."""
         return cls(homeserver, answer["user_id"], answer["access_token"], answer.get("device_id"))
 
     @classmethod
     async def register(cls, homeserver: Homeserver, localpart: str, *, password: str = PASSWORD) -> Self:
-        """A new account on a homeserver that asks nothing else of anybody."""
+        """Register a new account on a homeserver with open registration."""
         body = {"username": localpart, "password": password, "auth": {"type": "m.login.dummy"}}
         answer = await homeserver.request("POST", "/_matrix/client/v3/register", json=body)
         return cls.from_login(homeserver, answer)
 
     @classmethod
     async def login(cls, homeserver: Homeserver, localpart: str, *, password: str = PASSWORD) -> Self:
-        """Another session of an account."""
+        """Create another session of an account."""
         body = {
             "type": "m.login.password",
             "identifier": {"type": "m.id.user", "user": localpart},

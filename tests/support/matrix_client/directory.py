@@ -1,4 +1,4 @@
-"""What can be found: aliases, published rooms, spaces, profiles."""
+"""Aliases, published rooms, spaces and profiles."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ class Directory(Session):
         await self.call("DELETE", "v3/directory/room/{}", alias)
 
     async def resolve(self, alias: str) -> Json:
-        """`room_id` and `servers`."""
+        """Return `room_id` and `servers`."""
         return await self.call("GET", "v3/directory/room/{}", alias)
 
     async def publish(self, room_id: str, *, published: bool = True) -> None:
@@ -24,7 +24,7 @@ class Directory(Session):
     async def public_rooms(
         self, *, server: str | None = None, search: str | None = None, limit: int | None = None, **more: Any
     ) -> list[Json]:
-        """The published rooms of this homeserver, or of another that it asks."""
+        """Return the published rooms of this homeserver, or of another server."""
         body: Json = {**more, **({} if limit is None else {"limit": limit})}
         if search is not None:
             body["filter"] = {"generic_search_term": search}
@@ -34,7 +34,7 @@ class Directory(Session):
     async def hierarchy(
         self, room_id: str, *, suggested_only: bool = False, max_depth: int | None = None
     ) -> list[Json]:
-        """A space and what is in it, all pages."""
+        """Return a space and its children, all pages."""
         rooms: list[Json] = []
         start: str | None = None
         while True:

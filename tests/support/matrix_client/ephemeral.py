@@ -1,4 +1,4 @@
-"""What is not kept: typing, receipts, presence."""
+"""Typing, receipts and presence."""
 
 from tests.support.matrix_client.homeserver import Json
 from tests.support.matrix_client.session import Session
@@ -12,7 +12,7 @@ class Ephemeral(Session):
     async def read(
         self, room_id: str, event_id: str, *, kind: str = "m.read", thread_id: str | None = None
     ) -> None:
-        """A receipt: everything up to this event was read."""
+        """Send a read receipt up to this event."""
         body = {} if thread_id is None else {"thread_id": thread_id}
         await self.call("POST", "v3/rooms/{}/receipt/{}/{}", room_id, kind, event_id, json=body)
 

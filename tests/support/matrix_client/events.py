@@ -1,4 +1,4 @@
-"""Messages and state: sending them, and reading what was sent."""
+"""Sending and reading messages and state."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from tests.support.matrix_client.session import Session
 
 @dataclass(frozen=True)
 class EventPage:
-    """Events in the direction asked for, and where the next page starts, if there is one."""
+    """Events in the requested direction, and the token of the next page, if there is one."""
 
     events: list[Event]
     end: str | None
@@ -19,13 +19,13 @@ class EventPage:
 
 class Events(Session):
     async def send(self, room_id: str, event_type: str, content: Json, *, txn_id: str | None = None) -> str:
-        """Any message event; its event id."""
+        """Send a message event of any type; return its event id."""
         txn = txn_id or self.new_txn_id()
         answer = await self.call("PUT", "v3/rooms/{}/send/{}/{}", room_id, event_type, txn, json=content)
         return str(answer["event_id"])
 
     async def say(self, room_id: str, body: str, **content: Any) -> str:
-        """A text."""
+        """Send a text message."""
         return await self.send(room_id, "m.room.message", {"msgtype": "m.text", "body": body, **content})
 
     async def edit(self, room_id: str, event_id: str, body: str) -> str:
@@ -55,18 +55,18 @@ class Events(Session):
         return str(answer["event_id"])
 
     async def set_state(self, room_id: str, event_type: str, content: Json, state_key: str = "") -> str:
-        """Its event id."""
+        """Send a state event; return its event id."""
         answer = await self.call(
             "PUT", "v3/rooms/{}/state/{}/{}", room_id, event_type, state_key, json=content
         )
         return str(answer["event_id"])
 
     async def state(self, room_id: str, event_type: str, state_key: str = "") -> Json:
-        """The content."""
+        """Return the content of a state event."""
         return await self.call("GET", "v3/rooms/{}/state/{}/{}", room_id, event_type, state_key)
 
     async def full_state(self, room_id: str) -> dict[tuple[str, str], Event]:
-        """Every state event, by type and state key."""
+        """Return all state events, by type and state key."""
         where = path("/_matrix/client/v3/rooms/{}/state", room_id)
         status, _, body = await self.homeserver.raw("GET", where, token=self.access_token)
         events = self.homeserver.answer(status, body, f"GET {where}")
@@ -78,7 +78,7 @@ class Events(Session):
     async def set_power_levels(
         self, room_id: str, *, users: Mapping[str, int] | None = None, **levels: Any
     ) -> str:
-        """Change what is named, keep the rest; its event id."""
+        """Change these levels and keep the others; return the event id."""
         content = await self.power_levels(room_id)
         content |= levels
         content["users"] = {**content.get("users", {}), **(users or {})}
@@ -88,17 +88,17 @@ class Events(Session):
         return await self.call("GET", "v3/rooms/{}/event/{}", room_id, event_id)
 
     async def context(self, room_id: str, event_id: str, *, limit: int = 10) -> Json:
-        """`events_before`, `event`, `events_after`, `state`, `start`, `end`."""
+        """Return `events_before`, `event`, `events_after`, `state`, `start` and `end`."""
         return await self.call("GET", "v3/rooms/{}/context/{}", room_id, event_id, query={"limit": limit})
 
     async def relations(self, room_id: str, event_id: str, relation: str | None = None) -> list[Event]:
-        """What refers to it, the newest first."""
+        """Return the events that relate to an event, newest first."""
         segments = (room_id, event_id) if relation is None else (room_id, event_id, relation)
         template = "v1/rooms/{}/relations/{}" + ("" if relation is None else "/{}")
         return list((await self.call("GET", template, *segments, query={"limit": 100}))["chunk"])
 
     async def event_at(self, room_id: str, timestamp: int, *, direction: str = "f") -> str:
-        """The id of the event nearest to the time, in milliseconds."""
+        """Return the id of the event nearest to a time in milliseconds."""
         query = {"ts": timestamp, "dir": direction}
         answer = await self.call("GET", "v1/rooms/{}/timestamp_to_event", room_id, query=query)
         return str(answer["event_id"])
@@ -111,13 +111,13 @@ class Events(Session):
         direction: str = "b",
         limit: int = 100,
     ) -> EventPage:
-        """One page, from the present backwards unless told otherwise. It makes the homeserver backfill."""
+        """Return one page, backwards from the present by default. This makes the homeserver backfill."""
         query = {"from": start, "dir": direction, "limit": limit}
         answer = await self.call("GET", "v3/rooms/{}/messages", room_id, query=query)
         return EventPage(answer["chunk"], answer.get("end"))
 
     async def history(self, room_id: str) -> list[Event]:
-        """All that the homeserver gives, page after page, the oldest first."""
+        """Return all events that the homeserver has, oldest first, page by page."""
         events: list[Event] = []
         page = await self.messages(room_id)
         while page.end is not None:

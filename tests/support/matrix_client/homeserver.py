@@ -1,4 +1,4 @@
-"""A homeserver as its clients reach it: requests, answers, refusals."""
+"""A homeserver's client API: requests, responses and errors."""
 
 import io
 import json as json_format
@@ -17,7 +17,7 @@ TIMEOUT = aiohttp.ClientTimeout(total=90)
 
 
 class Refused(Exception):
-    """The homeserver answered with an error."""
+    """The homeserver responded with an error."""
 
     def __init__(self, status: int, body: Json, request: str) -> None:
         self.status = status
@@ -28,12 +28,12 @@ class Refused(Exception):
 
 
 def path(template: str, *segments: str) -> str:
-    """`{}` in the template stands for one segment, whatever characters that has."""
+    """Fill a path template. Each `{}` is one segment and is escaped."""
     return template.format(*(quote(segment, safe="") for segment in segments))
 
 
 class Homeserver:
-    """Keeps connections open until `close`; the next request after that opens new ones."""
+    """Keeps connections open until `close`; a later request opens new ones."""
 
     def __init__(self, url: str, tls: ssl.SSLContext) -> None:
         self.url = url
@@ -61,7 +61,7 @@ class Homeserver:
         data: bytes | None = None,
         content_type: str | None = None,
     ) -> tuple[int, Mapping[str, str], bytes]:
-        """Status, headers and body, whatever they are. A list in `query` repeats its name."""
+        """Return status, headers and body of any response. A list in `query` repeats its name."""
         headers = {"Content-Type": content_type} if content_type is not None else {}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
@@ -83,7 +83,7 @@ class Homeserver:
         query: Mapping[str, Any] | None = None,
         json: Any = None,
     ) -> Json:
-        """The answer, which is JSON; anything but success raises `Refused`."""
+        """Return the JSON response; raises `Refused` for an error."""
         data = json_format.dumps(json).encode() if json is not None else None
         status, _, body = await self.raw(
             method, path, token=token, query=query, data=data, content_type="application/json"
@@ -94,7 +94,7 @@ class Homeserver:
 
     @staticmethod
     def answer(status: int, body: bytes, request: str) -> Any:
-        """The JSON of a success; raises `Refused` for anything else."""
+        """Return the JSON of a success; raises `Refused` for an error."""
         try:
             answer = json_format.loads(body)
         except ValueError:

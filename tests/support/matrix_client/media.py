@@ -1,4 +1,4 @@
-"""Media: `mxc://server/id`, uploaded here, downloaded from anywhere."""
+"""Media: `mxc://server/id`, uploaded here, downloaded from any server."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Media:
 
 class Medias(Session):
     async def upload(self, data: bytes, content_type: str, *, filename: str | None = None) -> str:
-        """Its `mxc://` address."""
+        """Upload a file; return its `mxc://` URI."""
         status, _, body = await self.homeserver.raw(
             "POST", "/_matrix/media/v3/upload", token=self.access_token, query={"filename": filename},
             data=data, content_type=content_type,

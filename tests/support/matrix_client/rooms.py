@@ -1,4 +1,4 @@
-"""Rooms and who is in them."""
+"""Rooms and memberships."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,7 +23,8 @@ class Rooms(Session):
         published: bool = False,
         **more: Any,
     ) -> str:
-        """Its room id. `alias` is the local part; an initial state event is `{type, state_key, content}`."""
+        """Create a room; return its id. `alias` is the localpart; an initial state event is `{type,
+        state_key, content}`."""
         wanted = {
             "room_version": version,
             "preset": preset,
@@ -42,7 +43,7 @@ class Rooms(Session):
         return str(answer["room_id"])
 
     async def join(self, room: str, *, via: Sequence[str] = (), reason: str | None = None) -> str:
-        """By id or by alias; its room id."""
+        """Join by id or alias; return the room id."""
         # The second name is that of servers before v1.12.
         query = {"via": list(via), "server_name": list(via)}
         answer = await self.call("POST", "v3/join/{}", room, query=query, json=_because(reason))
@@ -54,7 +55,7 @@ class Rooms(Session):
         return str(answer["room_id"])
 
     async def leave(self, room_id: str, *, reason: str | None = None) -> None:
-        """Also rejects an invite and takes back a knock."""
+        """Leave a room; also rejects an invite or retracts a knock."""
         await self.call("POST", "v3/rooms/{}/leave", room_id, json=_because(reason))
 
     async def forget(self, room_id: str) -> None:
@@ -77,12 +78,12 @@ class Rooms(Session):
         await self.call("POST", "v3/rooms/{}/" + what, room_id, json=body)
 
     async def members(self, room_id: str) -> dict[str, str]:
-        """Everybody's membership."""
+        """Return the memberships of all users."""
         answer = await self.call("GET", "v3/rooms/{}/members", room_id)
         return {event["state_key"]: event["content"]["membership"] for event in answer["chunk"]}
 
     async def joined_members(self, room_id: str) -> dict[str, Json]:
-        """Those who are joined, with the name and picture they have there."""
+        """Return the joined users with their display names and avatars."""
         joined: Mapping[str, Json] = (await self.call("GET", "v3/rooms/{}/joined_members", room_id))["joined"]
         return dict(joined)
 
@@ -90,7 +91,7 @@ class Rooms(Session):
         return list((await self.call("GET", "v3/joined_rooms"))["joined_rooms"])
 
     async def upgrade(self, room_id: str, version: str) -> str:
-        """The new room's id."""
+        """Upgrade a room; return the new room's id."""
         answer = await self.call("POST", "v3/rooms/{}/upgrade", room_id, json={"new_version": version})
         return str(answer["replacement_room"])
 

@@ -1,4 +1,4 @@
-"""What a person has seen: the answers of `/sync`, put together."""
+"""All that a person has seen: the merged responses of `/sync`."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ Event = Json
 
 @dataclass
 class Seen:
-    """Grows with every sync, and forgets nothing but what was replaced."""
+    """Grows with each sync; only replaced state is dropped."""
 
     # Everything from the timelines, in the order of its coming, each event once.
     timeline: list[Event] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Seen:
             self._add_room(room_id, room)
 
     def _move(self, room_id: str) -> None:
-        """A room is in one place at a time."""
+        """Move a room between the sections, so that it is in one at a time."""
         self.joined.discard(room_id)
         self.left.discard(room_id)
         self.invited.pop(room_id, None)

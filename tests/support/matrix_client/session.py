@@ -1,4 +1,4 @@
-"""What every chapter of the client stands on: who it is, and a request as that person."""
+"""A user's session, on which the chapters of the client build."""
 
 import itertools
 import secrets
@@ -31,7 +31,7 @@ class Session:
         query: Mapping[str, Any] | None = None,
         json: Any = None,
     ) -> Json:
-        """Any request of the client-server API: `call("GET", "v3/rooms/{}/state", room_id)`."""
+        """Send any request of the client-server API: `call("GET", "v3/rooms/{}/state", room_id)`."""
         # Synapse wants a body on every PUT and POST.
         body = {} if json is None and method in {"PUT", "POST"} else json
         where = path("/_matrix/client/" + template, *segments)

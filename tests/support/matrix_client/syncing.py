@@ -1,4 +1,4 @@
-"""`/sync`: waiting for what others do."""
+"""`/sync`: waiting for events of others."""
 
 import asyncio
 import json
@@ -22,14 +22,14 @@ class Syncing(Session, Waiting):
         self._syncing = asyncio.Lock()
 
     async def sync_once(self, *, since: str | None = None, timeout_ms: int = 0, **query: Any) -> Json:
-        """One answer as it comes, which `seen` and `since` take no notice of."""
+        """Return one raw response, without changing `seen` and `since`."""
         # Synapse keeps the first answer to a filter for two minutes, hence a filter that nobody ever had.
         wanted = {"room": {"timeline": {"limit": 1000}, "not_rooms": [f"!{secrets.token_hex(8)}:nowhere"]}}
         query = {"filter": json.dumps(wanted), **query}
         return await self.call("GET", "v3/sync", query={"since": since, "timeout": timeout_ms, **query})
 
     async def sync(self, *, timeout_ms: int = 0) -> Seen:
-        """What came since the last time; with a timeout, wait so long for anything to come."""
+        """Return what is new since the last sync; with a timeout, wait that long for something new."""
         async with self._syncing:
             return await self._sync(timeout_ms)
 

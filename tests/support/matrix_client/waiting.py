@@ -1,4 +1,4 @@
-"""Waiting for what others do, on top of whatever tells of it."""
+"""Waiting for events of others, on top of any source of them."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
@@ -12,16 +12,16 @@ TIMEOUT = 60.0
 
 
 class Waiting(Protocol):
-    """Somebody who sees things."""
+    """A user that sees events."""
 
     async def wait_until(self, condition: Callable[[Seen], T], *, deadline: float = TIMEOUT) -> T:
-        """Until the condition gives something true of all that was ever seen; that something."""
+        """Wait until the condition returns something true for all that was seen so far, and return it."""
         ...
 
     async def wait_for(
         self, predicate: Callable[[Event], Any], *, room_id: str | None = None, deadline: float = TIMEOUT
     ) -> Event:
-        """The first event of a timeline of which this is true, whether it came already or still has to."""
+        """Return the first event of a timeline that matches, past or future."""
         start = 0
 
         def find(seen: Seen) -> Event | None:
@@ -42,7 +42,7 @@ class Waiting(Protocol):
     async def wait_for_text(
         self, body: str, *, room_id: str | None = None, deadline: float = TIMEOUT
     ) -> Event:
-        """The message that says just this."""
+        """Return the message with exactly this text."""
         return await self.wait_for(
             lambda event: event["content"].get("body") == body, room_id=room_id, deadline=deadline
         )
@@ -50,7 +50,7 @@ class Waiting(Protocol):
     async def wait_for_member(
         self, room_id: str, user: str, membership: str, *, deadline: float = TIMEOUT
     ) -> Event:
-        """The event that makes somebody's membership that."""
+        """Return the event that gives a user this membership."""
         return await self.wait_for(
             lambda event: (
                 (event["type"], event.get("state_key")) == ("m.room.member", user)
@@ -61,5 +61,5 @@ class Waiting(Protocol):
         )
 
     async def wait_for_invite(self, room_id: str, *, deadline: float = TIMEOUT) -> list[Event]:
-        """The stripped state that came with it."""
+        """Return the stripped state of the invite."""
         return await self.wait_until(lambda seen: seen.invited.get(room_id, []), deadline=deadline)

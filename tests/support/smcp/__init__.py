@@ -1,4 +1,4 @@
-"""Published clients of offices, unmodified, each version in an environment of its own, as processes."""
+"""Unmodified published clients of offices, each version in its own environment, as processes."""
 
 from tests.support.smcp.environments import VERSIONS, NotInstalled
 from tests.support.smcp.processes import Peers, PublishedAgent, PublishedComputer, ReferenceServer, Refused

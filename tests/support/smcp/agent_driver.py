@@ -1,4 +1,4 @@
-"""Run by a published environment's Python: one published Agent, driven as `driving` says."""
+"""Runs in a published environment's Python: one published Agent, controlled as `driving` describes."""
 
 import asyncio
 import base64
@@ -29,8 +29,8 @@ class AgentDriver(Driver):
         headers: dict[str, str] | None = None,
         reads_tasks: bool = False,
     ) -> Any:
-        """`agent` is what the requests say; the name in the office comes with `join`. With `reads_tasks` it
-        declares that it does, as far as the package lets it, and does what it is told to by echoing it."""
+        """`agent` is the name in the requests; the name in the office comes with `join`. With `reads_tasks`,
+        it declares that it accepts tasks, as far as the package allows, and answers each with its text."""
         report = self.report
 
         class Client(self.watched(AsyncSMCPAgentClient)):
@@ -57,7 +57,7 @@ class AgentDriver(Driver):
         return {"success": True, "output": f"did {task['prompt']}"}
 
     async def do_join(self, office: str, name: str) -> None:
-        """Returns once it is sent: published Agents read no acknowledgement."""
+        """Return once it is sent: published Agents read no acknowledgement."""
         await self.client.join_office(office, name, namespace=NAMESPACE)
 
     async def do_leave(self, office: str) -> None:
@@ -104,13 +104,13 @@ class AgentDriver(Driver):
     async def do_put_blob(
         self, computer: str, data: str, name_hint: str | None = None, chunk_size: int | None = None
     ) -> Any:
-        """`data` in base64."""
+        """`data` is in base64."""
         return await self.client.put_blob(
             computer, base64.b64decode(data), name_hint=name_hint, chunk_size=chunk_size
         )
 
     async def do_call(self, computer: str, tool: str, params: dict[str, Any], limit: int) -> Any:
-        """The result, what is binary in it by its digest."""
+        """Return the result; binary parts are replaced by their digest."""
         result = (await self.client.emit_tool_call(computer, tool, params, limit)).model_dump(mode="json")
         for item in result["content"]:
             if item.get("data"):
@@ -119,7 +119,7 @@ class AgentDriver(Driver):
         return result
 
     async def do_cancel(self, req_id: str) -> None:
-        """The published class cancels nothing by itself, except on a timeout."""
+        """The published class never cancels by itself, except on a timeout."""
         await self.client.emit(
             "server:tool_call_cancel", {"agent": self.agent, "req_id": req_id}, namespace=NAMESPACE
         )

@@ -1,4 +1,4 @@
-"""Run by a published environment's Python: one published Computer, driven as `driving` says."""
+"""Runs in a published environment's Python: one published Computer, controlled as `driving` describes."""
 
 import asyncio
 import inspect
@@ -32,7 +32,7 @@ class ComputerDriver(Driver):
         self.client = None
 
     async def do_boot(self, name: str) -> None:
-        """Start the Computer with its tools. Its files are in the directory in which this process runs."""
+        """Start the Computer with its tools. Its files are in the process's working directory."""
         here = Path.cwd()
         config = StdioServerConfig(
             name=SERVER,
@@ -55,7 +55,7 @@ class ComputerDriver(Driver):
         await self.computer.boot_up()
 
     def _listen(self, path: Path) -> Path:
-        """A pipe: whatever the tools write there becomes a report, in the instant in which it is written."""
+        """Read a pipe: each line that a tool writes becomes a report at once."""
         os.mkfifo(path)
         # Open for writing too, or it would end with the first tool that closes it.
         pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK)
@@ -79,7 +79,7 @@ class ComputerDriver(Driver):
         await self.client.join_office(office)
 
     async def do_leave(self, office: str) -> None:
-        """Returns once it is sent: published Computers read no acknowledgement of it."""
+        """Return once it is sent: published Computers read no acknowledgement."""
         await self.client.leave_office(office)
 
     async def do_disconnect(self) -> None:
@@ -92,7 +92,7 @@ class ComputerDriver(Driver):
         await self.client.emit_update_config()
 
     async def do_update_config_unasked(self) -> None:
-        """The one that is sent in no office too."""
+        """Send the update, which is sent even outside an office."""
         await self.client.update_config()
 
     async def do_update_tools(self) -> None:

@@ -1,8 +1,9 @@
-"""What the drivers share; read by the published environments' Python, so it knows the standard library only.
+"""The shared part of the drivers. It runs in the published environments' Python, so it uses the standard
+library only.
 
 A line of JSON on stdin is a command, `{"id": 1, "do": "join", …}`; each is answered by one line on stdout,
-`{"id": 1, "ok": …}` or `{"id": 1, "error": {…}}`, in the order in which they end. In between come reports,
-`{"event": …, "data": …}`. The end of stdin ends the process: whoever drives it is gone.
+`{"id": 1, "ok": …}` or `{"id": 1, "error": {…}}`, in the order in which they end. Between them are reports,
+`{"event": …, "data": …}`. The process ends at the end of stdin, when its test has ended.
 """
 
 import asyncio
@@ -43,7 +44,7 @@ class Driver:
         await self.end()
 
     async def end(self) -> None:
-        """What has to be put away when nobody drives any more."""
+        """Release what is held, when the input ends."""
 
     async def _answer(self, command: dict[str, Any]) -> None:
         number = command.pop("id")
@@ -84,7 +85,7 @@ class Driver:
         return Watched
 
     async def reconnect(self, client: Any) -> dict[str, Any]:
-        """Cut the connection under a client, as a network does, and wait until it has made another."""
+        """Cut a client's connection, as a network does, and wait until it has made another."""
         assert client.transport() == "websocket", "it has not upgraded"
         self._connected.clear()
         client.eio.ws._response.connection.transport.abort()
@@ -93,7 +94,7 @@ class Driver:
 
 
 def told(error: BaseException) -> dict[str, Any]:
-    """What a caller of the published client gets to know of an error."""
+    """Return what a caller of the published client learns about an error."""
     said = {"type": type(error).__name__, "message": str(error)}
     names = (
         "code",
@@ -117,7 +118,7 @@ def told(error: BaseException) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """What JSON can say of it."""
+    """Convert a value to JSON types."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -130,7 +131,7 @@ def plain(value: Any) -> Any:
 
 
 def shortened(value: Any) -> Any:
-    """The same, without what nobody wants to read; equal values stay equal, and others different."""
+    """Return the value with long texts replaced; equal values stay equal, and different ones different."""
     if isinstance(value, str) and len(value) > LONG:
         return f"{value[:32]}… {len(value)} {hashlib.sha256(value.encode()).hexdigest()}"
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Where the published clients are installed: beside the environment of the tests, one for each version."""
+"""The environments of the published clients: beside the environment of the tests, one per version."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ class NotInstalled(AssertionError):
 
 
 def python(version: str) -> Path:
-    """The interpreter that has this version of `a2c-smcp`, and nothing of ours."""
+    """Return the interpreter that has this version of `a2c-smcp`, without the project's packages."""
     environment = Path(f"{sys.prefix}-smcp-{version}")
     if not (environment / ".installed").exists():
         raise NotInstalled(f"a2c-smcp {version} is not installed in {environment}; `make install` does it")

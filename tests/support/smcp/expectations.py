@@ -1,4 +1,4 @@
-"""What a step of a walk is told of the server, and what all steps need."""
+"""What the steps of a walk expect of a server, and their shared helpers."""
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
@@ -11,7 +11,8 @@ from tests.support.smcp.processes import PublishedAgent, PublishedComputer, Refu
 
 @dataclass(frozen=True)
 class Expectations:
-    """Of one server and one office in it. What versions differ in is read from the two peers."""
+    """The expectations for one server and one office. Differences between versions are read from the two
+    peers."""
 
     url: str
     token: str
@@ -37,14 +38,14 @@ def forget(*peers: PublishedAgent | PublishedComputer) -> None:
 
 
 async def refused(asked: Awaitable[Any]) -> dict[str, Any]:
-    """What the published client raised."""
+    """Run an action that must fail; return the error of the published client."""
     with pytest.raises(Refused) as raised:
         await asked
     return raised.value.told
 
 
 async def tools(agent: PublishedAgent, computer: PublishedComputer) -> dict[str, str]:
-    """The names to call them by. From 0.3 they begin with the identity of their MCP server."""
+    """Return the names of the tools. From 0.3 on they begin with the identity of their MCP server."""
     found = (await agent.do("tools", computer=computer.name))["tools"]
     begin = "tools__" if computer.is_at_least("0.3") else ""
     names = {tool["name"].removeprefix(begin): tool["name"] for tool in found}

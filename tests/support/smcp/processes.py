@@ -1,4 +1,4 @@
-"""Published Agents, Computers and servers, each a process that the test talks to in lines of JSON."""
+"""Published Agents, Computers and servers, each a process with which the test exchanges lines of JSON."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ LINE = 64 * 1024 * 1024
 
 
 class Refused(Exception):
-    """The published client raised; `told` is what its caller gets to know, `type` and `message` among it."""
+    """The published client raised an error; `told` has its details, such as `type` and `message`."""
 
     def __init__(self, command: str, told: dict[str, Any]) -> None:
         super().__init__(f"{command}: {told}")
@@ -32,14 +32,14 @@ class Refused(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        """What the server said to a request that it refused before Socket.IO began."""
+        """Return the response to a request that was refused before Socket.IO began."""
         found: dict[str, Any] = self.told.get("body", {})
         return found
 
 
 @dataclass
 class Driven:
-    """A driver's process: a command is asked with `do`, what it reports unasked is awaited with `until`."""
+    """A driver's process: `do` runs a command, and `until` waits for a report."""
 
     version: str
     directory: Path
@@ -78,7 +78,7 @@ class Driven:
         self._reading = asyncio.create_task(self._read(self.process))
 
     def _environment(self) -> dict[str, str]:
-        """Nothing of whoever runs the tests, and none of their files."""
+        """Return an environment without the variables and files of the user who runs the tests."""
         inherited = {
             name: value
             for name, value in os.environ.items()
@@ -107,7 +107,8 @@ class Driven:
         self._news.set()
 
     async def do(self, command: str, /, **arguments: Any) -> Any:
-        """What the driver's `do_<command>` returns; `Refused` if the published client raised."""
+        """Return the result of the driver's `do_<command>`; raises `Refused` if the published client raised
+        an error."""
         assert self.process is not None, "it does not run"
         assert self.process.stdin is not None
         assert not self._over, f"{self} ended:\n{self.tail()}"
@@ -126,7 +127,7 @@ class Driven:
         return answer["ok"]
 
     async def until(self, event: str, matches: Callable[[Any], bool] = lambda data: True) -> Any:
-        """The data of the first report of this event that matches. It is taken: nobody gets it again."""
+        """Return the data of the first matching report, and remove it from the pending ones."""
         try:
             async with asyncio.timeout(TIMEOUT):
                 while True:
@@ -143,11 +144,11 @@ class Driven:
             ) from None
 
     def heard(self, event: str) -> list[Any]:
-        """The data of the reports of this event that nobody took yet."""
+        """Return the data of the pending reports of this event."""
         return [data for name, data in self.reports if name == event]
 
     def forget(self) -> None:
-        """What was reported so far is of no interest."""
+        """Drop the pending reports."""
         self.reports.clear()
 
     @property
@@ -155,7 +156,7 @@ class Driven:
         return self._reading is None or self._reading.done()
 
     async def close(self) -> None:
-        """Let it end in its own way, by the end of its input; one that does not is killed."""
+        """End the process by the end of its input; kill it if it does not end."""
         if self.process is not None and self.process.stdin is not None:
             self.process.stdin.close()
             with suppress(TimeoutError):
@@ -163,7 +164,7 @@ class Driven:
         await self.kill()
 
     async def kill(self) -> None:
-        """End it at this instant."""
+        """Kill the process at once."""
         if self.process is None:
             return
         process, self.process = self.process, None
@@ -174,7 +175,7 @@ class Driven:
         await self._reading
 
     def tail(self, lines: int = 40) -> str:
-        """The end of what it wrote to stderr."""
+        """Return the end of its stderr."""
         said = self.complaints.read_text("utf-8", "replace") if self.complaints.exists() else ""
         return "\n".join(said.splitlines()[-lines:])
 
@@ -184,7 +185,7 @@ class Driven:
 
 @dataclass
 class PublishedAgent(Driven):
-    """An `AsyncSMCPAgentClient`. `agent` is what its requests say it is, `name` how it joins."""
+    """An `AsyncSMCPAgentClient`. `agent` is its name in requests, `name` the name with which it joins."""
 
     script = "agent_driver.py"
     name: str = "planner"
@@ -257,7 +258,7 @@ class Peers:
         return agent
 
     async def computer(self, version: str, name: str = "bench") -> PublishedComputer:
-        """With a skill, too."""
+        """Start a Computer that has a skill."""
         computer = PublishedComputer(version, self._place("computer"), self._environment, name=name)
         equip(computer.directory)
         await self._begin(computer)

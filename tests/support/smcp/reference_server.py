@@ -29,7 +29,7 @@ class Server(uvicorn.Server):
 
 
 class InHeader(AuthenticationProvider):
-    """For 0.1, whose own provider looks for the header where python-socketio does not put it."""
+    """For 0.1, whose own provider looks for the header in another place than python-socketio puts it."""
 
     def __init__(self, token: str | None) -> None:
         self._token = token
@@ -40,7 +40,7 @@ class InHeader(AuthenticationProvider):
 
 class ServerDriver(Driver):
     async def do_listen(self, port: int, token: str | None) -> None:
-        """Answered once it listens."""
+        """Return once it listens."""
         offices = socketio.AsyncServer(async_mode="asgi")
         # 0.1 had none.
         handshake = getattr(published, "A2CProtocolVersionASGIMiddleware", None)

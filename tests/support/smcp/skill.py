@@ -1,4 +1,4 @@
-"""The skill that every Computer of the tests has: a short text, a long one, and data."""
+"""The skill of every Computer in the tests: a short text, a long one, and data."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ BINARY = bytes(position * 7 & 0xFF for position in range(600_000))
 
 
 def equip(directory: Path) -> None:
-    """Put it where a Computer in that directory finds it. Before 0.2 there were none."""
+    """Put the skill where a Computer in that directory finds it. Before 0.2 there were none."""
     skill = directory / "skills" / "user" / SKILL
     skill.mkdir(parents=True)
     (skill / "SKILL.md").write_text(

@@ -26,19 +26,19 @@ def tell(word: str, **more: Any) -> None:
 
 @server.tool()
 def add(a: int, b: int) -> int:
-    """The sum."""
+    """Return the sum."""
     return a + b
 
 
 @server.tool()
 def echo(text: str) -> str:
-    """The same text."""
+    """Return the same text."""
     return text
 
 
 @server.tool()
 async def slow(seconds: float) -> str:
-    """Takes that long, unless it is cancelled."""
+    """Take that long, unless cancelled."""
     tell("begin")
     try:
         await asyncio.sleep(seconds)
@@ -51,19 +51,19 @@ async def slow(seconds: float) -> str:
 
 @server.tool()
 def fail() -> str:
-    """Never works."""
+    """Fail always."""
     raise ValueError("this tool always fails")
 
 
 @server.tool()
 def large(size: int) -> Image:
-    """An image of that many bytes, each the low part of its position."""
+    """Return an image of that many bytes, each the low byte of its position."""
     return Image(data=bytes(position & 0xFF for position in range(size)), format="png")
 
 
 @server.resource("window://palaver.tools/board", name="board", mime_type="text/plain")
 def board() -> str:
-    """What the desktop shows."""
+    """Return the content of the desktop."""
     return "written on the board"
 
 

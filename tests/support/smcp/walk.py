@@ -58,7 +58,7 @@ class Pair:
     expectations: Expectations
 
     async def walk(self, step: Step) -> None:
-        """One step; where it fails, it tells what the processes complained about."""
+        """Run one step; a failure shows what the processes logged."""
         try:
             await step(self.agent, self.computer, self.expectations)
         except BaseException as error:

@@ -22,7 +22,7 @@ async def call(
 
 
 async def walk_call(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """The request and its answer come through to the letter."""
+    """The request and its result are passed on unchanged."""
     result = await call(agent, computer, "add", a=2, b=3)
     assert (result["isError"], result["structuredContent"]) == (False, {"result": 5})
     assert await computer.until("client:tool_call") == await agent.until("calling")
@@ -32,7 +32,7 @@ async def walk_call(agent: PublishedAgent, computer: PublishedComputer, x: Expec
 
 
 async def walk_calls_at_once(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """Each call gets its own answer, whatever else is under way."""
+    """Each of several concurrent calls gets its own result."""
     echo = (await tools(agent, computer))["echo"]
 
     async def said(text: str) -> str:
@@ -45,7 +45,7 @@ async def walk_calls_at_once(agent: PublishedAgent, computer: PublishedComputer,
 
 
 async def walk_tool_error(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """A tool that fails, and one that is not there, are results and no refusals."""
+    """A tool that fails, or does not exist, gives a result and not an error of the call."""
     result = await call(agent, computer, "fail")
     assert result["isError"]
     assert "always fails" in result["content"][0]["text"]
@@ -56,7 +56,7 @@ async def walk_tool_error(agent: PublishedAgent, computer: PublishedComputer, x:
 
 
 async def walk_large(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """Data above 32 KiB takes the way through a handle from 0.2 on, and the caller sees no difference."""
+    """From 0.2 on, data above 32 KiB is sent through a handle; the caller sees no difference."""
     [item] = (await call(agent, computer, "large", size=LARGE))["content"]
     data = bytes(position & 0xFF for position in range(LARGE))
     assert (item["size"], item["sha256"]) == (LARGE, hashlib.sha256(data).hexdigest())
@@ -82,7 +82,7 @@ async def walk_timeout(agent: PublishedAgent, computer: PublishedComputer, x: Ex
 
 
 async def walk_cancel(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """The Computer hears of it, stops the tool and answers the call; before 0.2 it takes no notice."""
+    """The Computer is notified, stops the tool and answers the call; before 0.2 it ignores it."""
     stops = computer.is_at_least("0.2")
     calling = asyncio.create_task(call(agent, computer, "slow", seconds=60 if stops else 1))
     try:
@@ -103,7 +103,7 @@ async def walk_cancel(agent: PublishedAgent, computer: PublishedComputer, x: Exp
 
 
 async def walk_unknown_computer(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """Told at once, in the same words whatever is asked, and the Computer that is there hears nothing."""
+    """The error comes at once and is the same for every request; the other Computer is not notified."""
     if not x.tells_unknown:
         return
     forget(agent, computer)

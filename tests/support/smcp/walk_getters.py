@@ -1,4 +1,4 @@
-"""Steps: asking a Computer what it has."""
+"""Steps: requesting what a Computer has."""
 
 import base64
 import hashlib
@@ -10,7 +10,7 @@ from tests.support.smcp.skill import BINARY, LONG_TEXT, SKILL, SKILL_TEXT
 
 
 async def walk_tools(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """What the Computer answers is what the Agent gets, to the letter."""
+    """The Agent gets the Computer's answer unchanged."""
     forget(agent, computer)
     assert set(await tools(agent, computer)) == {"add", "echo", "slow", "fail", "large"}
     said = await agent.until("ack client:get_tools")
@@ -34,7 +34,8 @@ async def walk_desktop(agent: PublishedAgent, computer: PublishedComputer, x: Ex
 
 
 async def walk_resources(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """A server that the Computer does not have is its refusal, and comes through as it is."""
+    """A request for an MCP server that the Computer does not have is refused by the Computer, and passed on
+    unchanged."""
     if not both(agent, computer, "0.2"):
         return
     [board] = (await agent.do("resources", computer=computer.name, mcp_server="tools"))["resources"]
@@ -43,7 +44,7 @@ async def walk_resources(agent: PublishedAgent, computer: PublishedComputer, x: 
 
 
 async def walk_skills(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """A text that fits comes in the answer, a longer one in chunks that the Agent puts together by itself."""
+    """A short text is in the answer; the Agent assembles a longer one from chunks."""
     if not both(agent, computer, "0.2"):
         return
     [skill] = (await agent.do("skills", computer=computer.name))["skills"]
@@ -64,7 +65,7 @@ async def walk_skills(agent: PublishedAgent, computer: PublishedComputer, x: Exp
 
 
 async def walk_get_blob(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """Chunk by chunk, each with the size and the digest of the whole."""
+    """In chunks, each with the size and the digest of the whole."""
     if not both(agent, computer, "0.2"):
         return
     found = await agent.do("skill", computer=computer.name, name=SKILL, rel_path="data.bin")
@@ -87,7 +88,7 @@ async def walk_get_blob(agent: PublishedAgent, computer: PublishedComputer, x: E
 
 
 async def walk_put_blob(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """What arrives on the Computer's disk is what was sent."""
+    """The Computer stores exactly what was sent."""
     if not both(agent, computer, "0.4"):
         return
     forget(computer)

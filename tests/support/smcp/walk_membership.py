@@ -1,4 +1,4 @@
-"""Steps: coming, being there and going."""
+"""Steps: joining, being a member and leaving."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,7 @@ from tests.support.smcp.walk_calls import call, walk_call
 
 
 async def connect(peer: PublishedAgent | PublishedComputer, x: Expectations) -> Any:
-    """What the driver says of the connection."""
+    """Connect; return the driver's description of the connection."""
     if isinstance(peer, PublishedAgent):
         return await peer.do("connect", url=x.url, token=x.token, agent=x.agent_id, office=x.office)
     return await peer.do("connect", url=x.computer_url or x.url, token=x.computer_token or x.token)
@@ -34,7 +34,8 @@ async def refused_handshake(
 
 
 async def arrive(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """Both connect, upgrade to WebSocket and join; each hears of the other by the name it joined with."""
+    """Both connect, upgrade to WebSocket and join; each is notified of the other by the name it joined
+    with."""
     assert (await connect(computer, x))["transport"] == "websocket"
     assert (await connect(agent, x))["transport"] == "websocket"
     await join(agent, computer, x)
@@ -42,7 +43,8 @@ async def arrive(agent: PublishedAgent, computer: PublishedComputer, x: Expectat
 
 
 async def join(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """The Computer first, so that it can tell when the Agent is in: that one reads no acknowledgement."""
+    """The Computer joins first, so that it can report the Agent's join: the Agent reads no
+    acknowledgement."""
     await computer.do("join", office=x.office)
     await agent.do("join", office=x.office, name=agent.name)
     assert await computer.until("notify:enter_office") == {"office_id": x.office, "agent": agent.name}
@@ -55,7 +57,7 @@ async def leave_and_come_back(agent: PublishedAgent, computer: PublishedComputer
 
 
 async def come(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """The Agent asks for the tools of a Computer that comes, by itself."""
+    """A Computer joins; the Agent requests its tools by itself."""
     forget(agent, computer)
     await computer.do("join", office=x.office)
     assert await agent.until("notify:enter_office") == {"office_id": x.office, "computer": computer.name}
@@ -63,7 +65,7 @@ async def come(agent: PublishedAgent, computer: PublishedComputer, x: Expectatio
 
 
 async def walk_list(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """The Agent sees the Computers of its office. Everybody is in the answer, with the version they sent."""
+    """The Agent sees the Computers of its office. The answer has all members, with their versions."""
     forget(agent)
     [seen] = await agent.do("list", office=x.office)
     assert (seen["name"], seen["role"], seen["office_id"]) == (computer.name, "computer", x.office)
@@ -76,7 +78,8 @@ async def walk_list(agent: PublishedAgent, computer: PublishedComputer, x: Expec
 
 
 async def walk_notifications(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """The Agent is told on which Computer something changed, and asks for it as far as its version does."""
+    """The Agent is notified on which Computer something changed, and requests it as far as its version
+    does."""
     asked = {
         "update_config": ("notify:update_config", "get_tools", "0.1"),
         "update_tools": ("notify:update_tool_list", "get_tools", "0.3"),
@@ -94,7 +97,8 @@ async def walk_notifications(agent: PublishedAgent, computer: PublishedComputer,
 
 
 async def walk_leave(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """Each hears of the other's leave; who left is in no list, and who comes back is in it again."""
+    """Each is notified when the other leaves; a former member is in no list, and is listed again after it
+    returns."""
     forget(agent, computer)
     await leave_and_come_back(agent, computer, x)
     await agent.do("leave", office=x.office)
@@ -105,7 +109,7 @@ async def walk_leave(agent: PublishedAgent, computer: PublishedComputer, x: Expe
 
 
 async def walk_disconnect(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """An end of the connection is a leave."""
+    """The end of a connection counts as leaving."""
     forget(agent, computer)
     await computer.do("disconnect")
     assert await agent.until("notify:leave_office") == {"office_id": x.office, "computer": computer.name}
@@ -120,7 +124,7 @@ async def walk_disconnect(agent: PublishedAgent, computer: PublishedComputer, x:
 
 
 async def walk_reconnect(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """A connection that is cut is made again by the client, but it is in no office then, and does not ask."""
+    """The client reconnects after a cut, but it is in no office then, and makes no requests."""
     forget(agent, computer)
     await computer.do("reconnect")
     assert await agent.until("notify:leave_office") == {"office_id": x.office, "computer": computer.name}
@@ -134,7 +138,7 @@ async def walk_reconnect(agent: PublishedAgent, computer: PublishedComputer, x: 
 
 
 async def walk_join_again(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """An Agent that joins its office again stays in it, and nobody is told."""
+    """An Agent that joins its office again stays in it, without a notification."""
     forget(computer)
     await agent.do("join", office=x.office, name=agent.name)
     assert len(await agent.do("list", office=x.office)) == 1
@@ -144,7 +148,7 @@ async def walk_join_again(agent: PublishedAgent, computer: PublishedComputer, x:
 async def walk_same_name(
     agent: PublishedAgent, computer: PublishedComputer, x: Expectations, other: PublishedComputer
 ) -> None:
-    """A second Computer of the same name is refused, hears nothing, and the first goes on."""
+    """A second Computer of the same name is refused and receives nothing; the first one is not affected."""
     assert other.name == computer.name
     await connect(other, x)
     forget(agent, computer, other)
@@ -159,7 +163,8 @@ async def walk_same_name(
 
 
 async def walk_lost_computer(agent: PublishedAgent, computer: PublishedComputer, x: Expectations) -> None:
-    """A Computer that dies during a call ends it at once, as if it was not there. Nothing comes after it."""
+    """A Computer that dies during a call ends it at once, with the error for an unknown Computer. Nothing
+    follows."""
     calling = asyncio.create_task(call(agent, computer, "slow", seconds=60))
     try:
         assert await computer.until("tool") == {"word": "begin"}

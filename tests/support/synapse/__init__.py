@@ -1,4 +1,4 @@
-"""A real Synapse as a process: the peer that a node under test has to convince."""
+"""A real Synapse as a process, as a peer for the node under test."""
 
 from tests.support.synapse.process import DidNotStart, Synapse
 from tests.support.synapse.requests_made import RequestMade

@@ -53,7 +53,7 @@ def homeserver(
     appservices: Sequence[Path] = (),
     settings: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """All of it; what `settings` names replaces what is here, in a section that both have name by name."""
+    """Return the whole configuration; `settings` replaces entries, merged by name within a section."""
     base: dict[str, Any] = {
         "server_name": server_name,
         "public_baseurl": f"https://{server_name}/",
@@ -117,7 +117,8 @@ def homeserver(
 
 
 def logging(log: Path, requests: Path, level: str) -> dict[str, Any]:
-    """One file for everything, one for the federation requests that this Synapse makes."""
+    """Return the logging configuration: one file for everything, one for this Synapse's federation
+    requests."""
     return {
         "version": 1,
         "disable_existing_loggers": False,

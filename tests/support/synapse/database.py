@@ -1,4 +1,4 @@
-"""Where a Synapse keeps its data: a file of SQLite, or a database of its own on a Postgres."""
+"""The database of a Synapse: an SQLite file, or a database on a Postgres server."""
 
 import fcntl
 import hashlib
@@ -19,11 +19,11 @@ REQUIREMENTS = Path(__file__).parents[3] / "requirements" / "synapse.txt"
 
 class Database(Protocol):
     def section(self) -> dict[str, Any]:
-        """What the configuration says about it."""
+        """Return the database section of the configuration."""
         ...
 
     async def pending_updates(self) -> int:
-        """How many changes of its schema Synapse still wants to make in the background."""
+        """Return the number of background schema updates that Synapse still has to run."""
         ...
 
     async def drop(self) -> None:
@@ -44,13 +44,13 @@ class SQLite:
         return int(count)
 
     def lose_transactions(self) -> int:
-        """Forget what waits for application services, as a Synapse does that ends before it has written it
-        down; how many transactions it was."""
+        """Delete the queued transactions for application services, as if Synapse had ended before writing
+        them; return their number."""
         with closing(sqlite3.connect(self.file)) as connection, connection:
             return connection.execute("DELETE FROM application_services_txns").rowcount
 
     def waits_for_appservice(self, event_id: str) -> bool:
-        """Whether the event is in a transaction that has not been answered."""
+        """Return whether the event is in an unacknowledged transaction."""
         with closing(sqlite3.connect(self.file)) as connection:
             rows = connection.execute("SELECT event_ids FROM application_services_txns").fetchall()
         return any(event_id in event_ids for (event_ids,) in rows)

@@ -1,4 +1,5 @@
-"""The fixtures: `synapse`, shared by a worker's tests, and `make_synapse` for a test that needs its own."""
+"""The fixtures `synapse`, shared by the tests of a worker, and `make_synapse` for a test that needs its
+own."""
 
 import asyncio
 import secrets
@@ -16,7 +17,7 @@ from tests.support.tls import Authority
 
 
 class SynapseFactory:
-    """Makes Synapses, all certified and trusted by one authority, and ends them all."""
+    """Creates Synapses with certificates of one trusted authority, and stops all of them."""
 
     def __init__(self, directory: Path, authority: Authority) -> None:
         self._directory = directory
@@ -76,7 +77,7 @@ class SynapseFactory:
         )
 
     async def _make_empty(self, file: Path) -> None:
-        """Start one on nothing, let it make its schema, end it, and keep the file."""
+        """Start a Synapse on an empty database to create its schema, stop it, and keep the file."""
         made = self._describe(self._directory / "empty", lasting_port(), SQLite(file))
         try:
             await made.start()
@@ -88,7 +89,7 @@ class SynapseFactory:
             await made.kill()
 
     async def clean_up(self) -> None:
-        """End all of them, also when one of them resists."""
+        """Stop all of them, even if one fails to stop."""
         ended = await asyncio.gather(*(synapse.clean_up() for synapse in self.made), return_exceptions=True)
         if failed := [error for error in ended if isinstance(error, BaseException)]:
             raise BaseExceptionGroup("a Synapse was not ended well", failed)
@@ -98,7 +99,7 @@ class SynapseFactory:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failure shows what the Synapses of the test complained about."""
+    """Add the warnings of the Synapses to the report of a failed test."""
     report = yield
     if report.failed:
         used = getattr(item, "funcargs", {})
@@ -110,13 +111,13 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def authority() -> Authority:
-    """The development authority that every Synapse trusts, and a node beside them shall trust."""
+    """The development authority that every Synapse trusts, and that nodes beside them must trust."""
     return Authority("Authority of the tests")
 
 
 @pytest.fixture(scope="session")
 async def synapse(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> AsyncIterator[Synapse]:
-    """A Synapse for all tests of this worker: do not stop it, and use names of your own."""
+    """A Synapse shared by all tests of this worker. Tests must not stop it, and must use their own names."""
     factory = SynapseFactory(tmp_path_factory.mktemp("synapse"), authority)
     try:
         yield await factory()
@@ -126,7 +127,7 @@ async def synapse(tmp_path_factory: pytest.TempPathFactory, authority: Authority
 
 @pytest.fixture
 async def make_synapse(tmp_path: Path, authority: Authority) -> AsyncIterator[SynapseFactory]:
-    """Makes Synapses that are ended with the test, whatever the test does."""
+    """Creates Synapses that are stopped at the end of the test."""
     factory = SynapseFactory(tmp_path / "synapses", authority)
     try:
         yield factory

@@ -1,4 +1,4 @@
-"""One Synapse: its files, its process, and what can be asked of it."""
+"""A Synapse: its files, its process, and requests to it."""
 
 import asyncio
 import base64
@@ -36,7 +36,7 @@ _COMPLAINT = re.compile(r"\S+ \S+ (WARNING|ERROR|CRITICAL) (?!synapse\.config\.l
 
 
 def environment() -> Path:
-    """The directory in which Synapse is installed."""
+    """Return the directory in which Synapse is installed."""
     found = PYTHON.parents[1]
     if not PYTHON.exists():
         raise DidNotStart(f"Synapse is not installed in {found}; `make install` does it")
@@ -44,12 +44,12 @@ def environment() -> Path:
 
 
 class DidNotStart(AssertionError):
-    """Synapse ended, or said nothing, instead of starting; carries the end of its log."""
+    """Synapse ended, or logged nothing, instead of starting; contains the end of its log."""
 
 
 @dataclass
 class Synapse:
-    """Runs between `start` and `stop`; keeps its name, its port and its data in between."""
+    """A Synapse that runs between `start` and `stop`. It keeps its name, port and data in between."""
 
     directory: Path
     port: int
@@ -86,7 +86,7 @@ class Synapse:
     # Start and end
 
     async def start(self) -> None:
-        """Start the process and wait until it says that it listens."""
+        """Start the process and wait until it reports that it listens."""
         assert self.process is None
         self._write_files()
         # The kernel chooses the name, which lives as long as the socket.
@@ -125,27 +125,27 @@ class Synapse:
             await asyncio.gather(said, ended, return_exceptions=True)
 
     async def settled(self) -> None:
-        """Wait until its schema is whole: right after a first start it still lacks indexes."""
+        """Wait until its schema is complete: after a first start it still lacks indexes."""
         async with asyncio.timeout(TIMEOUT):
             # Nothing tells the end, so we ask again and again.
             while await self.database.pending_updates():
                 await asyncio.sleep(0.05)
 
     async def stop(self) -> None:
-        """Let it end in its own way."""
+        """Stop it gracefully."""
         await self._end(signal.SIGTERM)
 
     async def kill(self) -> None:
-        """End it at this instant."""
+        """Kill it at once."""
         await self._end(signal.SIGKILL)
 
     async def restart(self) -> None:
-        """Stop, and start with the same data."""
+        """Stop it, and start it with the same data."""
         await self.stop()
         await self.start()
 
     async def rotate_key(self) -> None:
-        """Stop, and start with a new signing key; the one it had is published as expired."""
+        """Stop it, and start it with a new signing key; the old one is published as expired."""
         await self.stop()
         file = self.directory / "signing.key"
         _, name, seed = file.read_text().split()
@@ -176,7 +176,7 @@ class Synapse:
             await self.homeserver.close()
 
     async def clean_up(self) -> None:
-        """Whatever happened: no process, no connection."""
+        """Leave no process and no connection, in any case."""
         await self.kill()
         await self.database.drop()
 
@@ -205,7 +205,7 @@ class Synapse:
         (self.directory / "homeserver.yaml").write_text(json.dumps(homeserver, indent=1))
 
     def tail(self, lines: int = 40) -> str:
-        """The end of what it wrote, for whoever looks for the reason."""
+        """Return the end of its output."""
         files = [self.directory / "output.log", self.log]
         return "\n".join(
             line
@@ -215,14 +215,14 @@ class Synapse:
         )
 
     def complaints(self, lines: int = 20) -> str:
-        """The last lines of its log that are warnings or worse, without the greeting of each start."""
+        """Return the last log lines that are warnings or errors, without the startup messages."""
         log = self.log.read_text("utf-8", "replace").splitlines() if self.log.exists() else []
         return "\n".join([line for line in log if _COMPLAINT.match(line)][-lines:])
 
     # People
 
     async def person(self, localpart: str | None = None, *, admin: bool = False) -> MatrixClient:
-        """A new account with a session; without a name, with one that nobody had before."""
+        """Create a new account with a session; without a name, with a unique one."""
         name = localpart or f"person-{secrets.token_hex(4)}"
         return await (self._administrator(name) if admin else MatrixClient.register(self.homeserver, name))
 
@@ -239,7 +239,7 @@ class Synapse:
     # Measurements
 
     def requests_made(self, endpoint: str | None = None, *, to: str | None = None) -> list[RequestMade]:
-        """The federation requests it made since its first start, each attempt."""
+        """Return all attempts at federation requests since its first start."""
         return [
             request
             for request in requests_made.read(self.directory / "requests.log")
@@ -247,7 +247,8 @@ class Synapse:
         ]
 
     async def metric(self, sample: str, **labels: str) -> float:
-        """The sum of the samples of this name with these labels, since this start; 0 if there are none."""
+        """Return the sum of the samples with this name and these labels since this start; 0 if there are
+        none."""
         _, _, body = await self.homeserver.raw("GET", "/_synapse/metrics")
         return sum(
             found.value
@@ -257,11 +258,11 @@ class Synapse:
         )
 
     def cpu_seconds(self) -> float:
-        """User and system time of the process so far."""
+        """Return the user and system time of the process so far."""
         # Behind the name, which may hold anything: fields 14 and 15 of proc(5), counted from field 3.
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def resident_bytes(self) -> int:
-        """Memory of the process at this moment."""
+        """Return the memory of the process now."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""The federation requests that a Synapse made, as its own log tells them, answered or not."""
+"""The federation requests that a Synapse made, from its log, answered or not."""
 
 import re
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _IN_TWO_WORDS = {"query", "user", "media"}
 
 @dataclass
 class RequestMade:
-    """One attempt: a request that is tried again counts again."""
+    """One attempt: each retry is a separate one."""
 
     to: str
     method: str
@@ -26,14 +26,14 @@ class RequestMade:
 
     @property
     def endpoint(self) -> str:
-        """`state_ids`, `send`, `make_join`, `query/directory`, for keys `server`."""
+        """Return `state_ids`, `send`, `make_join`, `query/directory`; for keys `server`."""
         # /_matrix/federation/v1/state_ids/!room:server
         words = self.path.split("/")[4:]
         return "/".join(words[: 2 if words[0] in _IN_TWO_WORDS else 1])
 
 
 def read(log: Path) -> list[RequestMade]:
-    """In the order in which they were begun."""
+    """Return the attempts in the order in which they began."""
     made: list[RequestMade] = []
     latest: dict[str, RequestMade] = {}
     for line in log.read_text("utf-8", "replace").splitlines() if log.exists() else ():

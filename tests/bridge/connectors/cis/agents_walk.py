@@ -86,7 +86,7 @@ class AgentsWalk:
 
     async def _work(self, node: CisNode) -> None:
         while True:
-            self._start(node.name, self._do(node, await node.hands.given.get()))
+            self._start(node.name, self._do(node, await node.local_agents.delivered.get()))
 
     async def _do(self, node: CisNode, task: Task) -> None:
         tasks, me = node.core.tasks, task.request.to_address
@@ -115,13 +115,13 @@ class AgentsWalk:
         spaces = self._chance.choice([own[:1], own[:1], own[1:], own])
         self.history.append(f"{agent}@{name} comes into {spaces}")
         self.there[name][agent] = spaces
-        await self._far.cis[name].hands.come(agent, namespaces=spaces)
+        await self._far.cis[name].local_agents.register(agent, namespaces=spaces)
 
     async def _go(self, name: str) -> None:
         agent = self._chance.choice(AGENTS)
         if self.there[name].pop(agent, None) is not None:
             self.history.append(f"{agent}@{name} goes")
-            await self._far.cis[name].hands.go(agent)
+            await self._far.cis[name].local_agents.unregister(agent)
 
     async def _ask_somebody(self, name: str) -> None:
         known = [agent for agent in self._far.cis[name].table.agents() if agent.is_online]

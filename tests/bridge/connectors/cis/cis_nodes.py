@@ -41,27 +41,27 @@ from tests.support.agents import address
 from tests.support.postgres import Server
 
 TIMEOUT = 30.0
-LOCAL = "hands"
-"""The connector of the agents of which a test speaks."""
+LOCAL = "scripted"
+"""The name of the connector of scripted agents."""
 
 
-class Hands:
+class ScriptedAgents:
     """Agents of a node that the test controls. Implements `LocalAgents` and `Delivery`."""
 
     def __init__(self, table: RoutingTable, statuses: AgentStatuses) -> None:
         self.table = table
-        self.given: asyncio.Queue[Task] = asyncio.Queue()
-        self.stopped: asyncio.Queue[Task] = asyncio.Queue()
-        self.of_agents: dict[str, tuple[str, ...]] = {}
+        self.delivered: asyncio.Queue[Task] = asyncio.Queue()
+        self.cancelled: asyncio.Queue[Task] = asyncio.Queue()
+        self.namespaces_of: dict[str, tuple[str, ...]] = {}
         self.settings_of: dict[str, AgentSettings] = {}
         self.names: dict[str, str] = {}
-        self.answers_by_itself: Answer | None = None
-        self.ahead = 0
+        self.automatic_answer: Answer | None = None
+        self.clock_offset_ms = 0
         self.deliveries: Mapping[str, Delivery] = {LOCAL: self}
         self._tasks: TaskService | None = None
-        self._at_work: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[None]] = set()
 
-    async def come(
+    async def register(
         self,
         *agent_ids: str,
         runtime: str = "claude",
@@ -69,21 +69,21 @@ class Hands:
         namespaces: tuple[str, ...] = ("default",),
     ) -> None:
         for agent_id in agent_ids:
-            self.of_agents[agent_id] = namespaces
+            self.namespaces_of[agent_id] = namespaces
         places = [AgentAddress(agent_id, self.table.node_id) for agent_id in agent_ids]
         await self.table.update(
             [Registration(one, LOCAL, runtime, capabilities, self._now_ms()) for one in places]
         )
 
-    async def go(self, agent_id: str, reason: str = "shutdown") -> None:
+    async def unregister(self, agent_id: str, reason: str = "shutdown") -> None:
         gone = Unregistration(AgentAddress(agent_id, self.table.node_id), reason, self._now_ms())
         await self.table.update([gone])
 
     def _now_ms(self) -> int:
-        return now_ms() + self.ahead
+        return now_ms() + self.clock_offset_ms
 
     def namespaces(self, agent: Agent) -> Collection[str]:
-        return self.of_agents.get(agent.agent_id, ("default",))
+        return self.namespaces_of.get(agent.agent_id, ("default",))
 
     def settings(self, agent: Agent) -> AgentSettings | None:
         return self.settings_of.get(agent.agent_id, AgentSettings(None))
@@ -94,25 +94,25 @@ class Hands:
     async def start(self) -> None: ...
 
     async def stop(self) -> None:
-        for work in self._at_work:
+        for work in self._running:
             work.cancel()
-        await asyncio.gather(*self._at_work, return_exceptions=True)
+        await asyncio.gather(*self._running, return_exceptions=True)
 
     async def close(self) -> None: ...
 
     async def deliver(self, task: Task) -> DeliveryOutcome:
-        self.given.put_nowait(task)
-        if self.answers_by_itself is not None:
-            work = asyncio.create_task(self.do(task, self.answers_by_itself))
-            self._at_work.add(work)
-            work.add_done_callback(self._at_work.discard)
+        self.delivered.put_nowait(task)
+        if self.automatic_answer is not None:
+            work = asyncio.create_task(self.run(task, self.automatic_answer))
+            self._running.add(work)
+            work.add_done_callback(self._running.discard)
         return Delivered()
 
     async def cancel(self, task: Task) -> bool:
-        self.stopped.put_nowait(task)
+        self.cancelled.put_nowait(task)
         return True
 
-    async def do(self, task: Task, answer: Answer, *progress: Mapping[str, Any]) -> None:
+    async def run(self, task: Task, answer: Answer, *progress: Mapping[str, Any]) -> None:
         assert self._tasks is not None
         if await self._tasks.begin(task.key, by=task.request.to_address) is None:
             return
@@ -137,7 +137,7 @@ class Requester:
         self.answered.put_nowait(task)
 
 
-class Eyes:
+class RecordingObserver:
     """Records what `CisObserver` and `AgentObserver` are called with."""
 
     def __init__(self) -> None:
@@ -164,18 +164,18 @@ class Eyes:
 
     problem = report_problem
 
-    async def until(self, condition: Callable[["Eyes"], object]) -> None:
+    async def until(self, condition: Callable[["RecordingObserver"], object]) -> None:
         async with asyncio.timeout(TIMEOUT):
             while not condition(self):
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def until_act(self, verdict: Verdict, type_: str, peer: str | None = None) -> EventRecord:
+    async def until_recorded(self, verdict: Verdict, type_: str, peer: str | None = None) -> EventRecord:
         def found() -> list[EventRecord]:
             return [
-                act
-                for act in self.records
-                if act.verdict is verdict and act.type == type_ and peer in (None, act.peer)
+                record
+                for record in self.records
+                if record.verdict is verdict and record.type == type_ and peer in (None, record.peer)
             ]
 
         await self.until(lambda _: found())
@@ -187,9 +187,9 @@ class CisNode:
     node: Node
     core: AgentCore
     connector: CisConnector
-    hands: Hands
+    local_agents: ScriptedAgents
     requester: Requester
-    eyes: Eyes
+    observer: RecordingObserver
     settings: CisSettings
     is_open: bool = field(default=False)
 
@@ -222,7 +222,7 @@ class CisNode:
         finally:
             end()
 
-    async def sees(self, text: str) -> Agent:
+    async def wait_online(self, text: str) -> Agent:
         """Wait until the agent is online in this node's routing table."""
 
         def here(table: AgentRoutingTable) -> bool:
@@ -234,7 +234,7 @@ class CisNode:
         assert agent is not None
         return agent
 
-    async def misses(self, text: str) -> Agent:
+    async def wait_offline(self, text: str) -> Agent:
         """Wait until the agent is offline in this node's routing table."""
 
         def gone(table: AgentRoutingTable) -> bool:
@@ -246,16 +246,16 @@ class CisNode:
         assert agent is not None
         return agent
 
-    async def leads(self) -> LeaderServices:
+    async def wait_leader(self) -> LeaderServices:
         """Wait until this process is the leader."""
         async with asyncio.timeout(TIMEOUT):
             while self.connector._leader is None:
                 await asyncio.sleep(0.02)
         return self.connector._leader
 
-    async def until_in_touch(self, node_id: str) -> None:
+    async def wait_joined(self, node_id: str) -> None:
         """Wait until the node has joined all rooms of a peer."""
-        lead = await self.leads()
+        lead = await self.wait_leader()
         async with asyncio.timeout(TIMEOUT):
             while not lead.joiner.has_joined_all(node_id):
                 await asyncio.sleep(0.02)
@@ -282,7 +282,7 @@ class CisNode:
     async def given(self) -> Task:
         """Return the next task that is delivered to one of the node's agents."""
         async with asyncio.timeout(TIMEOUT):
-            return await self.hands.given.get()
+            return await self.local_agents.delivered.get()
 
     async def task(self, key: TaskKey) -> Task:
         task = await self.core.tasks.task(key)
@@ -315,18 +315,18 @@ class CisNodes(Nodes):
         self.follow_peers: dict[str, FollowPeers] = {}
         self.agent_timeout_ms = 120_000
 
-    async def begin(self, *names: str, **changed: Any) -> list[CisNode]:
+    async def start_peers(self, *names: str, **changed: Any) -> list[CisNode]:
         """Start nodes that are configured as each other's peers."""
         for name in names:
             others = peers_of(*(other for other in names if other != name))
             self._settings[name] = replace(QUICK, **{"node_id": name, "peers": others, **changed})
-        return await self.begin_with(*(self._settings[name] for name in names))
+        return await self.start_with(*(self._settings[name] for name in names))
 
-    async def begin_with(self, *settings: CisSettings) -> list[CisNode]:
-        _, begun = await self.begin_beside((), *settings)
+    async def start_with(self, *settings: CisSettings) -> list[CisNode]:
+        _, begun = await self.start_beside((), *settings)
         return begun
 
-    async def begin_beside(
+    async def start_beside(
         self, homeservers: Sequence[str], *settings: CisSettings
     ) -> tuple[list[Node], list[CisNode]]:
         """Start nodes, and homeservers without agents."""
@@ -348,19 +348,19 @@ class CisNodes(Nodes):
         return await self.open(self._make(one.node))
 
     def _make(self, node: Node) -> CisNode:
-        settings, eyes = self._settings[node.name], Eyes()
+        settings, observer = self._settings[node.name], RecordingObserver()
         ahead = self.clocks.get(node.name, 0)
         requester = Requester()
-        hands: Hands
+        local_agents: ScriptedAgents
         connector: CisConnector
 
         def clock() -> int:
             return now_ms() + ahead
 
-        def local(table: RoutingTable, statuses: AgentStatuses) -> Hands:
-            nonlocal hands
-            hands = Hands(table, statuses)
-            return hands
+        def local(table: RoutingTable, statuses: AgentStatuses) -> ScriptedAgents:
+            nonlocal local_agents
+            local_agents = ScriptedAgents(table, statuses)
+            return local_agents
 
         def connectors(table: RoutingTable, agents: LocalAgents) -> Sequence[Connector]:
             nonlocal connector
@@ -374,12 +374,12 @@ class CisNodes(Nodes):
                         node.database,
                         table,
                         names=HomeserverGhostNames(node.name),
-                        name_of=lambda agent: hands.names.get(agent.agent_id),
-                        report=eyes.problem,
+                        name_of=lambda agent: local_agents.names.get(agent.agent_id),
+                        report=observer.problem,
                     ),
                     settings=settings,
                     names=HomeserverGhostNames(node.name),
-                    observer=eyes,
+                    observer=observer,
                     namespaces_of=agents.namespaces,
                     key=lambda: SigningKey(node.name.encode().ljust(32, b".")),
                     version="test",
@@ -394,7 +394,7 @@ class CisNodes(Nodes):
             AgentCoreParts(
                 node_id=node.name,
                 database=node.database,
-                observer=eyes,
+                observer=observer,
                 local=local,
                 connectors=connectors,
                 replies={Requester.PROTOCOL: requester},
@@ -402,7 +402,7 @@ class CisNodes(Nodes):
                 now_ms=clock,
             )
         )
-        made = CisNode(node, core, connector, hands, requester, eyes, settings)
+        made = CisNode(node, core, connector, local_agents, requester, observer, settings)
         self._made[node.name] = made
         return made
 

@@ -62,9 +62,9 @@ class FarAgents(FarApart):
         await super().start_again(name)
         own = self._own[name]
         one = own._made[name]
-        one.hands.ahead = self._skew.get(name, 0)
+        one.local_agents.clock_offset_ms = self._skew.get(name, 0)
         # In which namespaces its agents are stands in no database: it is what their configuration says.
-        one.hands.of_agents = self._of_agents[name]
+        one.local_agents.namespaces_of = self._of_agents[name]
         async with asyncio.timeout(TIMEOUT):
             self.cis[name] = await own.open(one)
 
@@ -116,7 +116,7 @@ class FarAgents(FarApart):
         for one in self.all:
             for name in self.names:
                 if name != one.name:
-                    await one.until_in_touch(name)
+                    await one.wait_joined(name)
 
 
 def known_to_each_other(spaces: Mapping[str, tuple[str, ...]], **changed: Any) -> list[CisSettings]:

@@ -33,7 +33,7 @@ class PeeredNodes(CisNodes):
         self.in_file: dict[str, list[Mapping[str, Any]]] = {}
 
     async def strangers(self, *names: str, **changed: Any) -> list[CisNode]:
-        return await self.begin_with(*(replace(QUICK, node_id=name, **changed) for name in names))
+        return await self.start_with(*(replace(QUICK, node_id=name, **changed) for name in names))
 
     def known_as(self, name: str, **said: Any) -> AgentPeer:
         """Return what another operator enters to add this node."""

@@ -22,7 +22,7 @@ from bridge.tasks.errors import ErrorCode
 from bridge.tasks.task import State
 from federation.matrix.capabilities import BackendCapability
 from federation.matrix.networks import LOOPBACK
-from tests.bridge.connectors.cis.cis_nodes import QUICK, TIMEOUT, CisNode, CisNodes, Eyes
+from tests.bridge.connectors.cis.cis_nodes import QUICK, TIMEOUT, CisNode, CisNodes, RecordingObserver
 from tests.federation.nodes import Node, now_ms
 from tests.support.agents import address, routing_table
 from tests.support.postgres import Server
@@ -51,7 +51,7 @@ class PublishedNodes(CisNodes):
 
     async def both(self) -> tuple[CisNode, CisNode]:
         settings = [replace(QUICK, node_id=name, peers=peers) for name, peers in self.peers.items()]
-        kitchen, cellar = await self.begin_with(*settings)
+        kitchen, cellar = await self.start_with(*settings)
         return kitchen, cellar
 
     async def open(self, one: CisNode) -> CisNode:
@@ -77,17 +77,17 @@ async def nodes(postgres_server: Server, migrated_template: str) -> AsyncIterato
 @pytest.fixture
 async def both(nodes: PublishedNodes) -> tuple[CisNode, CisNode]:
     kitchen, cellar = await nodes.both()
-    await kitchen.hands.come("worker")
-    await cellar.hands.come("miner")
-    await kitchen.sees(MINER)
-    await cellar.sees(WORKER)
+    await kitchen.local_agents.register("worker")
+    await cellar.local_agents.register("miner")
+    await kitchen.wait_online(MINER)
+    await cellar.wait_online(WORKER)
     return kitchen, cellar
 
 
 async def test_agents_are_exchanged(both: tuple[CisNode, CisNode]) -> None:
     """Registrations, capabilities, statuses and unregistrations, in both directions."""
     for ours, theirs, agent in ((*both, WORKER), (*reversed(both), MINER)):
-        known = await theirs.sees(agent)
+        known = await theirs.wait_online(agent)
         assert (known.runtime, known.capabilities) == ("claude", ("coding",))
         await ours.routes.update([StatusUpdate(address(agent), AgentStatus.BUSY, "t-1", now_ms())])
 
@@ -96,24 +96,24 @@ async def test_agents_are_exchanged(both: tuple[CisNode, CisNode]) -> None:
             return found is not None and found.status is AgentStatus.BUSY
 
         await theirs.until(busy)
-        await ours.hands.go(agent.partition("@")[0], "maintenance")
-        assert (await theirs.misses(agent)).gone_reason == "maintenance"
+        await ours.local_agents.unregister(agent.partition("@")[0], "maintenance")
+        assert (await theirs.wait_offline(agent)).gone_reason == "maintenance"
 
 
 async def test_a_node_without_room_ids_creates_no_rooms(both: tuple[CisNode, CisNode]) -> None:
     """And sends in none: everything goes to published peers."""
     kitchen, cellar = both
-    kitchen.hands.answers_by_itself = Answer(True, "done", 0)
+    kitchen.local_agents.automatic_answer = Answer(True, "done", 0)
     await cellar.ask(WORKER)
     assert (await cellar.answered()).state is State.DONE
     said = await kitchen.connector.send_message(address(WORKER), None, "hello", {"to": "all"})
     assert isinstance(said, Sent)
-    await cellar.eyes.until_act(Verdict.TAKEN, "io.cis.agent.message", KITCHEN)
+    await cellar.observer.until_recorded(Verdict.TAKEN, "io.cis.agent.message", KITCHEN)
     rooms = await kitchen.node.rooms.joined_rooms(f"@palaver:{KITCHEN}")
     assert [one for one in rooms if parse_room_id(one) is not None] == []
     assert await kitchen.node.rooms.profile(f"@palaver:{KITCHEN}") is not None
-    assert not kitchen.eyes.problems
-    assert not cellar.eyes.problems
+    assert not kitchen.observer.problems
+    assert not cellar.observer.problems
 
 
 async def test_tasks_go_both_ways(both: tuple[CisNode, CisNode]) -> None:
@@ -122,13 +122,13 @@ async def test_tasks_go_both_ways(both: tuple[CisNode, CisNode]) -> None:
         key = await asking.ask(agent, "req-there")
         task = await working.given()
         assert (task.request.prompt, str(task.request.to_address)) == ("Implement a function", agent)
-        await working.hands.do(task, Answer(True, "done", 0), {"message": "half"})
+        await working.local_agents.run(task, Answer(True, "done", 0), {"message": "half"})
         answered = await asking.answered()
         assert (answered.key, answered.state) == (key, State.DONE)
         assert answered.answer is not None
         assert answered.answer.output == "done"
         assert (await asking.requester.heard.get())["message"] == "half"
-        assert working.hands.given.empty()
+        assert working.local_agents.delivered.empty()
 
 
 async def test_a_task_is_cancelled(both: tuple[CisNode, CisNode]) -> None:
@@ -138,7 +138,7 @@ async def test_a_task_is_cancelled(both: tuple[CisNode, CisNode]) -> None:
         task = await working.given()
         await asking.core.tasks.cancel(key, "@alice:there.test")
         async with asyncio.timeout(TIMEOUT):
-            stopped = await working.hands.stopped.get()
+            stopped = await working.local_agents.cancelled.get()
         assert stopped.key == task.key
         assert (await asking.answered()).state is State.CANCELLED
 
@@ -151,15 +151,15 @@ async def test_a_task_for_an_unknown_agent(both: tuple[CisNode, CisNode]) -> Non
     assert isinstance(stranger, Unknown)
     # That it goes cannot be told for the time.
     cellar.node.is_down = True
-    await kitchen.hands.go("worker")
+    await kitchen.local_agents.unregister("worker")
     key = await cellar.ask(WORKER)
     await cellar.until_state(key, State.ACCEPTED)
-    await kitchen.eyes.until_act(Verdict.TAKEN, "io.cis.agent.task.request", CELLAR)
+    await kitchen.observer.until_recorded(Verdict.TAKEN, "io.cis.agent.task.request", CELLAR)
     cellar.node.is_down = False
     answer = (await cellar.answered()).answer
     assert answer is not None
     assert answer.error_code is ErrorCode.AGENT_NOT_FOUND
-    assert kitchen.hands.given.empty()
+    assert kitchen.local_agents.delivered.empty()
 
 
 async def test_without_rooms_a_restart_repeats_the_announcements(
@@ -167,20 +167,20 @@ async def test_without_rooms_a_restart_repeats_the_announcements(
 ) -> None:
     """No room has the state, so online and offline agents are announced again."""
     kitchen, cellar = both
-    await kitchen.hands.come("cook")
-    await cellar.sees(f"cook@{KITCHEN}")
+    await kitchen.local_agents.register("cook")
+    await cellar.wait_online(f"cook@{KITCHEN}")
     await kitchen.close()
     async with routing_table(kitchen.node.database, KITCHEN, now_ms=now_ms) as routes:
         await routes.update([Unregistration(address(WORKER), "maintenance", now_ms())])
-    told = len(cellar.eyes.records)
+    told = len(cellar.observer.records)
     await nodes.reopen(kitchen)
-    assert (await cellar.misses(WORKER)).gone_reason == "maintenance"
+    assert (await cellar.wait_offline(WORKER)).gone_reason == "maintenance"
 
-    def told_again(eyes: Eyes) -> bool:
-        later = eyes.records[told:]
+    def told_again(observer: RecordingObserver) -> bool:
+        later = observer.records[told:]
         return any((act.type, act.subject) == ("io.cis.agent.registered", f"cook@{KITCHEN}") for act in later)
 
-    await cellar.eyes.until(told_again)
+    await cellar.observer.until(told_again)
 
 
 async def test_a_lost_agent_is_announced_again(both: tuple[CisNode, CisNode]) -> None:
@@ -188,7 +188,7 @@ async def test_a_lost_agent_is_announced_again(both: tuple[CisNode, CisNode]) ->
     kitchen, cellar = both
     lost = Unregistration(address(WORKER), "lost", now_ms())
     await cellar.routes.update([lost])
-    await cellar.misses(WORKER)
+    await cellar.wait_offline(WORKER)
     await cellar.connector.announce_lost([agent] if (agent := cellar.routes.agent(address(WORKER))) else [])
-    await kitchen.eyes.until_act(Verdict.TAKEN, "io.cis.agent.unregistered", CELLAR)
-    await cellar.sees(WORKER)
+    await kitchen.observer.until_recorded(Verdict.TAKEN, "io.cis.agent.unregistered", CELLAR)
+    await cellar.wait_online(WORKER)

@@ -59,7 +59,7 @@ def _said_by(node: CisNode) -> Answer:
 
 async def _serve(node: CisNode, count: int) -> None:
     for _ in range(count):
-        await node.hands.do(await node.given(), _said_by(node), {"percent": 50})
+        await node.local_agents.run(await node.given(), _said_by(node), {"percent": 50})
 
 
 async def _say(node: CisNode, to: str | None, type_: str) -> None:
@@ -96,15 +96,15 @@ async def test_agents_are_discovered_and_run_tasks_in_all_directions(three: Thre
     async with three() as far:
         await far.stop(C)
         a, b, _ = far.all
-        await a.hands.come("early", runtime="aider", capabilities=("coding", "review"))
-        await b.hands.come("early", "left")
-        await a.sees("early@b.test")
-        await b.hands.go("left", "maintenance")
+        await a.local_agents.register("early", runtime="aider", capabilities=("coding", "review"))
+        await b.local_agents.register("early", "left")
+        await a.wait_online("early@b.test")
+        await b.local_agents.unregister("left", "maintenance")
         await far.start_again(C)
         a, b, c = far.all
-        await c.hands.come("late")
+        await c.local_agents.register("late")
         for one, other in permutations((a, b, c), 2):
-            found = await one.sees(f"{'late' if other is c else 'early'}@{other.name}")
+            found = await one.wait_online(f"{'late' if other is c else 'early'}@{other.name}")
             is_first = other is a
             assert found.runtime == ("aider" if is_first else "claude")
             assert found.capabilities == (("coding", "review") if is_first else ("coding",))
@@ -125,16 +125,16 @@ async def test_agents_are_discovered_and_run_tasks_in_all_directions(three: Thre
             )
             assert [await one.requester.heard.get() for _ in range(6)] == 6 * [{"percent": 50}]
             assert one.requester.answered.empty()
-            assert one.eyes.problems == []
+            assert one.observer.problems == []
 
 
 async def test_a_broadcast_is_received_once_by_each_node(three: Three) -> None:
     """And a message by its target only, even if it arrives more than once."""
     async with three() as far:
         for one in far.all:
-            await one.hands.come("boss", "worker")
+            await one.local_agents.register("boss", "worker")
         for one, other in permutations(far.all, 2):
-            await one.sees(f"worker@{other.name}")
+            await one.wait_online(f"worker@{other.name}")
         await far.in_touch()
         heard = _listen(*far.all)
         for link in far.links.values():
@@ -174,15 +174,15 @@ async def test_agents_of_a_foreign_namespace_are_invisible_and_unreachable(
     async with three(PARTLY, join_rule=join_rule) as far:
         a, b, c = far.all
         for one in far.all:
-            one.hands.answers_by_itself = _said_by(one)
-        await a.hands.come("hidden", namespaces=("alpha",))
-        await a.hands.come("both", namespaces=("default", "alpha"))
-        await c.hands.come("hidden", namespaces=("gamma",))
-        await c.hands.come("open")
-        await b.hands.come("open")
-        assert (await b.sees("hidden@a.test")).is_online
+            one.local_agents.automatic_answer = _said_by(one)
+        await a.local_agents.register("hidden", namespaces=("alpha",))
+        await a.local_agents.register("both", namespaces=("default", "alpha"))
+        await c.local_agents.register("hidden", namespaces=("gamma",))
+        await c.local_agents.register("open")
+        await b.local_agents.register("open")
+        assert (await b.wait_online("hidden@a.test")).is_online
         for one, seen in ((b, "both@a.test"), (c, "both@a.test"), (a, "open@c.test"), (b, "open@c.test")):
-            await one.sees(seen)
+            await one.wait_online(seen)
         await far.in_touch()
         # Who shares it does.
         await b.ask("hidden@a.test", "shared")
@@ -201,9 +201,9 @@ async def test_agents_of_a_foreign_namespace_are_invisible_and_unreachable(
         assert await c.node.rooms.membership(alpha, c.settings.node_user) is None
         with pytest.raises(MatrixError):
             await c.node.rooms.join(alpha, "@coordinator:c.test", via=[A])
-        given = [task.request.to_address for task in _all(a.hands.given)]
+        given = [task.request.to_address for task in _all(a.local_agents.delivered)]
         assert [str(one) for one in given] == ["hidden@a.test"]
-        assert _all(c.hands.given) == []
+        assert _all(c.local_agents.delivered) == []
 
 
 def _all(queue: "asyncio.Queue[object]") -> list:  # type: ignore[type-arg] # whatever is in it
@@ -214,17 +214,17 @@ async def test_an_agent_changes_its_namespace(three: Three) -> None:
     """Nodes that only share the old namespace lose it; the others can still send it tasks."""
     async with three(PARTLY) as far:
         a, b, c = far.all
-        a.hands.answers_by_itself = GOOD
-        await a.hands.come("worker")
+        a.local_agents.automatic_answer = GOOD
+        await a.local_agents.register("worker")
         for one in (b, c):
-            await one.sees("worker@a.test")
+            await one.wait_online("worker@a.test")
             await one.ask("worker@a.test", "one")
             assert (await one.answered()).answer == GOOD
-        await a.hands.go("worker")
+        await a.local_agents.unregister("worker")
         for one in (b, c):
-            await one.misses("worker@a.test")
-        await a.hands.come("worker", namespaces=("alpha",))
-        await b.sees("worker@a.test")
+            await one.wait_offline("worker@a.test")
+        await a.local_agents.register("worker", namespaces=("alpha",))
+        await b.wait_online("worker@a.test")
         await b.ask("worker@a.test", "two")
         assert (await b.answered()).answer == GOOD
         refused = await _refused(c, "worker@a.test", "two")
@@ -235,21 +235,21 @@ async def test_the_running_tasks_of_an_agent_that_goes_offline_fail(three: Three
     """As interrupted, on every requester's node; other tasks are not affected."""
     async with three() as far:
         a, b, c = far.all
-        await b.hands.come("weak", "strong")
+        await b.local_agents.register("weak", "strong")
         for one in (a, c):
             for name in ("weak", "strong"):
-                await one.sees(f"{name}@b.test")
+                await one.wait_online(f"{name}@b.test")
                 await one.ask(f"{name}@b.test", f"{name} {one.name}")
         given = [await b.given() for _ in range(4)]
         for task in given:
             assert await b.core.tasks.begin(task.key) is not None
-        await b.hands.go("weak", "out of memory")
+        await b.local_agents.unregister("weak", "out of memory")
         for one in (a, c):
             failed = (await one.answered()).answer
             assert failed is not None
             assert (failed.error_code, failed.metadata["interrupted"]) == (ErrorCode.NODE_UNREACHABLE, True)
             assert "out of memory" in failed.output
-            assert (await one.misses("weak@b.test")).gone_reason == "out of memory"
+            assert (await one.wait_offline("weak@b.test")).gone_reason == "out of memory"
         for task in given:
             if task.request.to_address.agent_id == "strong":
                 await b.core.tasks.finish(task.key, GOOD)
@@ -263,9 +263,9 @@ async def test_a_short_network_partition_loses_nothing(three: Three) -> None:
     async with three() as far:
         a, b, c = far.all
         for one in far.all:
-            await one.hands.come("worker")
+            await one.local_agents.register("worker")
         for one, other in permutations(far.all, 2):
-            await one.sees(f"worker@{other.name}")
+            await one.wait_online(f"worker@{other.name}")
         # Whoever asks has been in the other's room before: it cannot come in while nobody answers.
         working = [asyncio.create_task(_serve(one, 2)) for one in far.all]
         for one, other in permutations(far.all, 2):
@@ -278,16 +278,16 @@ async def test_a_short_network_partition_loses_nothing(three: Three) -> None:
         under_way = await b.given()
         for link in far.between([B], [A, C]):
             link.cut()
-        await b.hands.do(under_way, GOOD)
+        await b.local_agents.run(under_way, GOOD)
         asked = [(a, B), (b, A), (b, C), (c, B)]
         for one, name in asked:
             await one.ask(f"worker@{name}", f"meanwhile {one.name} {name}")
-        await b.hands.come("newcomer")
-        await c.hands.go("worker", "enough")
+        await b.local_agents.register("newcomer")
+        await c.local_agents.unregister("worker", "enough")
         heard = _listen(a, c)
         await _say(b, None, "I am alone")
         # The other two are not.
-        await a.misses("worker@c.test")
+        await a.wait_offline("worker@c.test")
         assert b.table.agent(address("worker@c.test")) is not None
         gone: list[Change] = []
         a.routes.subscribe(lambda changes: gone.extend(_gone(changes)))
@@ -295,10 +295,10 @@ async def test_a_short_network_partition_loses_nothing(three: Three) -> None:
             link.heal()
         async with far.leaping():
             for one in (a, c):
-                await one.sees("newcomer@b.test")
+                await one.wait_online("newcomer@b.test")
                 async with asyncio.timeout(TIMEOUT):
                     assert (await heard[one.name].get()).message_type == "I am alone"
-            await b.misses("worker@c.test")
+            await b.wait_offline("worker@c.test")
             await asyncio.gather(_serve(a, 1), _serve(b, 2))
             answers = {task.key.request_id: task.answer for task in [await a.answered() for _ in range(2)]}
             assert answers == {"under way": GOOD, f"meanwhile {A} {B}": _said_by(b)}
@@ -324,13 +324,13 @@ async def test_a_long_network_partition(three: Three) -> None:
     async with three(PARTLY, agent_timeout_ms=LOST_MS) as far:
         a, b, c = far.all
         for one in far.all:
-            await one.hands.come("worker", "leaver")
-        await b.hands.come("secret", "secret leaver", namespaces=("alpha",))
+            await one.local_agents.register("worker", "leaver")
+        await b.local_agents.register("secret", "secret leaver", namespaces=("alpha",))
         for one, other in permutations(far.all, 2):
-            await one.sees(f"worker@{other.name}")
-            await one.sees(f"leaver@{other.name}")
+            await one.wait_online(f"worker@{other.name}")
+            await one.wait_online(f"leaver@{other.name}")
         for name in ("secret", "secret leaver"):
-            await a.sees(f"{name}@b.test")
+            await a.wait_online(f"{name}@b.test")
         await far.in_touch()
         key = await a.ask("worker@b.test", "before")
         await b.given()
@@ -338,12 +338,12 @@ async def test_a_long_network_partition(three: Three) -> None:
         for link in links:
             link.cut()
         for name in ("leaver", "secret leaver"):
-            await b.hands.go(name)
-        await b.hands.come("newcomer")
+            await b.local_agents.unregister(name)
+        await b.local_agents.register("newcomer")
         heard = _listen(a)
         await _say(b, None, "I am alone")
         for one, name in ((a, B), (c, B), (b, A), (b, C)):
-            assert (await one.misses(f"worker@{name}")).gone_reason == "timeout"
+            assert (await one.wait_offline(f"worker@{name}")).gone_reason == "timeout"
         failed = (await a.answered()).answer
         assert failed is not None
         for answer in (
@@ -352,24 +352,24 @@ async def test_a_long_network_partition(three: Three) -> None:
             await _refused(b, "worker@a.test", "b"),
         ):
             assert answer.error_code is ErrorCode.NODE_UNREACHABLE
-            assert "sent no heartbeat for too long" in answer.output
-        assert await a.sees("worker@c.test")
+            assert "has not been heard from" in answer.output
+        assert await a.wait_online("worker@c.test")
         for link in links:
             link.heal()
         async with far.leaping():
             for one, other in permutations(far.all, 2):
-                await one.sees(f"worker@{other.name}")
+                await one.wait_online(f"worker@{other.name}")
             for one in (a, c):
-                await one.sees("newcomer@b.test")
-            await a.sees("secret@b.test")
+                await one.wait_online("newcomer@b.test")
+            await a.wait_online("secret@b.test")
             async with asyncio.timeout(TIMEOUT):
                 assert (await heard[A].get()).message_type == "I am alone"
             for name in ("leaver", "secret leaver"):
-                await a.misses(f"{name}@b.test")
+                await a.wait_offline(f"{name}@b.test")
             # What waited for it all the time comes together with the word that nobody wants it any more.
             await b.until_state(key, State.CANCELLED)
             for one in far.all:
-                one.hands.answers_by_itself = _said_by(one)
+                one.local_agents.automatic_answer = _said_by(one)
             for one, other in permutations(far.all, 2):
                 await one.ask(f"worker@{other.name}", f"again {one.name} {other.name}")
                 assert (await one.answered()).answer == _said_by(other)
@@ -383,9 +383,9 @@ async def test_repeated_events_are_handled_once(three: Three) -> None:
     The same holds if responses are lost, so that the sender has to retry."""
     async with three() as far:
         for one in far.all:
-            await one.hands.come("worker")
+            await one.local_agents.register("worker")
         for one, other in permutations(far.all, 2):
-            await one.sees(f"worker@{other.name}")
+            await one.wait_online(f"worker@{other.name}")
         await far.in_touch()
         walk = AgentsWalk(far)
         async with far.leaping(), walk.working():
@@ -399,9 +399,9 @@ async def test_repeated_events_are_handled_once(three: Three) -> None:
                     for number in range(3):
                         await walk.ask(one.name, f"worker@{other.name}", f"{how} {other.name} {number}")
                 await walk.all_answered()
-            await far.all[0].hands.go("worker")
+            await far.all[0].local_agents.unregister("worker")
             for one in far.all[1:]:
-                await one.misses("worker@a.test")
+                await one.wait_offline("worker@a.test")
         befell = sum((link.befell for link in far.links.values()), start=far.links[A, B].befell.__class__())
         assert all(befell[trouble] for trouble in (Trouble.TWICE, Trouble.AT_ONCE, Trouble.AGAIN)), befell
         assert befell[Trouble.LOST_ANSWER] + befell[Trouble.HALF_ANSWER] > 0
@@ -419,12 +419,12 @@ async def test_clocks_may_be_a_minute_fast_and_a_minute_slow(three: Three) -> No
     async with three(skew=skew, agent_timeout_ms=2 * LOST_MS) as far:
         lost: list[Change] = []
         for one in far.all:
-            await one.hands.come("worker", "idler")
-            one.hands.settings_of["worker"] = AgentSettings(1, 10)
+            await one.local_agents.register("worker", "idler")
+            one.local_agents.settings_of["worker"] = AgentSettings(1, 10)
             one.routes.subscribe(lambda changes: lost.extend(_gone(changes)))
         for one, other in permutations(far.all, 2):
-            await one.sees(f"worker@{other.name}")
-            await one.sees(f"idler@{other.name}")
+            await one.wait_online(f"worker@{other.name}")
+            await one.wait_online(f"idler@{other.name}")
         begun_at = {one.name: one.routes._now_ms() for one in far.all}
         pairs = list(permutations(far.all, 2))
         keys = {
@@ -465,13 +465,13 @@ async def test_clocks_may_be_a_minute_fast_and_a_minute_slow(three: Three) -> No
                 partial(one.table.node, other.name),
             )
         assert lost == []
-        await far.cis[A].hands.go("worker")
-        await far.cis[B].hands.go("worker")
+        await far.cis[A].local_agents.unregister("worker")
+        await far.cis[B].local_agents.unregister("worker")
         for one in far.all:
             for name in {A, B} - {one.name}:
-                await one.misses(f"worker@{name}")
-        await far.cis[B].hands.come("worker")
-        await far.cis[A].sees("worker@b.test")
+                await one.wait_offline(f"worker@{name}")
+        await far.cis[B].local_agents.register("worker")
+        await far.cis[A].wait_online("worker@b.test")
 
 
 def _is(node: CisNode, text: str, status: tuple[AgentStatus, str | None]) -> Callable[[object], bool]:

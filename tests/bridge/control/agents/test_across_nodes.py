@@ -7,7 +7,7 @@ from bridge.observability.live_feed import LiveFeed
 from bridge.tasks.answer import Answer
 from tests.bridge.connectors.cis.cis_nodes import LOCAL, CisNode, cis_nodes
 from tests.federation.nodes import now_ms
-from tests.support.operated import Eyes, Operated
+from tests.support.operated import Operated, RecordingObserver
 from tests.support.postgres import Server
 
 
@@ -28,7 +28,7 @@ def _operator(node: CisNode) -> Operated:
         configured=(),
         now_ms=now_ms,
     )
-    return Operated(parts, node.core, node.hands, Eyes(feed))
+    return Operated(parts, node.core, node.local_agents, RecordingObserver(feed))
 
 
 async def test_a_task_can_be_sent_to_an_agent_of_another_node(
@@ -36,9 +36,9 @@ async def test_a_task_can_be_sent_to_an_agent_of_another_node(
 ) -> None:
     """The agent is listed and has a route, and its progress and answer arrive at the waiting command."""
     async with cis_nodes(postgres_server, migrated_template) as nodes:
-        here, there = await nodes.begin("here.test", "there.test")
-        await there.hands.come("cook")
-        await here.sees("cook@there.test")
+        here, there = await nodes.start_peers("here.test", "there.test")
+        await there.local_agents.register("cook")
+        await here.wait_online("cook@there.test")
         operator = _operator(here)
         shown = await operator.ask("agents-show", agent="cook")
         assert (shown["address"], shown["is_local"], shown["connector"] != LOCAL) == (
@@ -52,7 +52,7 @@ async def test_a_task_can_be_sent_to_an_agent_of_another_node(
         )
         task = await there.given()
         assert str(task.request.from_address) == "operator@here.test"
-        await there.hands.do(task, Answer(False, "burnt", 7), {"message": "halfway"})
+        await there.local_agents.run(task, Answer(False, "burnt", 7), {"message": "halfway"})
         items = await waiting
         assert "halfway" in [one["text"] for one in items if one["type"] == "progress"]
         assert (items[-1]["output"], items[-1]["exit"]) == ("burnt", 7)

@@ -15,7 +15,7 @@ from tests.support.operated import Operated
 
 async def _register_agents(node: Operated) -> None:
     now = now_ms()
-    await node.hands.come("cook", runtime="kimi", capabilities=("cooking",))
+    await node.local_agents.register("cook", runtime="kimi", capabilities=("cooking",))
     await node.table.update(
         [
             registered("baker@b.test", now, capabilities=("cooking", "baking")),
@@ -76,7 +76,7 @@ async def test_the_first_of_many_agents_are_returned(node: Operated) -> None:
 async def test_a_local_agent_is_shown(node: Operated) -> None:
     """With its queue, its tasks and its number of tokens."""
     await _register_agents(node)
-    node.hands.settings_of["cook"] = AgentSettings(1, 5)
+    node.local_agents.settings_of["cook"] = AgentSettings(1, 5)
     for request_id in ("one", "two"):
         await node.whole("task-send", to="cook", prompt="Cook.", id=request_id)
     await node.given()

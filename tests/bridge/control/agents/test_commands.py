@@ -41,4 +41,4 @@ async def test_a_command_answers_or_raises_a_local_error(node: Operated, name: s
         except LocalError as refused:
             refusals.append(refused)
     assert all(one.problem.endswith((".", "?")) and one.advice for one in refusals)
-    assert node.eyes.problems == []
+    assert node.observer.problems == []

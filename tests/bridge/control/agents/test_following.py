@@ -17,10 +17,12 @@ KEY = TaskKey(HERE, "one")
 
 async def test_items_are_in_order(node: Operated) -> None:
     """States and progress, and the result as the last item."""
-    await node.hands.come("worker")
+    await node.local_agents.register("worker")
     await node.whole("task-send", to="worker", prompt="Do it.", id="one")
     doing = asyncio.create_task(
-        node.hands.do(await node.given(), Answer(True, "Done.", 0), *({"message": str(n)} for n in range(5)))
+        node.local_agents.run(
+            await node.given(), Answer(True, "Done.", 0), *({"message": str(n)} for n in range(5))
+        )
     )
     items = [one async for one in follow(node.parts, KEY)]
     await doing
@@ -32,12 +34,12 @@ async def test_items_are_in_order(node: Operated) -> None:
 
 async def test_a_slow_client_receives_the_number_of_deleted_reports(node: Operated) -> None:
     """Only the newest hundred reports are stored."""
-    await node.hands.come("worker")
+    await node.local_agents.register("worker")
     await node.whole("task-send", to="worker", prompt="Do it.", id="one")
     task = await node.given()
     items = follow(node.parts, KEY)
     await item(items, type="state")
-    await node.hands.do(task, Answer(True, "Done.", 0), *({"message": str(n)} for n in range(130)))
+    await node.local_agents.run(task, Answer(True, "Done.", 0), *({"message": str(n)} for n in range(130)))
     received = [one async for one in items]
     left_out = [one for one in received if one["type"] == "left_out"]
     assert [one["count"] for one in left_out] == [30]
@@ -50,11 +52,11 @@ async def test_changes_by_another_process_are_followed(
     """The agent is attached to another process. The task is polled."""
     monkeypatch.setattr(following, "POLL_INTERVAL", 0.05)
     async with operated(database) as other:
-        await other.hands.come("worker")
+        await other.local_agents.register("worker")
         await other.whole("task-send", to="worker@here.test", prompt="Do it.", id="one")
         items = follow(node.parts, KEY)
         await item(items, type="state")
-        await other.hands.do(await other.given(), Answer(True, "Done.", 0), {"message": "halfway"})
+        await other.local_agents.run(await other.given(), Answer(True, "Done.", 0), {"message": "halfway"})
         assert (await item(items, type="progress"))["text"] == "halfway"
         assert (await item(items, type="result"))["output"] == "Done."
 

@@ -22,7 +22,7 @@ async def test_an_agent_is_found_by_its_address_or_id(node: Operated) -> None:
         find_agent(node.parts, "worker")
     await node.table.update([Unregistration(address("worker@a.test"), "shutdown", now + 1)])
     assert find_agent(node.parts, "worker").node_id == "b.test"
-    await node.hands.come("worker")
+    await node.local_agents.register("worker")
     assert find_agent(node.parts, "worker").node_id == "here.test"
     assert find_agent(node.parts, "worker@a.test").gone_reason == "shutdown"
 

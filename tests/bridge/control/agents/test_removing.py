@@ -15,7 +15,7 @@ from tests.support.operated import Operated, item
 
 async def test_a_local_agent_is_unregistered(node: Operated) -> None:
     """All nodes receive the reason. The answer has the tokens with which the agent can attach again."""
-    await node.hands.come("worker")
+    await node.local_agents.register("worker")
     token, _ = await AgentTokens(node.parts.database, now_ms=now_ms).create("worker", "", None)
     answer = await node.ask("agents-remove", agent="worker", reason="too slow")
     assert (answer["address"], answer["tokens"]) == ("worker@here.test", [token.token_id])
@@ -24,13 +24,13 @@ async def test_a_local_agent_is_unregistered(node: Operated) -> None:
     assert (agent.is_online, agent.gone_reason) == (False, "too slow")
     with pytest.raises(LocalError, match="is already offline: too slow"):
         await node.ask("agents-remove", agent="worker")
-    await node.hands.come("worker")
+    await node.local_agents.register("worker")
     assert (await node.ask("agents-show", agent="worker"))["status"] == "idle"
 
 
 async def test_an_agent_in_the_configuration_cannot_be_removed(node: Operated) -> None:
     """It would return at the next start."""
-    await node.hands.come("fixed")
+    await node.local_agents.register("fixed")
     with pytest.raises(LocalError, match="the agent fixed because it is in the configuration"):
         await node.ask("agents-remove", agent="fixed")
     agent = node.table.agent(address("fixed@here.test"))
@@ -43,7 +43,7 @@ async def test_a_connector_can_refuse_a_removal(node: Operated) -> None:
     parts = replace(
         node.parts, removal_refusal=lambda agent: LocalError(f"{agent.agent_id} is there.", "Wait.")
     )
-    await node.hands.come("worker")
+    await node.local_agents.register("worker")
     with pytest.raises(LocalError, match="worker is there"):
         await agents_remove(parts, {"agent": "worker"})
     agent = node.table.agent(address("worker@here.test"))

@@ -7,7 +7,7 @@ from tests.support.operated import Operated
 
 async def test_local_remote_and_unknown_routes(node: Operated) -> None:
     """Each with the reason."""
-    await node.hands.come("worker")
+    await node.local_agents.register("worker")
     await node.table.update([registered("coder@a.test", now_ms()), registered("coder@b.test", now_ms())])
     await node.table.set_node("a.test", "http://10.0.0.1:7676", trusted=True)
     here = await node.ask("route", address="worker")

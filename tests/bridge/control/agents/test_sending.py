@@ -18,7 +18,7 @@ from tests.support.operated import Operated, item, operated
 
 async def test_a_task_is_sent_and_answered(node: Operated) -> None:
     """With all fields of the request. The first item has the task's key."""
-    await node.hands.come("worker")
+    await node.local_agents.register("worker")
     given: dict[str, Any] = {
         "to": "worker",
         "prompt": "Do it.",
@@ -46,7 +46,7 @@ async def test_a_task_is_sent_and_answered(node: Operated) -> None:
             "metadata": {"a": "b"},
         }
         assert task.deadline - task.received_at == 5_000
-        await node.hands.do(task, Answer(True, "Done.", 0), {"message": "halfway"})
+        await node.local_agents.run(task, Answer(True, "Done.", 0), {"message": "halfway"})
         assert (await item(items, type="progress"))["text"] == "halfway"
         assert (await item(items, type="result"))["output"] == "Done."
         assert [one async for one in items] == []
@@ -54,22 +54,22 @@ async def test_a_task_is_sent_and_answered(node: Operated) -> None:
 
 async def test_without_waiting_the_key_is_returned(node: Operated) -> None:
     """An id is generated if none is given. The answer is stored for later commands."""
-    await node.hands.come("worker")
+    await node.local_agents.register("worker")
     [accepted] = await node.whole("task-send", to="worker", prompt="Do it.")
     assert accepted["task"].startswith("operator-")
-    await node.hands.do(await node.given(), Answer(True, "Done.", 0))
+    await node.local_agents.run(await node.given(), Answer(True, "Done.", 0))
     received = await node.whole("task-wait", task=accepted["task"])
     assert received[-1]["output"] == "Done."
 
 
 async def test_the_same_id_is_the_same_task(node: Operated) -> None:
     """The task is not executed again. Another request with the same id is refused."""
-    await node.hands.come("worker")
+    await node.local_agents.register("worker")
     await node.whole("task-send", to="worker", prompt="Do it.", id="one")
-    await node.hands.do(await node.given(), Answer(True, "Done.", 0))
+    await node.local_agents.run(await node.given(), Answer(True, "Done.", 0))
     received = await node.whole("task-send", to="worker", prompt="Do it.", id="one", wait=True)
     assert (received[0]["again"], received[-1]["output"]) == (True, "Done.")
-    assert node.hands.given.empty()
+    assert node.local_agents.delivered.empty()
     [refused] = await node.whole("task-send", to="worker", prompt="Do that.", id="one", wait=True)
     assert (refused["type"], refused["error_code"]) == ("refused", "INVALID_PAYLOAD")
 
@@ -77,7 +77,7 @@ async def test_the_same_id_is_the_same_task(node: Operated) -> None:
 @pytest.mark.parametrize("code", list(ErrorCode))
 async def test_each_error_code_is_reported(node: Operated, code: ErrorCode) -> None:
     """With advice and an exit code."""
-    await node.hands.come("worker")
+    await node.local_agents.register("worker")
     async with node.stream("task-send", to="worker", prompt="Do it.", id="one", wait=True) as items:
         await item(items, type="accepted")
         await node.core.tasks.fail((await node.given()).key, TaskError(code, "It is so."))
@@ -101,19 +101,19 @@ async def test_an_unknown_agent_is_reported(node: Operated) -> None:
 
 async def test_a_queued_task_is_reported(node: Operated) -> None:
     """The stream has the state `queued`."""
-    await node.hands.come("worker")
-    node.hands.settings_of["worker"] = AgentSettings(1, 5)
+    await node.local_agents.register("worker")
+    node.local_agents.settings_of["worker"] = AgentSettings(1, 5)
     await node.whole("task-send", to="worker", prompt="First.", id="one")
     async with node.stream("task-send", to="worker", prompt="Second.", id="two", wait=True) as items:
         await item(items, type="state", state="queued")
-        await node.hands.do(await node.given(), Answer(True, "Done.", 0))
-        await node.hands.do(await node.given(), Answer(True, "Done too.", 0))
+        await node.local_agents.run(await node.given(), Answer(True, "Done.", 0))
+        await node.local_agents.run(await node.given(), Answer(True, "Done too.", 0))
         assert (await item(items, type="result"))["output"] == "Done too."
 
 
 async def test_a_request_that_is_too_large_is_refused(node: Operated) -> None:
     """By the task service, or by the validation of arguments."""
-    await node.hands.come("worker")
+    await node.local_agents.register("worker")
     [refused] = await node.whole("task-send", to="worker", prompt="x" * 300_000, wait=True)
     assert (refused["error_code"], "are allowed" in refused["reason"]) == ("INVALID_PAYLOAD", True)
     with pytest.raises(LocalError, match="metadata"):
@@ -124,21 +124,21 @@ async def test_a_request_that_is_too_large_is_refused(node: Operated) -> None:
 
 async def test_a_task_survives_a_restart(node: Operated, database: Database) -> None:
     """Another process continues with it."""
-    await node.hands.come("worker")
+    await node.local_agents.register("worker")
     await node.whole("task-send", to="worker", prompt="Do it.", id="one")
     await node.given()
     await node.core.close()
     async with operated(database) as again:
-        await again.hands.come("worker")
+        await again.local_agents.register("worker")
         waiting = asyncio.create_task(again.whole("task-wait", task="one"))
-        await again.hands.do(await again.given(), Answer(True, "Done.", 0))
+        await again.local_agents.run(await again.given(), Answer(True, "Done.", 0))
         assert (await waiting)[-1]["output"] == "Done."
 
 
 async def test_a_task_can_be_sent_in_a_persons_name(database: Database) -> None:
     """The person is its requester, and the operator can wait for it."""
     async with operated(database, for_people=FOR_PEOPLE) as node:
-        await node.hands.come("worker")
+        await node.local_agents.register("worker")
         async with node.stream(
             "task-send", to="worker", prompt="Do it.", **{"as": ALICE}, wait=True
         ) as items:
@@ -146,8 +146,8 @@ async def test_a_task_can_be_sent_in_a_persons_name(database: Database) -> None:
             assert accepted["from"] == "alice:their.server@here.test"
             task = await node.given()
             assert in_name_of(task.request, "here.test") == ALICE
-            await node.hands.do(task, Answer(True, "Done.", 0))
+            await node.local_agents.run(task, Answer(True, "Done.", 0))
             assert (await item(items, type="result"))["output"] == "Done."
         with pytest.raises(LocalError, match="cannot act for"):
             await node.whole("task-send", to="worker", prompt="Do it.", **{"as": BOB})
-    assert node.hands.given.empty()
+    assert node.local_agents.delivered.empty()

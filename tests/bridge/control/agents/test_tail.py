@@ -15,10 +15,10 @@ async def test_live_events_are_streamed(node: Operated) -> None:
     """Of agents, tasks, progress and messages between nodes, from the first item on."""
     async with node.stream("tail") as items:
         await item(items, type="listening")
-        await node.hands.come("worker")
+        await node.local_agents.register("worker")
         assert (await item(items, type="agent"))["agent"] == "worker@here.test"
         await node.whole("task-send", to="worker", prompt="Do it.", id="one")
-        await node.hands.do(await node.given(), Answer(True, "Done.", 0), {"message": "halfway"})
+        await node.local_agents.run(await node.given(), Answer(True, "Done.", 0), {"message": "halfway"})
         assert (await item(items, type="progress"))["text"] == "halfway"
         assert (await item(items, type="task", what="done"))["task"] == "one@here.test"
         act = EventRecord("a.test", "io.cis.agent.message", Verdict.TAKEN)
@@ -29,7 +29,7 @@ async def test_live_events_are_streamed(node: Operated) -> None:
 
 async def test_live_events_can_be_filtered(node: Operated) -> None:
     """By agent, node, task and type."""
-    await node.hands.come("worker", "other")
+    await node.local_agents.register("worker", "other")
     async with node.stream("tail", types=["task"], agents=["other"], tasks=["two"]) as items:
         await item(items, type="listening")
         for to, request_id in (("worker", "one"), ("other", "three"), ("other", "two")):

@@ -16,7 +16,7 @@ async def _send(node: Operated, request_id: str, to: str = "worker", **more: obj
 
 async def test_tasks_are_listed_newest_first(node: Operated) -> None:
     """Filtered by agent, requester and state, in pages."""
-    await node.hands.come("worker", "other")
+    await node.local_agents.register("worker", "other")
     for request_id in ("one", "two", "three"):
         await _send(node, request_id)
     await _send(node, "four", "other")
@@ -42,10 +42,12 @@ async def test_tasks_are_listed_newest_first(node: Operated) -> None:
 
 async def test_a_task_is_shown(node: Operated) -> None:
     """With its request, states, progress and answer."""
-    await node.hands.come("worker")
+    await node.local_agents.register("worker")
     await _send(node, "one", context="Before.", metadata={"a": "b"}, model="large")
     task = await node.given()
-    await node.hands.do(task, Answer(False, "No.", 3, {"tokens": 7}), {"message": "halfway"}, {"percent": 90})
+    await node.local_agents.run(
+        task, Answer(False, "No.", 3, {"tokens": 7}), {"message": "halfway"}, {"percent": 90}
+    )
     shown = await node.ask("task-show", task="one")
     assert shown["request"]["prompt"] == "Do it."
     assert (shown["request"]["context"], shown["request"]["metadata"]) == ("Before.", {"a": "b"})
@@ -57,7 +59,7 @@ async def test_a_task_is_shown(node: Operated) -> None:
 
 async def test_a_task_is_cancelled_once(node: Operated) -> None:
     """The answer names the operator and the reason. A task that has ended is not changed."""
-    await node.hands.come("worker")
+    await node.local_agents.register("worker")
     await _send(node, "one")
     task = await node.given()
     for _ in range(2):
@@ -65,8 +67,8 @@ async def test_a_task_is_cancelled_once(node: Operated) -> None:
         assert (answer["cancelled"], answer["state"]) == (True, "cancelled")
     shown = await node.ask("task-show", task="one")
     assert shown["answer"]["output"] == "Cancelled by operator@here.test: Not needed."
-    assert (await node.hands.stopped.get()).key == task.key
+    assert (await node.local_agents.cancelled.get()).key == task.key
     await _send(node, "two")
-    await node.hands.do(await node.given(), Answer(True, "Done.", 0))
+    await node.local_agents.run(await node.given(), Answer(True, "Done.", 0))
     answer = await node.ask("task-cancel", task="two")
     assert (answer["cancelled"], (await node.task("two")).state) == (False, State.DONE)

@@ -43,5 +43,5 @@ async def theirs() -> AsyncIterator[PublishedNode]:
 async def both(nodes: CisNodes, theirs: PublishedNode) -> Both:
     peer = Peer("old.local", PeerProfile.CIS_1_1)
     peers = {"old.local": PeerAccess(peer, theirs.url, LOOPBACK)}
-    [ours] = await nodes.begin_with(replace(QUICK, node_id="new.local", peers=peers))
+    [ours] = await nodes.start_with(replace(QUICK, node_id="new.local", peers=peers))
     return Both(ours, theirs, nodes)

@@ -16,7 +16,7 @@ async def _url(nodes: CisNodes, name: str) -> str:
 async def test_health(postgres_server: Server, migrated_template: str) -> None:
     """The response has the shape of published nodes, with the number of peers."""
     async with cis_nodes(postgres_server, migrated_template) as nodes, aiohttp.ClientSession() as session:
-        await nodes.begin_with(replace(QUICK, node_id="a.test", peers=peers_of("b.test", "c.test")))
+        await nodes.start_with(replace(QUICK, node_id="a.test", peers=peers_of("b.test", "c.test")))
         async with session.get(f"{await _url(nodes, 'a.test')}/_cis/v1/health") as response:
             assert response.status == 200
             assert await response.json() == {
@@ -30,7 +30,7 @@ async def test_health(postgres_server: Server, migrated_template: str) -> None:
 async def test_the_key_endpoint_is_the_nodes_own(postgres_server: Server, migrated_template: str) -> None:
     """Published nodes use it to check whether a peer is reachable."""
     async with cis_nodes(postgres_server, migrated_template) as nodes, aiohttp.ClientSession() as session:
-        await nodes.begin_with(replace(QUICK, node_id="a.test"))
+        await nodes.start_with(replace(QUICK, node_id="a.test"))
         async with session.get(f"{await _url(nodes, 'a.test')}/_matrix/key/v2/server") as response:
             assert response.status == 200
             assert (await response.json())["server_name"] == "a.test"
@@ -44,7 +44,7 @@ async def test_the_body_from_an_unknown_client_is_not_read(
         cis_nodes(postgres_server, migrated_template) as nodes,
         published_node("old.local") as stranger,
     ):
-        await nodes.begin_with(replace(QUICK, node_id="a.test"))
+        await nodes.start_with(replace(QUICK, node_id="a.test"))
         url = await _url(nodes, "a.test")
         for body in (stranger.registered(), b"{", b"x" * 100):
             status, answer = await stranger.send(url, body, {"x-origin-server": "b.test"})

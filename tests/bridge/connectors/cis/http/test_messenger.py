@@ -24,7 +24,7 @@ from tests.support.agents import address
 
 async def test_local_agents_are_announced_in_single_events(both: Both) -> None:
     """Registration with a runtime that the node can decode, status and unregistration; nested and signed."""
-    await both.ours.hands.come("worker", runtime="palaver-special")
+    await both.ours.local_agents.register("worker", runtime="palaver-special")
     event = await both.theirs.next("registered")
     payload = event["content"]["payload"]
     assert payload["runtime_type"] == "claude"
@@ -38,7 +38,7 @@ async def test_local_agents_are_announced_in_single_events(both: Both) -> None:
     agent = address("worker@new.local")
     await both.ours.routes.update([StatusUpdate(agent, AgentStatus.BUSY, "t", now_ms())])
     assert (await both.theirs.next("status_update"))["content"]["payload"]["current_task"] == "t"
-    await both.ours.hands.go("worker", "maintenance")
+    await both.ours.local_agents.unregister("worker", "maintenance")
     assert (await both.theirs.next("unregistered"))["content"]["payload"]["reason"] == "maintenance"
 
 
@@ -60,11 +60,11 @@ async def test_the_events_of_a_broadcast_share_an_id(nodes: CisNodes, theirs: Pu
             for one in every
         }
         settings = replace(QUICK, node_id="new.local", peers=peers, namespaces=("default", "alpha"))
-        [ours] = await nodes.begin_with(settings)
-        await ours.hands.come("secret", namespaces=("alpha",))
+        [ours] = await nodes.start_with(settings)
+        await ours.local_agents.register("secret", namespaces=("alpha",))
         told = [await one.next("registered") for one in (theirs, other)]
         assert told[0]["event_id"] == told[1]["event_id"]
-        await ours.hands.come("open")
+        await ours.local_agents.register("open")
         beats = [await one.next("heartbeat") for one in every]
         assert len({event["event_id"] for event in beats}) == 3
         assert beats[2]["content"]["payload"]["agent_id"] == "open"
@@ -73,7 +73,7 @@ async def test_the_events_of_a_broadcast_share_an_id(nodes: CisNodes, theirs: Pu
 async def test_a_registration_is_answered_once_with_all_local_agents(both: Both) -> None:
     """ "once per peer when it first appears or was offline, at most once a minute, so that the exchange ends
     after one round"."""
-    await both.ours.hands.come("w1", "w2")
+    await both.ours.local_agents.register("w1", "w2")
     for _ in range(2):
         await both.theirs.next("registered")
     both.theirs.name = "old.local"
@@ -92,7 +92,7 @@ async def test_a_registration_is_answered_once_with_all_local_agents(both: Both)
 async def test_heartbeats_are_not_queued(both: Both) -> None:
     """A node that was offline does not receive the heartbeats of that time."""
     waiting = "SELECT count(*) FROM cis_outgoing WHERE NOT is_sent"
-    await both.ours.hands.come("worker")
+    await both.ours.local_agents.register("worker")
     await both.theirs.next("registered")
     async with both.ours.node.database.connection() as connection, asyncio.timeout(TIMEOUT):
         while await connection.fetchval(waiting):
@@ -109,7 +109,7 @@ async def test_a_refused_task_fails_at_once(both: Both) -> None:
     """With NODE_UNREACHABLE and the peer's error; if the node does not answer, the task ends by its
     deadline."""
     await both.send(both.theirs.registered())
-    await both.ours.sees("old-1@old.local")
+    await both.ours.wait_online("old-1@old.local")
     both.theirs.answers = [(403, {"accepted": False, "error": "closed today"})]
     await both.ours.ask("old-1@old.local", "one")
     refused = await both.ours.answered()
@@ -132,10 +132,10 @@ async def test_agents_of_a_silent_node_time_out_and_the_node_is_notified(
     nodes.agent_timeout_ms = 1_200
     peer = Peer("old.local", PeerProfile.CIS_1_1)
     peers = {"old.local": PeerAccess(peer, theirs.url, LOOPBACK)}
-    [ours] = await nodes.begin_with(replace(QUICK, node_id="new.local", peers=peers))
+    [ours] = await nodes.start_with(replace(QUICK, node_id="new.local", peers=peers))
     both = Both(ours, theirs, nodes)
     await both.send(theirs.registered(timestamp="2026-02-08T10:36:00Z"))
-    gone = await ours.misses("old-1@old.local")
+    gone = await ours.wait_offline("old-1@old.local")
     assert gone.gone_reason == "timeout"
     told = (await theirs.next("unregistered"))["content"]["payload"]
     assert (told["agent_id"], told["node_id"], told["reason"]) == ("old-1", "old.local", "timeout")

@@ -14,7 +14,7 @@ from bridge.tasks.request import TaskKey
 from bridge.tasks.retry import RetryPolicy
 from storage.agents import cis_events
 from storage.database import Database
-from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, Eyes
+from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, RecordingObserver
 from tests.bridge.connectors.cis.published_node import PublishedNode
 from tests.support.agents import NOW, Clock
 
@@ -25,7 +25,7 @@ KEY = TaskKey("here", "req-1")
 class Post:
     outbox: PublishedOutbox
     database: Database
-    eyes: Eyes
+    observer: RecordingObserver
     clock: Clock
     refused: "asyncio.Queue[tuple[TaskKey, str]]"
     client: EventClient
@@ -49,7 +49,7 @@ class Post:
 
 @pytest.fixture
 async def post(database: Database, theirs: PublishedNode) -> AsyncIterator[Post]:
-    eyes, clock, client = Eyes(), Clock(), EventClient("Palaver/test")
+    observer, clock, client = RecordingObserver(), Clock(), EventClient("Palaver/test")
     refused: asyncio.Queue[tuple[TaskKey, str]] = asyncio.Queue()
 
     async def refuse(key: TaskKey, reason: str) -> None:
@@ -60,13 +60,13 @@ async def post(database: Database, theirs: PublishedNode) -> AsyncIterator[Post]
         database,
         client,
         CisSettings("here", {"old.local": access}),
-        eyes,
+        observer,
         undeliverable=refuse,
         now_ms=clock,
         retry=RetryPolicy(3, 1, 10),
     )
     outbox.start()
-    yield Post(outbox, database, eyes, clock, refused, client)
+    yield Post(outbox, database, observer, clock, refused, client)
     await outbox.close()
     await client.close()
 
@@ -101,7 +101,7 @@ async def test_a_permanent_failure_is_reported(post: Post, theirs: PublishedNode
     assert reason == "old.local answered 403: not you"
     await post.until_empty()
     assert (await theirs.taken.get())["event_id"] == "$b"
-    assert len(post.eyes.problems) == 1
+    assert len(post.observer.problems) == 1
 
 
 async def test_an_expired_event_is_not_sent(post: Post, theirs: PublishedNode) -> None:
@@ -129,7 +129,7 @@ async def test_another_process_continues_the_queue(post: Post, theirs: Published
         post.database,
         post.client,
         post.outbox._settings,
-        post.eyes,
+        post.observer,
         undeliverable=post.outbox._undeliverable,
         now_ms=post.clock,
     )
@@ -156,7 +156,7 @@ async def test_a_peer_is_removed_while_events_are_queued(post: Post, theirs: Pub
     post.outbox.peer_changed("old.local")
     assert (await post.refused.get()) == (KEY, "old.local is no longer a peer of this node")
     await post.until_empty()
-    assert post.eyes.problems == []
+    assert post.observer.problems == []
     theirs.answers.clear()
     peers["old.local"] = access
     post.outbox.peer_changed("old.local")

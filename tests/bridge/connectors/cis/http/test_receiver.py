@@ -33,7 +33,7 @@ async def test_an_agent_of_a_published_node_is_registered(both: Both) -> None:
     """It stays online by its own heartbeats. The response has the shape of published nodes."""
     event = both.theirs.registered()
     assert await both.send(event) == (200, {"accepted": True, "event_id": event["event_id"]})
-    agent = await both.ours.sees("old-1@old.local")
+    agent = await both.ours.wait_online("old-1@old.local")
     assert (agent.runtime, agent.connector) == ("open_code", "cis")
     assert agent.last_seen is not None
     node = both.ours.table.node("old.local")
@@ -46,17 +46,17 @@ async def test_the_flat_shape_is_read_too(both: Both) -> None:
     event = both.theirs.registered()
     event["content"] = {"event_type": event["type"], **event["content"]["payload"]}
     assert (await both.send(event))[0] == 200
-    await both.ours.sees("old-1@old.local")
+    await both.ours.wait_online("old-1@old.local")
 
 
 async def test_a_task_of_a_published_node_is_answered(both: Both) -> None:
     """In the nested shape and with the addresses of the request; a repeated request does not run again."""
-    await both.ours.hands.come("worker")
+    await both.ours.local_agents.register("worker")
     event = both.theirs.request("worker@new.local")
     assert (await both.send(event))[0] == 200
     task = await both.ours.given()
     assert task.request.prompt == "do it"
-    await both.ours.hands.do(task, GOOD, {"percent": 50})
+    await both.ours.local_agents.run(task, GOOD, {"percent": 50})
     progress = await both.theirs.next("message")
     assert progress["content"]["payload"]["message_type"] == "progress"
     assert progress["content"]["payload"]["payload"]["percent"] == 50
@@ -73,19 +73,19 @@ async def test_a_task_of_a_published_node_is_answered(both: Both) -> None:
     again = both.theirs.request("worker@new.local")
     assert (await both.send(again))[0] == 200
     assert (await both.theirs.next("task.response"))["content"]["payload"]["result"]["output"] == "done"
-    assert both.ours.hands.given.empty()
+    assert both.ours.local_agents.delivered.empty()
 
 
 async def test_a_proxy_that_names_the_target_as_its_address(both: Both) -> None:
     """ "its own proxy puts the target's address into `sender`, `from_agent` and `to_agent`": it is answered
     with the addresses as they were given."""
-    await both.ours.hands.come("worker")
+    await both.ours.local_agents.register("worker")
     event = both.theirs.request("worker@new.local", from_agent="worker@new.local")
     event["sender"] = "@worker:new.local"
     assert (await both.send(event))[0] == 200
     task = await both.ours.given()
     assert str(task.request.from_address) == "proxy@old.local"
-    await both.ours.hands.do(task, GOOD)
+    await both.ours.local_agents.run(task, GOOD)
     payload = (await both.theirs.next("task.response"))["content"]["payload"]
     assert (payload["from_agent"], payload["to_agent"]) == ("worker@new.local", "worker@new.local")
 
@@ -108,7 +108,7 @@ async def test_heartbeats_keep_an_agent_online(both: Both) -> None:
     await both.ours.until(
         lambda table: any(a.agent_id == "old-2" and a.status == "busy" for a in table.agents())
     )
-    agent = await both.ours.sees("old-2@old.local")
+    agent = await both.ours.wait_online("old-2@old.local")
     assert agent.runtime == "unknown"
 
 
@@ -194,23 +194,23 @@ async def test_a_repeated_event_is_ignored_and_other_content_refused(both: Both)
     answers = [await both.send(event) for _ in range(3)]
     assert [status for status, _ in answers] == [200, 200, 200]
     verdicts = [
-        act.verdict for act in both.ours.eyes.records if act.type == event["type"] and not act.is_outgoing
+        act.verdict for act in both.ours.observer.records if act.type == event["type"] and not act.is_outgoing
     ]
     assert verdicts == [Verdict.TAKEN, Verdict.REPEATED, Verdict.REPEATED]
     other = both.theirs.registered(capabilities=["everything"])
     got, answer = await both.send({**other, "event_id": event["event_id"]})
     assert (got, answer["accepted"]) == (403, False)
-    assert (await both.ours.sees("old-1@old.local")).capabilities == ("task_execution", "messaging")
+    assert (await both.ours.wait_online("old-1@old.local")).capabilities == ("task_execution", "messaging")
 
 
 async def test_concurrent_copies_of_an_event_are_handled_once(both: Both) -> None:
     """The others are recorded as repeated."""
-    await both.ours.hands.come("worker")
+    await both.ours.local_agents.register("worker")
     event = both.theirs.request("worker@new.local")
     answers = await asyncio.gather(*(both.send(event) for _ in range(10)))
     assert {status for status, _ in answers} == {200}
     await both.ours.given()
-    assert both.ours.hands.given.empty()
+    assert both.ours.local_agents.delivered.empty()
 
 
 async def test_the_rate_limit(nodes: CisNodes, theirs: PublishedNode) -> None:
@@ -218,7 +218,7 @@ async def test_the_rate_limit(nodes: CisNodes, theirs: PublishedNode) -> None:
     event is lost."""
     peers = {"old.local": PeerAccess(Peer("old.local", PeerProfile.CIS_1_1), theirs.url, LOOPBACK)}
     settings = replace(QUICK, node_id="new.local", peers=peers, agent_rate=Rate(0.001, 3))
-    [ours] = await nodes.begin_with(settings)
+    [ours] = await nodes.start_with(settings)
     both = Both(ours, theirs, nodes)
     statuses = [(await both.send(theirs.registered("flood")))[0] for _ in range(5)]
     assert statuses == [200, 200, 200, 429, 429]
@@ -242,7 +242,7 @@ async def test_an_unknown_or_untrusted_sender_is_refused(nodes: CisNodes, theirs
     ):
         peers = {} if access is None else {"old.local": access}
         name = f"new{len(nodes._made)}.local"
-        [ours] = await nodes.begin_with(replace(QUICK, node_id=name, peers=peers))
+        [ours] = await nodes.start_with(replace(QUICK, node_id=name, peers=peers))
         got, answer = await Both(ours, theirs, nodes).send(theirs.registered())
         assert (got, answer["accepted"]) == (403, False)
         assert set(answer) == {"accepted", "error", "event_id"}
@@ -254,7 +254,7 @@ async def test_the_signature_of_a_peer_with_a_key_is_checked(nodes: CisNodes, th
     key = SigningKey(b"k" * 32)
     peer = Peer("old.local", PeerProfile.CIS_1_1, public_key=bytes(key.verify_key), require_signature=True)
     peers = {"old.local": PeerAccess(peer, theirs.url, LOOPBACK)}
-    [ours] = await nodes.begin_with(replace(QUICK, node_id="new.local", peers=peers))
+    [ours] = await nodes.start_with(replace(QUICK, node_id="new.local", peers=peers))
     both = Both(ours, theirs, nodes)
     event = read_envelope(orjson.dumps(theirs.registered()))
     assert isinstance(event, Envelope)
@@ -269,7 +269,7 @@ async def test_an_unknown_type_is_accepted_and_counted(both: Both) -> None:
     """ "stored …, not acted on, counted\""""
     event = both.theirs.event("dance", {"steps": 3})
     assert (await both.send(event))[0] == 200
-    assert both.ours.eyes.records[-1].verdict is Verdict.KEPT
+    assert both.ours.observer.records[-1].verdict is Verdict.KEPT
 
 
 async def test_the_sender_retries_while_the_database_is_unavailable(both: Both) -> None:
@@ -292,13 +292,13 @@ async def test_the_sender_retries_while_the_database_is_unavailable(both: Both) 
         await transaction.rollback()
     assert (got, answer["accepted"]) == (503, False)
     assert (await both.send(event))[0] == 200
-    await both.ours.sees("old-1@old.local")
+    await both.ours.wait_online("old-1@old.local")
 
 
 async def test_a_local_task_is_answered_by_its_target(both: Both) -> None:
     """Matched by request id and peer; an answer from another agent, or a second one, changes nothing."""
     await both.send(both.theirs.registered())
-    await both.ours.sees("old-1@old.local")
+    await both.ours.wait_online("old-1@old.local")
     key = await both.ours.ask("old-1@old.local")
     request = await both.theirs.next("task.request")
     assert request["content"]["payload"]["request_id"] == "req-1"

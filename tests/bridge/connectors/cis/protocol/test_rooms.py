@@ -10,7 +10,14 @@ from bridge.connectors.cis.protocol.refusals import Forbidden
 from bridge.connectors.cis.protocol.rooms import BroadcastRoom, FederationRoom
 from bridge.peers.peer import Peer
 from federation.matrix.identifiers import is_room_alias, is_room_id
-from tests.bridge.connectors.cis.event_builders import heartbeat, message, registered, request, response, unregistered
+from tests.bridge.connectors.cis.event_builders import (
+    heartbeat,
+    message,
+    registered,
+    request,
+    response,
+    unregistered,
+)
 
 PEER = Peer("living.local", namespaces=frozenset({"default", "team-alpha"}))
 

@@ -4,7 +4,7 @@ import asyncio
 
 from bridge.agents.agent import AgentStatus
 from bridge.agents.updates import StatusUpdate
-from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, CisNode, CisNodes, Hands
+from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, CisNode, CisNodes, ScriptedAgents
 from tests.federation.nodes import now_ms
 from tests.support.agents import address, routing_table
 
@@ -34,13 +34,13 @@ async def timeline(node: CisNode, room_id: str = BROADCAST) -> list[str]:
 
 async def test_registrations_are_room_state(nodes: CisNodes) -> None:
     """Each agent has one entry, sent once by the owner of the room."""
-    [node] = await nodes.begin("a.test")
-    await node.hands.come("w1", "w2", runtime="kimi")
+    [node] = await nodes.start_peers("a.test")
+    await node.local_agents.register("w1", "w2", runtime="kimi")
     await until(node, {("registered", "w1"): "kimi", ("registered", "w2"): "kimi"})
-    await node.hands.come("w1", runtime="kimi")
-    await node.hands.come("w2", runtime="aider")
+    await node.local_agents.register("w1", runtime="kimi")
+    await node.local_agents.register("w2", runtime="aider")
     await until(node, {("registered", "w1"): "kimi", ("registered", "w2"): "aider"})
-    await node.hands.go("w1", "maintenance")
+    await node.local_agents.unregister("w1", "maintenance")
     await until(
         node,
         {
@@ -56,14 +56,14 @@ async def test_registrations_are_room_state(nodes: CisNodes) -> None:
 
 async def test_missing_announcements_are_sent_after_a_restart(nodes: CisNodes) -> None:
     """Registrations and unregistrations; nothing is repeated."""
-    [node] = await nodes.begin("a.test")
-    await node.hands.come("stays", "goes")
+    [node] = await nodes.start_peers("a.test")
+    await node.local_agents.register("stays", "goes")
     await until(node, {("registered", "stays"): "claude", ("registered", "goes"): "claude"})
     await node.close()
     async with routing_table(node.node.database, "a.test", now_ms=now_ms) as routes:
-        hands = Hands(routes, node.core.statuses)
-        await hands.come("came")
-        await hands.go("goes")
+        scripted = ScriptedAgents(routes, node.core.statuses)
+        await scripted.register("came")
+        await scripted.unregister("goes")
     node = await nodes.reopen(node)
     await until(
         node,
@@ -79,8 +79,8 @@ async def test_missing_announcements_are_sent_after_a_restart(nodes: CisNodes) -
 
 async def test_frequent_status_changes_are_throttled(nodes: CisNodes) -> None:
     """The first is sent at once and the last is always sent, by the agent itself."""
-    [node] = await nodes.begin("a.test", status_pause_ms=300)
-    await node.hands.come("w")
+    [node] = await nodes.start_peers("a.test", status_pause_ms=300)
+    await node.local_agents.register("w")
     await until(node, {("registered", "w"): "claude"})
     agent = address("w@a.test")
     for number in range(30):
@@ -101,13 +101,13 @@ async def test_frequent_status_changes_are_throttled(nodes: CisNodes) -> None:
 
 async def test_other_homeservers_see_presence(nodes: CisNodes) -> None:
     """Because they do not know agents."""
-    [node] = await nodes.begin("a.test")
-    await node.hands.come("w")
+    [node] = await nodes.start_peers("a.test")
+    await node.local_agents.register("w")
     await until(node, {("registered", "w"): "claude"})
     seen = node.node.rooms.presence("@w:a.test")
     assert seen is not None
     assert seen.presence == "online"
-    await node.hands.go("w")
+    await node.local_agents.unregister("w")
     async with asyncio.timeout(TIMEOUT):
         while (seen := node.node.rooms.presence("@w:a.test")) is None or seen.presence != "offline":
             await asyncio.sleep(0.02)
@@ -116,18 +116,20 @@ async def test_other_homeservers_see_presence(nodes: CisNodes) -> None:
 async def test_a_lost_agent_is_announced_again(nodes: CisNodes) -> None:
     """ "answers with a fresh `registered` if it lives": newer than what the peer knows, and once a minute at
     most."""
-    living, kitchen = await nodes.begin("a.test", "b.test")
-    await living.hands.come("w")
-    await kitchen.sees("w@a.test")
-    await living.until_in_touch("b.test")
-    await kitchen.until_in_touch("a.test")
+    living, kitchen = await nodes.start_peers("a.test", "b.test")
+    await living.local_agents.register("w")
+    await kitchen.wait_online("w@a.test")
+    await living.wait_joined("b.test")
+    await kitchen.wait_joined("a.test")
     gone = kitchen.table.agent(address("w@a.test"))
     assert gone is not None
     for later in range(2):
         lost = gone._replace(gone_at=now_ms() + later, gone_reason="timeout", last_seen=1)
         await kitchen.connector.announce_lost([lost])
-    await living.eyes.until(
-        lambda eyes: len([act for act in eyes.records if act.type == "io.cis.agent.unregistered"]) == 2
+    await living.observer.until(
+        lambda observer: (
+            len([act for act in observer.records if act.type == "io.cis.agent.unregistered"]) == 2
+        )
     )
     async with asyncio.timeout(TIMEOUT):
         while await timeline(living) != ["registered", "registered"]:
@@ -139,10 +141,10 @@ async def test_a_lost_agent_is_announced_again(nodes: CisNodes) -> None:
 async def test_an_agent_of_a_namespace_is_not_broadcast(nodes: CisNodes) -> None:
     """It is announced in its namespace's room; when it moves, it is unregistered there."""
     alpha = "!agent-federation-alpha:a.test"
-    [node] = await nodes.begin("a.test", namespaces=("default", "alpha"))
-    await node.hands.come("w", namespaces=("alpha",))
+    [node] = await nodes.start_peers("a.test", namespaces=("default", "alpha"))
+    await node.local_agents.register("w", namespaces=("alpha",))
     await until(node, {("registered", "w"): "claude"}, alpha)
     assert await entries(node) == {}
-    await node.hands.come("w", namespaces=("default",), capabilities=("review",))
+    await node.local_agents.register("w", namespaces=("default",), capabilities=("review",))
     await until(node, {("registered", "w"): "claude"})
     await until(node, {("registered", "w"): "claude", ("unregistered", "w"): "moved"}, alpha)

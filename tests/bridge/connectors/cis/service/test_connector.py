@@ -36,31 +36,31 @@ def _by_id(peers: Mapping[str, PeerAccess]) -> dict[str, PeerAccess]:
 
 async def test_an_agent_of_another_node_answers_a_task(nodes: CisNodes) -> None:
     """The whole path between two nodes."""
-    living, kitchen = await nodes.begin("living.test", "kitchen.test")
-    await kitchen.hands.come("worker-1")
-    agent = await living.sees("worker-1@kitchen.test")
+    living, kitchen = await nodes.start_peers("living.test", "kitchen.test")
+    await kitchen.local_agents.register("worker-1")
+    agent = await living.wait_online("worker-1@kitchen.test")
     assert (agent.runtime, agent.capabilities, agent.connector) == ("claude", ("coding",), "cis")
     key = await living.ask("worker-1@kitchen.test")
     task = await kitchen.given()
     assert task.request.prompt == "Implement a function"
     assert str(task.request.from_address) == "coordinator@living.test"
-    await kitchen.hands.do(task, GOOD, {"percent": 50})
+    await kitchen.local_agents.run(task, GOOD, {"percent": 50})
     answered = await living.answered()
     assert (answered.key, answered.state, answered.answer) == (key, State.DONE, GOOD)
     assert await living.requester.heard.get() == {"percent": 50}
     for one in (living, kitchen):
-        assert one.eyes.problems == []
+        assert one.observer.problems == []
 
 
 async def test_three_nodes_discover_each_other_and_exchange_tasks(nodes: CisNodes) -> None:
     """In any order of starting; many tasks in each direction at once."""
-    all_three = await nodes.begin("a.test", "b.test", "c.test")
+    all_three = await nodes.start_peers("a.test", "b.test", "c.test")
     for one in all_three:
-        await one.hands.come("worker")
-        one.hands.answers_by_itself = Answer(True, f"done by {one.name}", 0)
+        await one.local_agents.register("worker")
+        one.local_agents.automatic_answer = Answer(True, f"done by {one.name}", 0)
     for one in all_three:
         for other in all_three:
-            await one.sees(f"worker@{other.name}")
+            await one.wait_online(f"worker@{other.name}")
     for one in all_three:
         for other in all_three:
             for number in range(5):
@@ -69,30 +69,30 @@ async def test_three_nodes_discover_each_other_and_exchange_tasks(nodes: CisNode
         answers = [await one.answered() for _ in range(15)]
         said = sorted(task.answer.output for task in answers if task.answer is not None)
         assert said == sorted(5 * [f"done by {other.name}" for other in all_three])
-        assert one.eyes.problems == []
+        assert one.observer.problems == []
 
 
 async def test_a_new_node_reads_all_agents_from_the_rooms(nodes: CisNodes) -> None:
     """Online and offline ones; its own agents are discovered in the same exchange."""
-    first, second = await nodes.begin("a.test", "b.test")
+    first, second = await nodes.start_peers("a.test", "b.test")
     await second.close()
-    await first.hands.come(*(f"w{number}" for number in range(30)))
-    await first.hands.go("w7", "shutdown")
+    await first.local_agents.register(*(f"w{number}" for number in range(30)))
+    await first.local_agents.unregister("w7", "shutdown")
     second = await nodes.reopen(second)
-    await second.hands.come("late")
-    await first.sees("late@b.test")
+    await second.local_agents.register("late")
+    await first.wait_online("late@b.test")
     for number in range(30):
         if number != 7:
-            await second.sees(f"w{number}@a.test")
+            await second.wait_online(f"w{number}@a.test")
     assert second.table.count("a.test") == 29
 
 
 async def test_statuses_and_unregistrations_are_announced(nodes: CisNodes) -> None:
     """With the current task, and with the reason."""
-    living, kitchen = await nodes.begin("a.test", "b.test")
-    kitchen.hands.settings_of["worker"] = AgentSettings(1, 10)
-    await kitchen.hands.come("worker")
-    await living.sees("worker@b.test")
+    living, kitchen = await nodes.start_peers("a.test", "b.test")
+    kitchen.local_agents.settings_of["worker"] = AgentSettings(1, 10)
+    await kitchen.local_agents.register("worker")
+    await living.wait_online("worker@b.test")
     await living.ask("worker@b.test")
     task = await kitchen.given()
     done = asyncio.Event()
@@ -107,8 +107,8 @@ async def test_statuses_and_unregistrations_are_announced(nodes: CisNodes) -> No
     done.set()
     await working
     await living.until(lambda table: _status(table, "worker@b.test") == (AgentStatus.IDLE, None))
-    await kitchen.hands.go("worker", "maintenance")
-    gone = await living.misses("worker@b.test")
+    await kitchen.local_agents.unregister("worker", "maintenance")
+    gone = await living.wait_offline("worker@b.test")
     assert gone.gone_reason == "maintenance"
     await living.ask("worker@b.test", "req-2")
     refused = await living.until_state(TaskKey("a.test", "req-2"), State.FAILED)
@@ -118,17 +118,17 @@ async def test_statuses_and_unregistrations_are_announced(nodes: CisNodes) -> No
 
 async def test_broadcasts_and_messages_are_received(nodes: CisNodes) -> None:
     """A broadcast by all nodes, a message by its target only."""
-    a, b, c = await nodes.begin("a.test", "b.test", "c.test")
+    a, b, c = await nodes.start_peers("a.test", "b.test", "c.test")
     heard: dict[str, asyncio.Queue[Message]] = {}
     for one in (b, c):
         heard[one.name] = asyncio.Queue()
         one.connector.subscribe(heard[one.name].put_nowait)
-    await b.hands.come("worker")
-    await c.hands.come("other")
-    await a.sees("worker@b.test")
-    await a.sees("other@c.test")
+    await b.local_agents.register("worker")
+    await c.local_agents.register("other")
+    await a.wait_online("worker@b.test")
+    await a.wait_online("other@c.test")
     for one in (b, c):
-        await one.until_in_touch("a.test")
+        await one.wait_joined("a.test")
     boss = address("coordinator@a.test")
     said = await a.connector.send_message(boss, None, "announcement", {"message": "New task", "cost": 0.5})
     assert isinstance(said, Sent)
@@ -157,15 +157,15 @@ async def test_namespaces_are_separate(nodes: CisNodes) -> None:
         "b.test": {"a.test": PeerAccess(Peer("a.test", namespaces=frozenset(both)))},
         "c.test": {"a.test": PeerAccess(Peer("a.test", namespaces=frozenset(both)))},
     }
-    a, b, c = await nodes.begin_with(
+    a, b, c = await nodes.start_with(
         *(replace(QUICK, node_id=name, peers=_by_id(peers[name]), namespaces=both) for name in peers)
     )
-    a.hands.answers_by_itself = GOOD
-    await a.hands.come("secret", namespaces=("alpha",))
-    await a.hands.come("open")
-    await b.sees("secret@a.test")
-    await b.sees("open@a.test")
-    await c.sees("open@a.test")
+    a.local_agents.automatic_answer = GOOD
+    await a.local_agents.register("secret", namespaces=("alpha",))
+    await a.local_agents.register("open")
+    await b.wait_online("secret@a.test")
+    await b.wait_online("open@a.test")
+    await c.wait_online("open@a.test")
     assert c.table.agent(address("secret@a.test")) is None
     await b.ask("secret@a.test", "one")
     assert (await b.answered()).answer == GOOD
@@ -182,15 +182,15 @@ async def test_a_silent_node_goes_offline_and_returns(nodes: CisNodes) -> None:
     """After the timeout, its agents are offline with the reason `timeout` and queued tasks fail with
     NODE_UNREACHABLE. After its next heartbeat they are online, with one answer to each task."""
     nodes.agent_timeout_ms = 2_000
-    living, kitchen = await nodes.begin("a.test", "b.test")
-    await kitchen.hands.come("worker")
-    await living.sees("worker@b.test")
+    living, kitchen = await nodes.start_peers("a.test", "b.test")
+    await kitchen.local_agents.register("worker")
+    await living.wait_online("worker@b.test")
     # Otherwise what is asked for could not even wait.
-    await living.until_in_touch("b.test")
+    await living.wait_joined("b.test")
     for one in (living, kitchen):
         one.node.is_down = True
     key = await living.ask("worker@b.test", "lost")
-    gone = await living.misses("worker@b.test")
+    gone = await living.wait_offline("worker@b.test")
     assert gone.gone_reason == "timeout"
     failed = (await living.answered()).answer
     assert failed is not None
@@ -202,10 +202,10 @@ async def test_a_silent_node_goes_offline_and_returns(nodes: CisNodes) -> None:
     for one, other in ((living, kitchen), (kitchen, living)):
         one.node.is_down = False
         other.node.outbox.retry(one.name)
-    await living.sees("worker@b.test")
+    await living.wait_online("worker@b.test")
     # What waited for it all the time comes together with the word that nobody wants it any more.
     await kitchen.until_state(key, State.CANCELLED)
-    kitchen.hands.answers_by_itself = GOOD
+    kitchen.local_agents.automatic_answer = GOOD
     await living.ask("worker@b.test", "again")
     assert (await living.answered()).answer == GOOD
     assert (await living.task(key)).answer == failed
@@ -216,19 +216,19 @@ async def test_clocks_may_differ_by_a_minute(nodes: CisNodes, ahead: int) -> Non
     """Agents are registered, updated and unregistered, and run tasks."""
     nodes.clocks["b.test"] = ahead
     nodes.agent_timeout_ms = 10_000
-    living, kitchen = await nodes.begin("a.test", "b.test")
-    kitchen.hands.answers_by_itself = GOOD
-    kitchen.hands.ahead = ahead
-    await kitchen.hands.come("worker")
-    await living.hands.come("boss")
-    await living.sees("worker@b.test")
-    await kitchen.sees("boss@a.test")
+    living, kitchen = await nodes.start_peers("a.test", "b.test")
+    kitchen.local_agents.automatic_answer = GOOD
+    kitchen.local_agents.clock_offset_ms = ahead
+    await kitchen.local_agents.register("worker")
+    await living.local_agents.register("boss")
+    await living.wait_online("worker@b.test")
+    await kitchen.wait_online("boss@a.test")
     await living.ask("worker@b.test", timeout_ms=10_000)
     assert (await living.answered()).answer == GOOD
-    await kitchen.hands.go("worker")
-    await living.misses("worker@b.test")
-    await kitchen.hands.come("worker")
-    await living.sees("worker@b.test")
+    await kitchen.local_agents.unregister("worker")
+    await living.wait_offline("worker@b.test")
+    await kitchen.local_agents.register("worker")
+    await living.wait_online("worker@b.test")
     heard = living.table.node("b.test")
     assert heard is not None
     assert heard.silent_since is None
@@ -236,9 +236,9 @@ async def test_clocks_may_differ_by_a_minute(nodes: CisNodes, ahead: int) -> Non
 
 async def test_a_restart_loses_nothing_and_repeats_nothing(nodes: CisNodes) -> None:
     """Agents are announced once, and a running task continues, whichever node restarts."""
-    living, kitchen = await nodes.begin("a.test", "b.test")
-    await kitchen.hands.come("worker")
-    await living.sees("worker@b.test")
+    living, kitchen = await nodes.start_peers("a.test", "b.test")
+    await kitchen.local_agents.register("worker")
+    await living.wait_online("worker@b.test")
     key = await living.ask("worker@b.test")
     await kitchen.given()
     await kitchen.close()
@@ -246,12 +246,12 @@ async def test_a_restart_loses_nothing_and_repeats_nothing(nodes: CisNodes) -> N
     await living.close()
     kitchen = await nodes.reopen(kitchen)
     task = await kitchen.given()
-    await kitchen.hands.do(task, GOOD)
+    await kitchen.local_agents.run(task, GOOD)
     living = await nodes.reopen(living_before)
     assert (await living.answered()).answer == GOOD
     assert (await living.task(key)).state is State.DONE
     assert living.requester.answered.empty()
-    await kitchen.until_in_touch("a.test")
+    await kitchen.wait_joined("a.test")
     entries = await kitchen.node.rooms.messages("!agent-broadcast:b.test")
     told = [event for event in entries.events if event.type == "io.cis.agent.registered"]
     assert len(told) == 1
@@ -259,37 +259,37 @@ async def test_a_restart_loses_nothing_and_repeats_nothing(nodes: CisNodes) -> N
 
 async def test_a_repeated_request_is_one_task(nodes: CisNodes) -> None:
     """A known request id gets the stored answer without a second run; with other content it is refused."""
-    living, kitchen = await nodes.begin("a.test", "b.test")
-    await kitchen.hands.come("worker")
-    await living.sees("worker@b.test")
+    living, kitchen = await nodes.start_peers("a.test", "b.test")
+    await kitchen.local_agents.register("worker")
+    await living.wait_online("worker@b.test")
     key = await living.ask("worker@b.test")
-    await kitchen.hands.do(await kitchen.given(), GOOD)
+    await kitchen.local_agents.run(await kitchen.given(), GOOD)
     assert (await living.answered()).answer == GOOD
     room_id, user = "!agent-federation-default:b.test", "@coordinator:a.test"
     page = await living.node.rooms.messages(room_id)
     [asked] = [event for event in page.events if event.type == "io.cis.agent.task.request"]
     await living.node.rooms.send(room_id, user, asked.type, asked.content)
-    await kitchen.eyes.until(
-        lambda eyes: (
-            [a.verdict for a in eyes.records if a.type == asked.type] == [Verdict.TAKEN, Verdict.TAKEN]
+    await kitchen.observer.until(
+        lambda observer: (
+            [a.verdict for a in observer.records if a.type == asked.type] == [Verdict.TAKEN, Verdict.TAKEN]
         )
     )
     changed = {**asked.content, "task": {**asked.content["task"], "prompt": "something else"}}
     await living.node.rooms.send(room_id, user, asked.type, changed)
-    await living.eyes.until(lambda eyes: len(eyes.drops) == 2)
-    assert {dropped.message for dropped in living.eyes.drops} == {"result"}
-    assert kitchen.hands.given.empty()
+    await living.observer.until(lambda observer: len(observer.drops) == 2)
+    assert {dropped.message for dropped in living.observer.drops} == {"result"}
+    assert kitchen.local_agents.delivered.empty()
     assert (await living.task(key)).answer == GOOD
 
 
 async def test_a_node_that_does_not_federate_keeps_to_itself(nodes: CisNodes) -> None:
     """Its rooms are closed, it joins no others, and its own agents still run its tasks."""
-    alone, other = await nodes.begin_with(
+    alone, other = await nodes.start_with(
         replace(QUICK, node_id="a.test", peers=peers_of("b.test"), federate=False),
         replace(QUICK, node_id="b.test", peers=peers_of("a.test")),
     )
-    alone.hands.answers_by_itself = GOOD
-    await alone.hands.come("worker")
+    alone.local_agents.automatic_answer = GOOD
+    await alone.local_agents.register("worker")
     await alone.ask("worker@a.test")
     assert (await alone.answered()).answer == GOOD
     await alone.routes.update([registered("worker@b.test", sent_at=now_ms())])
@@ -304,15 +304,15 @@ async def test_a_node_that_does_not_federate_keeps_to_itself(nodes: CisNodes) ->
 
 async def test_a_long_prompt_and_a_long_answer_arrive(nodes: CisNodes) -> None:
     """The agent gets the full prompt; the answer is shortened, with a reference to the full text."""
-    living, kitchen = await nodes.begin("a.test", "b.test")
-    await kitchen.hands.come("worker")
-    await living.sees("worker@b.test")
+    living, kitchen = await nodes.start_peers("a.test", "b.test")
+    await kitchen.local_agents.register("worker")
+    await living.wait_online("worker@b.test")
     prompt = "please " * 20_000
     await living.ask("worker@b.test", prompt=prompt)
     task = await kitchen.given()
     assert task.request.prompt == prompt
     assert task.request.metadata == {}
-    await kitchen.hands.do(task, Answer(True, "x" * 200_000, 0))
+    await kitchen.local_agents.run(task, Answer(True, "x" * 200_000, 0))
     answer = (await living.answered()).answer
     assert answer is not None
     assert len(answer.output) < 10_000

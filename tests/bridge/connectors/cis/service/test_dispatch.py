@@ -33,7 +33,7 @@ from federation.peers.limits import Rate
 from federation.stream.event_stream import Subscription
 from storage.database import Connection, Database
 from storage.rooms import stream as consumers
-from tests.bridge.connectors.cis.cis_nodes import Eyes, peers_of
+from tests.bridge.connectors.cis.cis_nodes import RecordingObserver, peers_of
 from tests.bridge.connectors.cis.event_builders import COORDINATOR, message, request
 from tests.support.agents import address, registered
 from tests.support.tasks import Process, process
@@ -56,7 +56,7 @@ class Table:
     taking: EffectDispatcher
     tasks: Process
     refusals: Refusals
-    eyes: Eyes
+    observer: RecordingObserver
     committed: int = 0
     events: list[Any] = field(default_factory=list)
 
@@ -68,17 +68,17 @@ class Table:
 
 
 def table_of(tasks: Process) -> Table:
-    refusals, eyes = Refusals(), Eyes()
+    refusals, observer = Refusals(), RecordingObserver()
     taking = EffectDispatcher(
         tasks.database,
         tasks.routes,
         SETTINGS,
         refusals,  # type: ignore[arg-type]
-        eyes,
+        observer,
         namespaces_of=lambda agent: ("alpha",) if agent.agent_id == "secret" else ("default",),
     )
     taking.use_task_service(tasks.tasks)
-    return Table(taking, tasks, refusals, eyes)
+    return Table(taking, tasks, refusals, observer)
 
 
 @pytest.fixture
@@ -275,7 +275,7 @@ async def test_callbacks_and_listeners_are_notified(table: Table) -> None:
     await table.dispatch(DeliverMessage(said), missed, UpdateAgent(Unregistration(unknown.address, "x", 5)))
     assert heard == [said]
     assert table.events == [("kitchen", ("x",)), missed]
-    assert len(table.eyes.problems) == 1
+    assert len(table.observer.problems) == 1
     end()
     await table.dispatch(DeliverMessage(said))
     assert len(heard) == 1

@@ -18,7 +18,7 @@ from bridge.peers.peer import Peer, PeerAccess, PeerProfile
 from federation.transactions.edu_dispatcher import ReceivedCustomEdu
 from federation.transactions.edus import CustomEdu
 from storage.database import Database
-from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, CisNodes, Eyes, peers_of
+from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, CisNodes, RecordingObserver, peers_of
 from tests.support.agents import NOW, Clock, address, routing_table
 
 TYPE = "io.cis.agent.heartbeat"
@@ -45,7 +45,7 @@ class Side:
 class Ears:
     backend: Side
     routes: RoutingTable
-    eyes: Eyes
+    observer: RecordingObserver
     unknown: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     met: list[NodeHeartbeat] = field(default_factory=list)
 
@@ -63,13 +63,13 @@ class Ears:
 async def ears(database: Database) -> AsyncIterator[Ears]:
     clock = Clock()
     async with routing_table(database, "here", now_ms=clock) as routes:
-        backend, eyes = Side(), Eyes()
-        one = Ears(backend, routes, eyes)
+        backend, observer = Side(), RecordingObserver()
+        one = Ears(backend, routes, observer)
         heard = HeartbeatReceiver(
             backend,  # type: ignore[arg-type]
             routes,
             SETTINGS,
-            eyes,
+            observer,
             on_unknown=lambda node_id, agent_ids: one.unknown.append((node_id, agent_ids)),
             on_returned=one.met.append,
         )
@@ -150,7 +150,7 @@ async def test_invalid_heartbeats_are_refused(
 ) -> None:
     """From unknown servers, for other nodes, or malformed; nothing is written."""
     ears.say(origin, content)
-    [act] = ears.eyes.records
+    [act] = ears.observer.records
     assert (act.peer, act.verdict) == (origin, verdict)
     assert ears.routes.table.node("elsewhere") is None
     assert ears.routes.table.node(origin) is None
@@ -174,14 +174,14 @@ async def test_a_heartbeat_is_dropped_if_trust_ends_before_it_is_written(
 
 async def test_one_edu_per_interval(nodes: CisNodes) -> None:
     """With all agents by status; a node that joins gets one at once."""
-    living, kitchen = await nodes.begin("a.test", "b.test", heartbeat_ms=60_000)
+    living, kitchen = await nodes.start_peers("a.test", "b.test", heartbeat_ms=60_000)
     heard: list[Mapping[str, Any]] = []
     kitchen.node.rooms.listen(
         TYPE, lambda said: heard.append(said.edu.content) if isinstance(said, ReceivedCustomEdu) else None
     )
-    await living.hands.come(*(f"w{number}" for number in range(20)))
-    await kitchen.sees("w19@a.test")
-    lead = await living.leads()
+    await living.local_agents.register(*(f"w{number}" for number in range(20)))
+    await kitchen.wait_online("w19@a.test")
+    lead = await living.wait_leader()
     lead.heartbeats.send_soon()
     async with asyncio.timeout(TIMEOUT):
         while not heard or len(heard[-1]["agents"].get("idle", [])) < 20:
@@ -200,7 +200,7 @@ async def test_agents_of_a_namespace_are_not_listed(nodes: CisNodes) -> None:
 
     from tests.bridge.connectors.cis.cis_nodes import QUICK
 
-    living, kitchen = await nodes.begin_with(
+    living, kitchen = await nodes.start_with(
         replace(QUICK, node_id="a.test", peers=peers, namespaces=both),
         replace(QUICK, node_id="b.test", peers=known, namespaces=both),
     )
@@ -208,13 +208,13 @@ async def test_agents_of_a_namespace_are_not_listed(nodes: CisNodes) -> None:
     kitchen.node.rooms.listen(
         TYPE, lambda said: heard.append(said.edu.content) if isinstance(said, ReceivedCustomEdu) else None
     )
-    await living.hands.come("secret", namespaces=("alpha",))
-    await kitchen.sees("secret@a.test")
+    await living.local_agents.register("secret", namespaces=("alpha",))
+    await kitchen.wait_online("secret@a.test")
     async with asyncio.timeout(TIMEOUT):
         while not heard or "agents" in heard[-1]:
             await asyncio.sleep(0.02)
     living.node.is_down = kitchen.node.is_down = True
-    await kitchen.misses("secret@a.test")
+    await kitchen.wait_offline("secret@a.test")
     living.node.is_down = kitchen.node.is_down = False
     living.node.outbox.retry("b.test")
-    await kitchen.sees("secret@a.test")
+    await kitchen.wait_online("secret@a.test")

@@ -86,31 +86,31 @@ async def test_a_reference_to_another_server_is_ignored(nodes: CisNodes) -> None
     assert await restore_texts(here.rooms, task) is task
 
 
-class Hands:
+class RecordingDelivery:
     def __init__(self) -> None:
-        self.given: list[Task] = []
+        self.delivered: list[Task] = []
 
     async def deliver(self, task: Task) -> DeliveryOutcome:
-        self.given.append(task)
+        self.delivered.append(task)
         return Delivered()
 
     async def cancel(self, task: Task) -> bool:
-        self.given.remove(task)
+        self.delivered.remove(task)
         return True
 
 
 async def test_the_delivery_restores_the_full_text(nodes: CisNodes) -> None:
     """For a task that arrived as an event. A failed download is retried, a wrong text is rejected."""
     [here] = await nodes.start("a.test")
-    hands = Hands()
-    delivery = TextRestoringDelivery(here.rooms, hands)
+    recording = RecordingDelivery()
+    delivery = TextRestoringDelivery(here.rooms, recording)
     good = {"io.palaver.media": {"prompt": await stored(here, b"whole")}}
     gone = {"io.palaver.media": {"prompt": {"url": "mxc://a.test/none", "size": 1, "sha256": "0" * 64}}}
     assert await delivery.deliver(asked(good, "short")) == Delivered()
-    assert hands.given[0].request.prompt == "whole"
+    assert recording.delivered[0].request.prompt == "whole"
     other = asked(good, "short", protocol="other")
     assert await delivery.deliver(other) == Delivered()
-    assert hands.given[1] is other
+    assert recording.delivered[1] is other
     assert await delivery.cancel(other)
     assert isinstance(await delivery.deliver(asked(gone, "short")), RetryLater)
     wrong = replace(asked(good, "short"))

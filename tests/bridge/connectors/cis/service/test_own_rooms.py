@@ -7,16 +7,16 @@ from bridge.connectors.cis.settings import CisSettings
 from bridge.peers.peer import Peer, PeerAccess
 from federation.local_users.local_users import LocalUsers
 from federation.rooms.creation import CreateRoomRequest
-from tests.bridge.connectors.cis.cis_nodes import CisNodes, Eyes
+from tests.bridge.connectors.cis.cis_nodes import CisNodes, RecordingObserver
 
 SETTINGS = CisSettings("a.test", namespaces=("default", "alpha"))
 ROOMS = ("agent-broadcast", "agent-federation-default", "agent-federation-alpha")
 
 
-async def make(rooms: LocalUsers, settings: CisSettings = SETTINGS) -> Eyes:
-    eyes = Eyes()
-    await OwnRooms(rooms, settings, eyes).create_all()
-    return eyes
+async def make(rooms: LocalUsers, settings: CisSettings = SETTINGS) -> RecordingObserver:
+    observer = RecordingObserver()
+    await OwnRooms(rooms, settings, observer).create_all()
+    return observer
 
 
 async def test_the_rooms_match_the_specification(nodes: CisNodes) -> None:
@@ -69,8 +69,8 @@ async def test_a_room_created_without_federation_stays_closed(nodes: CisNodes) -
     """The operator gets a report. A federated room can be closed by its server ACL."""
     [node] = await nodes.start("a.test")
     await make(node.rooms, replace(SETTINGS, namespaces=("default",), federate=False))
-    eyes = await make(node.rooms)
-    closed = [sentence for sentence, _ in eyes.problems]
+    observer = await make(node.rooms)
+    closed = [sentence for sentence, _ in observer.problems]
     assert len(closed) == 2
     assert all("federate = false" in sentence for sentence in closed)
     await make(node.rooms, replace(SETTINGS, federate=False))
@@ -86,8 +86,8 @@ async def test_a_room_of_another_creator_is_reported(nodes: CisNodes) -> None:
     await node.rooms.create_room(
         CreateRoomRequest(creator=alice, version="11", room_id="agent-federation-default")
     )
-    eyes = await make(node.rooms)
-    [(sentence, error)] = eyes.problems
+    observer = await make(node.rooms)
+    [(sentence, error)] = observer.problems
     assert "!agent-federation-default:a.test" in sentence
     assert error is not None
     assert await node.rooms.membership("!agent-federation-alpha:a.test", "@palaver:a.test") == "join"
@@ -98,7 +98,7 @@ async def test_the_acl_follows_a_changed_peer(nodes: CisNodes) -> None:
     [node] = await nodes.start("a.test")
     peer = Peer("b.test", namespaces=frozenset(SETTINGS.namespaces))
     peers = {"b.test": PeerAccess(peer)}
-    rooms = OwnRooms(node.rooms, replace(SETTINGS, peers=peers), Eyes())
+    rooms = OwnRooms(node.rooms, replace(SETTINGS, peers=peers), RecordingObserver())
     await rooms.create_all()
     await rooms.peer_changed("b.test")
     assert await node.rooms.server_acl("!agent-broadcast:a.test") is None
@@ -121,6 +121,6 @@ async def test_a_former_peer_is_kicked_from_invite_only_rooms(nodes: CisNodes) -
     for user in invited:
         await node.rooms.invite(room, "@palaver:a.test", user)
     for admits, left in ((False, invited), (True, invited - {"@alice:b.test"})):
-        rooms = OwnRooms(node.rooms, settings, Eyes(), admits=lambda _, is_=admits: is_)
+        rooms = OwnRooms(node.rooms, settings, RecordingObserver(), admits=lambda _, is_=admits: is_)
         await rooms.peer_changed("b.test")
         assert {one.user_id for one in await node.rooms.members(room, ("invite",))} == left

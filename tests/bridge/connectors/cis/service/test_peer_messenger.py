@@ -5,7 +5,7 @@ from dataclasses import replace
 from bridge.agents.address import AgentAddress
 from bridge.connectors.cis.service.sender import NotSent, OutgoingEvent, PeerMessenger, RoomSender, Sent
 from bridge.peers.peer import Peer, PeerAccess, PeerProfile
-from tests.bridge.connectors.cis.cis_nodes import QUICK, CisNodes, Eyes
+from tests.bridge.connectors.cis.cis_nodes import QUICK, CisNodes, RecordingObserver
 from tests.bridge.connectors.cis.event_builders import message
 from tests.support.ghosts import ghosts_of
 
@@ -30,15 +30,15 @@ async def test_the_namespace_of_an_agent(nodes: CisNodes) -> None:
         "old": PeerAccess(Peer("old", PeerProfile.CIS_1_1, namespaces=frozenset(BOTH))),
     }
     there = {"b.test": PeerAccess(Peer("b.test", namespaces=frozenset(BOTH)))}
-    living, kitchen = await nodes.begin_with(
+    living, kitchen = await nodes.start_with(
         replace(QUICK, node_id="a.test", peers=there, namespaces=BOTH),
         replace(QUICK, node_id="b.test", peers=peers, namespaces=BOTH),
     )
-    await living.hands.come("open")
-    await living.hands.come("secret", namespaces=("alpha",))
+    await living.local_agents.register("open")
+    await living.local_agents.register("secret", namespaces=("alpha",))
     for name in ("open", "secret"):
-        await kitchen.sees(f"{name}@a.test")
-    speech = RoomSender(kitchen.node.rooms, kitchen.settings, Eyes(), ghosts_of(kitchen.node))
+        await kitchen.wait_online(f"{name}@a.test")
+    speech = RoomSender(kitchen.node.rooms, kitchen.settings, RecordingObserver(), ghosts_of(kitchen.node))
     channels = PeerMessenger(kitchen.node.rooms, kitchen.settings, speech, Posts())
     for node_id, agent_id, expected in [
         ("a.test", "open", "default"),
@@ -58,7 +58,7 @@ async def test_a_node_without_rooms_gets_single_events(nodes: CisNodes) -> None:
     old = PeerAccess(Peer("old", PeerProfile.CIS_1_1))
     settings = replace(QUICK, node_id="b.test", peers={"old": old})
     posts = Posts()
-    speech = RoomSender(node.rooms, settings, Eyes(), ghosts_of(node))
+    speech = RoomSender(node.rooms, settings, RecordingObserver(), ghosts_of(node))
     channels = PeerMessenger(node.rooms, settings, speech, posts)
     letter = OutgoingEvent(message("x"), "default", AgentAddress("w", "b.test"), "name", 5)
     assert await channels.send(old, letter) == Sent("$1")

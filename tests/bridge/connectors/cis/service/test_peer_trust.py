@@ -43,7 +43,7 @@ async def does_a_task(asking: CisNode, working: CisNode, request_id: str) -> Non
     key = await asking.ask(f"worker@{working.name}", request_id)
     given = await working.given()
     assert given.request.task_id == f"task-{request_id}"
-    await working.hands.do(given, DONE)
+    await working.local_agents.run(given, DONE)
     assert (await asking.answered()).answer == DONE
     assert (await asking.task(key)).state is State.DONE
 
@@ -87,21 +87,21 @@ async def test_unknown_nodes_become_peers(closed: PeeredNodes) -> None:
     nothing is exchanged; after a restart the peering remains."""
     one, other = await closed.strangers("a.test", "b.test")
     for node in (one, other):
-        await node.hands.come("worker")
+        await node.local_agents.register("worker")
     assert await closed.add("a.test", "b.test")
     await until_audited(other, refused_from("a.test"))
     assert one.table.count("b.test") == other.table.count("a.test") == 0
     assert await closed.add("b.test", "a.test")
-    await one.sees("worker@b.test")
-    await other.sees("worker@a.test")
+    await one.wait_online("worker@b.test")
+    await other.wait_online("worker@a.test")
     await does_a_task(one, other, "r1")
     await does_a_task(other, one, "r2")
     again = await closed.restart(one)
-    await again.hands.come("worker")
-    await again.sees("worker@b.test")
-    await again.until_in_touch("b.test")
+    await again.local_agents.register("worker")
+    await again.wait_online("worker@b.test")
+    await again.wait_joined("b.test")
     await does_a_task(again, other, "r3")
-    await other.sees("worker@a.test")
+    await other.wait_online("worker@a.test")
     assert not await closed.add("a.test", "b.test")
 
 
@@ -111,30 +111,30 @@ async def test_a_peer_loses_its_trust(closed: PeeredNodes) -> None:
     one, other = await closed.strangers("a.test", "b.test")
     await closed.introduce("a.test", "b.test")
     for node in (one, other):
-        await node.hands.come("worker")
-    await one.sees("worker@b.test")
-    await other.sees("worker@a.test")
+        await node.local_agents.register("worker")
+    await one.wait_online("worker@b.test")
+    await other.wait_online("worker@a.test")
     theirs = await one.ask("worker@b.test", "theirs")
     await other.given()
     ours = await other.ask("worker@a.test", "ours")
     given = await one.given()
 
     assert await closed.peers["a.test"].trust("b.test", trusted=False)
-    gone = await one.misses("worker@b.test")
+    gone = await one.wait_offline("worker@b.test")
     assert gone.gone_reason == "untrusted"
     ended = await one.answered()
     assert (ended.key, ended.answer and ended.answer.error_code) == (theirs, ErrorCode.NODE_UNREACHABLE)
     # What they have asked for is not worked on any more.
-    assert (await one.hands.stopped.get()).key == given.key == ours
+    assert (await one.local_agents.cancelled.get()).key == given.key == ours
     assert (await one.task(ours)).state is State.CANCELLED
     await unreachable(one, "refused", "worker@b.test")
     assert isinstance(one.routes.route("worker@b.test"), Unknown)
     await other.ask("worker@a.test", "unheard")
     await until_audited(one, refused_from("b.test"))
-    assert one.hands.given.empty()
+    assert one.local_agents.delivered.empty()
 
     assert await closed.peers["a.test"].trust("b.test", trusted=True)
-    await one.sees("worker@b.test")
+    await one.wait_online("worker@b.test")
     assert isinstance(one.routes.route("worker@b.test"), Remote)
     # What was asked for meanwhile has waited there.
     assert (await one.given()).request.task_id == "task-unheard"
@@ -145,20 +145,22 @@ async def test_an_open_node_refuses_only_agent_events(open_: PeeredNodes) -> Non
     """The other node can still use the homeserver; its agent events are refused and audited."""
     one, other = await open_.strangers("a.test", "b.test")
     await open_.introduce("a.test", "b.test")
-    await other.hands.come("worker")
-    await one.sees("worker@b.test")
-    await one.until_in_touch("b.test")
+    await other.local_agents.register("worker")
+    await one.wait_online("worker@b.test")
+    await one.wait_joined("b.test")
     assert await open_.peers["a.test"].trust("b.test", trusted=False)
-    await one.misses("worker@b.test")
-    await other.hands.come("late")
-    await one.eyes.until(lambda eyes: any(act.verdict is Verdict.FORBIDDEN for act in eyes.records))
-    assert {act.peer for act in one.eyes.records if act.verdict is Verdict.FORBIDDEN} == {"b.test"}
+    await one.wait_offline("worker@b.test")
+    await other.local_agents.register("late")
+    await one.observer.until(
+        lambda observer: any(act.verdict is Verdict.FORBIDDEN for act in observer.records)
+    )
+    assert {act.peer for act in one.observer.records if act.verdict is Verdict.FORBIDDEN} == {"b.test"}
     await until_closed_to(one, ["b.test"])
     await unreachable(one, "r1", "worker@b.test")
     assert await open_.peers["a.test"].trust("b.test", trusted=True)
     await until_closed_to(one, [])
     for agent in ("worker@b.test", "late@b.test"):
-        await one.sees(agent)
+        await one.wait_online(agent)
     await does_a_task(one, other, "r2")
 
 
@@ -166,16 +168,16 @@ async def test_a_removed_peer_is_unknown_again(closed: PeeredNodes) -> None:
     """It can be added again, and its agents are then loaded without a new announcement."""
     one, other = await closed.strangers("a.test", "b.test")
     await closed.introduce("a.test", "b.test")
-    await other.hands.come("worker")
-    await one.sees("worker@b.test")
+    await other.local_agents.register("worker")
+    await one.wait_online("worker@b.test")
     assert await closed.peers["a.test"].remove("b.test")
-    await one.misses("worker@b.test")
+    await one.wait_offline("worker@b.test")
     await unreachable(one, "r1", "worker@b.test")
     await unreachable(one, "r2", "nobody@b.test")
     await until_audited(one, refused_from("b.test"))
     assert not await closed.peers["a.test"].remove("b.test")
     assert await closed.add("a.test", "b.test")
-    await one.sees("worker@b.test")
+    await one.wait_online("worker@b.test")
     await does_a_task(one, other, "r3")
 
 
@@ -183,12 +185,12 @@ async def test_changes_made_while_no_process_ran_are_applied(closed: PeeredNodes
     """A process that starts finds a peer untrusted or removed, and takes its agents offline."""
     one, other = await closed.strangers("a.test", "b.test")
     await closed.introduce("a.test", "b.test")
-    await other.hands.come("worker")
-    await one.sees("worker@b.test")
+    await other.local_agents.register("worker")
+    await one.wait_online("worker@b.test")
     await one.close()
     await closed.peers["a.test"].remove("b.test")
     again = await closed.restart(one)
-    await again.misses("worker@b.test")
+    await again.wait_offline("worker@b.test")
     await unreachable(again, "r1", "worker@b.test")
 
 
@@ -197,7 +199,7 @@ async def test_the_trust_of_a_configured_peer_can_be_overridden(closed: PeeredNo
     closed.in_file["b.test"] = [{"node_id": "a.test", "trusted": False}]
     one, other = await closed.strangers("a.test", "b.test")
     await closed.add("a.test", "b.test")
-    await one.hands.come("worker")
+    await one.local_agents.register("worker")
     await until_audited(other, refused_from("a.test"))
     # It is looked for where its name leads, unless it is met: it comes by itself.
     assert await closed.peers["b.test"].trust("a.test", trusted=True)
@@ -213,16 +215,16 @@ async def test_a_former_peer_leaves_invite_only_rooms(open_: PeeredNodes) -> Non
     """If this node still federates with it, it is kicked; it is invited again when it is a peer again."""
     one, other = await open_.strangers("a.test", "b.test", join_rule="invite")
     await open_.introduce("a.test", "b.test")
-    await one.hands.come("worker")
-    await other.sees("worker@a.test")
+    await one.local_agents.register("worker")
+    await other.wait_online("worker@a.test")
     room, user = "!agent-broadcast:a.test", "@palaver:b.test"
     await one.node.until_member(room, user, "join")
     await open_.peers["a.test"].remove("b.test")
     await one.node.until_member(room, user, "leave")
     await open_.add("a.test", "b.test")
     await one.node.until_member(room, user, "join")
-    await one.hands.come("late")
-    await other.sees("late@a.test")
+    await one.local_agents.register("late")
+    await other.wait_online("late@a.test")
 
 
 async def test_a_published_node_is_added_and_removed(open_: PeeredNodes) -> None:
@@ -230,7 +232,7 @@ async def test_a_published_node_is_added_and_removed(open_: PeeredNodes) -> None
     unknown."""
     async with published_node("old.local") as theirs:
         [ours] = await open_.strangers("new.local")
-        await ours.hands.come("worker")
+        await ours.local_agents.register("worker")
         url = f"http://{open_._address_of('new.local')}"
         peers = open_.peers["new.local"]
         assert (await theirs.send(url, theirs.registered()))[0] == 403
@@ -238,7 +240,7 @@ async def test_a_published_node_is_added_and_removed(open_: PeeredNodes) -> None
         await peers.add(open_.known_as("old.local", **old))
         assert (await theirs.next("registered"))["content"]["payload"]["agent_id"] == "worker"
         assert (await theirs.send(url, theirs.registered()))[0] == 200
-        await ours.sees("old-1@old.local")
+        await ours.wait_online("old-1@old.local")
         await ours.ask("old-1@old.local", "r1")
         await theirs.next("task.request")
 
@@ -252,4 +254,4 @@ async def test_a_published_node_is_added_and_removed(open_: PeeredNodes) -> None
         assert (status, answer["error"]) == (403, "This server is not configured as a peer of this node.")
         await peers.add(open_.known_as("old.local", **old))
         assert (await theirs.send(url, theirs.registered("old-2")))[0] == 200
-        await ours.sees("old-2@old.local")
+        await ours.wait_online("old-2@old.local")

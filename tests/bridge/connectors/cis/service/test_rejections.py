@@ -11,7 +11,7 @@ from bridge.connectors.cis.service.sender import NotSent, OutgoingEvent, Sent
 from bridge.connectors.cis.settings import CisSettings
 from bridge.peers.peer import PeerAccess
 from bridge.tasks.errors import ErrorCode, TaskError
-from tests.bridge.connectors.cis.cis_nodes import Eyes, peers_of
+from tests.bridge.connectors.cis.cis_nodes import RecordingObserver, peers_of
 from tests.bridge.connectors.cis.event_builders import request
 from tests.support.agents import NOW
 
@@ -34,16 +34,16 @@ async def letters() -> Letters:
 
 
 @pytest.fixture
-async def eyes() -> Eyes:
-    return Eyes()
+async def observer() -> RecordingObserver:
+    return RecordingObserver()
 
 
 @pytest.fixture
-async def refusing(letters: Letters, eyes: Eyes) -> AsyncIterator[TaskRejections]:
+async def refusing(letters: Letters, observer: RecordingObserver) -> AsyncIterator[TaskRejections]:
     one = TaskRejections(
         CisSettings("kitchen.local", peers_of("living.local")),
         letters,  # type: ignore[arg-type]
-        eyes,
+        observer,
         now_ms=lambda: NOW,
         monotonic=lambda: 0.0,
     )
@@ -77,7 +77,9 @@ async def test_the_answers_to_a_peer_are_rate_limited(refusing: TaskRejections, 
     assert letters.sent.empty()
 
 
-async def test_only_peers_are_answered(refusing: TaskRejections, letters: Letters, eyes: Eyes) -> None:
+async def test_only_peers_are_answered(
+    refusing: TaskRejections, letters: Letters, observer: RecordingObserver
+) -> None:
     """An answer that cannot be sent is reported, and does not delay others."""
     refusing.reject(refused("elsewhere"))
     letters.outcome = NotSent("away")
@@ -85,5 +87,5 @@ async def test_only_peers_are_answered(refusing: TaskRejections, letters: Letter
     refusing.reject(refused())
     await letters.sent.get()
     await letters.sent.get()
-    await eyes.until(lambda eyes: len(eyes.problems) == 2)
+    await observer.until(lambda observer: len(observer.problems) == 2)
     assert letters.sent.empty()

@@ -14,7 +14,7 @@ from bridge.tasks.errors import ErrorCode
 from bridge.tasks.request import TaskKey
 from federation.events.room_event import RoomEvent, StreamedEvent
 from federation.matrix.errors import MatrixError
-from tests.bridge.connectors.cis.cis_nodes import QUICK, CisNode, CisNodes, Eyes, peers_of
+from tests.bridge.connectors.cis.cis_nodes import QUICK, CisNode, CisNodes, RecordingObserver, peers_of
 from tests.federation.nodes import Node
 
 HERE = "kitchen.test"
@@ -45,15 +45,17 @@ class Scene:
         user = f"@{localpart}:{self.living.name}"
         await self.living.rooms.ensure_user(user)
         await self.living.rooms.join(room_id, user, via=[HERE])
-        known = len(self.kitchen.eyes.records)
+        known = len(self.kitchen.observer.records)
         await self.living.rooms.send(room_id, user, type_, content)
 
         def found() -> list[EventRecord]:
             return [
-                act for act in self.kitchen.eyes.records[known:] if not act.is_outgoing and act.type == type_
+                act
+                for act in self.kitchen.observer.records[known:]
+                if not act.is_outgoing and act.type == type_
             ]
 
-        await self.kitchen.eyes.until(lambda _: found())
+        await self.kitchen.observer.until(lambda _: found())
         return found()[0]
 
     async def answer_in_our_room(self) -> RoomEvent:
@@ -72,14 +74,14 @@ class Scene:
 @pytest.fixture
 async def scene(nodes: CisNodes) -> Scene:
     settings = replace(QUICK, node_id=HERE, peers=peers_of("living.test"), namespaces=("default", "alpha"))
-    [living], [kitchen] = await nodes.begin_beside(["living.test"], settings)
-    await kitchen.hands.come("worker")
+    [living], [kitchen] = await nodes.start_beside(["living.test"], settings)
+    await kitchen.local_agents.register("worker")
     return Scene(kitchen, living)
 
 
 async def make_own_room(living: Node) -> None:
     """Create the room as a node would that implements only the specification."""
-    await OwnRooms(living.rooms, CisSettings("living.test"), Eyes()).create_all()
+    await OwnRooms(living.rooms, CisSettings("living.test"), RecordingObserver()).create_all()
 
 
 @pytest.mark.parametrize("is_nested", [False, True])
@@ -133,7 +135,7 @@ async def test_invalid_events_are_refused(
     base = REQUEST if type_ == REQUEST["event_type"] else {"event_type": type_, "timestamp": TIME}
     act = await scene.say(type_, {**base, **changed}, sender)
     assert act.verdict is verdict
-    assert scene.kitchen.hands.given.empty()
+    assert scene.kitchen.local_agents.delivered.empty()
     assert scene.kitchen.table.agents_of("third.test") == {}
 
 
@@ -143,7 +145,7 @@ async def test_events_in_the_wrong_room_are_refused(scene: Scene) -> None:
     assert act.verdict is Verdict.FORBIDDEN
     with pytest.raises(MatrixError, match="M_FORBIDDEN"):
         await scene.say("io.cis.agent.task.request", REQUEST, room_id=f"!agent-federation-alpha:{HERE}")
-    assert scene.kitchen.hands.given.empty()
+    assert scene.kitchen.local_agents.delivered.empty()
 
 
 async def test_a_malformed_request_is_answered_with_the_field_named(scene: Scene) -> None:
@@ -181,7 +183,7 @@ async def test_a_request_is_cancelled_by_its_requester(scene: Scene) -> None:
         "timestamp": TIME,
     }
     await scene.say("io.cis.agent.message", cancel)
-    stopped = await scene.kitchen.hands.stopped.get()
+    stopped = await scene.kitchen.local_agents.cancelled.get()
     assert stopped.answer is not None
     assert stopped.answer.output == "Cancelled by boss@living.test: too slow"
 
@@ -189,7 +191,7 @@ async def test_a_request_is_cancelled_by_its_requester(scene: Scene) -> None:
 async def test_an_untrusted_peer_is_refused(nodes: CisNodes) -> None:
     """So is a server that is not configured."""
     refused = {"bad.test": PeerAccess(Peer("bad.test", trusted=False))}
-    [strange, bad], [kitchen] = await nodes.begin_beside(
+    [strange, bad], [kitchen] = await nodes.start_beside(
         ["living.test", "bad.test"], replace(QUICK, node_id=HERE, peers=refused)
     )
     act = await Scene(kitchen, strange).say("io.cis.agent.task.request", REQUEST)
@@ -216,7 +218,7 @@ async def test_an_unexpected_error_does_not_block_later_events(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is reported, and the next event is handled."""
-    lead = await scene.kitchen.leads()
+    lead = await scene.kitchen.wait_leader()
     look_at = lead.reader._effects
 
     async def fall_over(entry: StreamedEvent) -> Any:
@@ -231,14 +233,14 @@ async def test_an_unexpected_error_does_not_block_later_events(
     await scene.living.rooms.send(ROOM, user, "io.cis.agent.message", {"message_id": "poison"})
     await scene.say("io.cis.agent.task.request", REQUEST)
     await scene.kitchen.given()
-    assert len(scene.kitchen.eyes.problems) == 1
+    assert len(scene.kitchen.observer.problems) == 1
 
 
 async def test_a_redacted_request_is_not_examined(scene: Scene) -> None:
     """Nothing is recorded."""
-    incoming = (await scene.kitchen.leads()).reader
+    incoming = (await scene.kitchen.wait_leader()).reader
     type_ = "io.cis.agent.task.request"
     event = RoomEvent("$1", ROOM, "@boss:living.test", type_, {}, 1, is_redacted=True)
     assert await incoming._effects(StreamedEvent(1, "timeline", event)) == []
     await scene.say("io.cis.agent.unheard_of", {"event_type": "io.cis.agent.unheard_of", "timestamp": TIME})
-    assert [act for act in scene.kitchen.eyes.records if act.type == type_] == []
+    assert [act for act in scene.kitchen.observer.records if act.type == type_] == []

@@ -13,7 +13,7 @@ from bridge.connectors.cis.service.own_rooms import OwnRooms
 from bridge.connectors.cis.service.sender import NotSent, RoomSender, Sent
 from bridge.connectors.cis.settings import CisSettings
 from federation.events.room_event import RoomEvent
-from tests.bridge.connectors.cis.cis_nodes import CisNodes, Eyes
+from tests.bridge.connectors.cis.cis_nodes import CisNodes, RecordingObserver
 from tests.bridge.connectors.cis.event_builders import NOON
 from tests.federation.nodes import Node
 from tests.support.ghosts import ghosts_of
@@ -32,13 +32,13 @@ def message(payload: object, name: str = "m") -> Message:
 
 class Place:
     def __init__(self, node: Node, settings: CisSettings) -> None:
-        self.node, self.settings, self.eyes = node, settings, Eyes()
+        self.node, self.settings, self.observer = node, settings, RecordingObserver()
         self.ghosts = ghosts_of(node)
-        self.speech = RoomSender(node.rooms, settings, self.eyes, self.ghosts)
+        self.speech = RoomSender(node.rooms, settings, self.observer, self.ghosts)
 
     async def make(self) -> None:
-        await self.ghosts.ensure(self.settings.node_user)
-        await OwnRooms(self.node.rooms, self.settings, self.eyes).create_all()
+        await self.ghosts.appear(self.settings.node_user)
+        await OwnRooms(self.node.rooms, self.settings, self.observer).create_all()
 
     async def said(self) -> list[RoomEvent]:
         page = await self.node.rooms.messages(WHERE)
@@ -66,12 +66,12 @@ async def test_an_agent_joins_a_room_before_it_first_sends(place: Place) -> None
 
 async def test_other_nodes_see_the_agents_profile(nodes: CisNodes) -> None:
     """The configured name, and an avatar that they can fetch."""
-    here, there = await nodes.begin("a.test", "b.test")
-    here.hands.names["worker-1"] = "The worker"
-    await here.hands.come("worker-1")
-    await there.until_in_touch("a.test")
+    here, there = await nodes.start_peers("a.test", "b.test")
+    here.local_agents.names["worker-1"] = "The worker"
+    await here.local_agents.register("worker-1")
+    await there.wait_joined("a.test")
     assert isinstance(await here.connector.send_message(WORKER, None, "x", "hello"), Sent)
-    await there.eyes.until_act(Verdict.TAKEN, Message.TYPE, "a.test")
+    await there.observer.until_recorded(Verdict.TAKEN, Message.TYPE, "a.test")
     members = {one.user_id: one for one in await there.node.rooms.members("!agent-broadcast:a.test")}
     assert members[GHOST].displayname == "The worker"
     for user in (GHOST, "@palaver:a.test"):
@@ -79,13 +79,13 @@ async def test_other_nodes_see_the_agents_profile(nodes: CisNodes) -> None:
         assert url is not None
         async with there.node.rooms.download(url) as media:
             assert media.info.content_type == "image/png"
-    assert here.eyes.problems == []
+    assert here.observer.problems == []
 
 
 async def test_an_event_with_the_same_key_is_sent_once(place: Place) -> None:
     """Also by a later process."""
     first = await place.speech.send(message("hello"), ROOM, WORKER, "one" * 200)
-    other = RoomSender(place.node.rooms, place.settings, place.eyes, place.ghosts)
+    other = RoomSender(place.node.rooms, place.settings, place.observer, place.ghosts)
     assert await other.send(message("hello again"), ROOM, WORKER, "one" * 200) == first
     assert len(await place.said()) == 1
     await other.close()
@@ -106,8 +106,8 @@ async def test_a_banned_agent_cannot_send(place: Place) -> None:
     outcome = await place.speech.send(message("again"), ROOM, WORKER, "two")
     assert isinstance(outcome, NotSent)
     assert not outcome.is_final
-    assert [act.verdict for act in place.eyes.records] == [Verdict.SENT, Verdict.FAILED]
-    assert place.eyes.records[1].detail == outcome.reason
+    assert [act.verdict for act in place.observer.records] == [Verdict.SENT, Verdict.FAILED]
+    assert place.observer.records[1].detail == outcome.reason
 
 
 async def test_only_local_agents_can_send(place: Place) -> None:

@@ -19,7 +19,7 @@ from bridge.tasks.request import TaskRequest as Request
 from bridge.tasks.task import Task
 from federation.matrix.errors import PeerError
 from storage.connect import ConnectionLost
-from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, CisNodes, Eyes
+from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, CisNodes, RecordingObserver
 from tests.bridge.connectors.cis.event_builders import COORDINATOR, WORKER
 from tests.support.agents import NOW
 
@@ -59,8 +59,8 @@ def delivery(letters: Letters, settings: CisSettings = SETTINGS) -> TaskDelivery
     return TaskDelivery(settings, letters, now_ms=lambda: NOW)  # type: ignore[arg-type]
 
 
-def reply(letters: Letters, eyes: Eyes) -> TaskReply:
-    return TaskReply(SETTINGS, letters, eyes, now_ms=lambda: NOW)  # type: ignore[arg-type]
+def reply(letters: Letters, observer: RecordingObserver) -> TaskReply:
+    return TaskReply(SETTINGS, letters, observer, now_ms=lambda: NOW)  # type: ignore[arg-type]
 
 
 async def test_a_delivered_task_is_in_a_durable_queue() -> None:
@@ -111,31 +111,31 @@ async def test_a_cancellation_is_sent_like_the_task() -> None:
 
 async def test_an_answer_goes_to_the_requester() -> None:
     """In the namespace of the request; a repeated request gets a new event."""
-    letters, eyes = Letters(), Eyes()
-    await reply(letters, eyes).answer(THEIRS)
-    await reply(letters, eyes).answer(THEIRS)
-    await reply(letters, eyes).answer(replace(THEIRS, asked=2))
+    letters, observer = Letters(), RecordingObserver()
+    await reply(letters, observer).answer(THEIRS)
+    await reply(letters, observer).answer(THEIRS)
+    await reply(letters, observer).answer(replace(THEIRS, asked=2))
     first, second, third = letters.sent
     assert isinstance(first.event, TaskResponse)
     assert (first.namespace, first.sender) == ("alpha", COORDINATOR)
     assert first.key == second.key != third.key
-    await reply(letters, eyes).progress(THEIRS, {"n": 1})
-    await reply(letters, eyes).progress(THEIRS, {"n": 1})
+    await reply(letters, observer).progress(THEIRS, {"n": 1})
+    await reply(letters, observer).progress(THEIRS, {"n": 1})
     assert letters.sent[3].key != letters.sent[4].key
 
 
 async def test_failures_of_an_answer() -> None:
     """A temporary failure is retried and a permanent one is reported. A former peer gets no answer."""
-    eyes = Eyes()
+    observer = RecordingObserver()
     with pytest.raises(PeerError):
-        await reply(Letters(NotSent("away")), eyes).answer(THEIRS)
-    await reply(Letters(NotSent("no", is_final=True)), eyes).answer(THEIRS)
-    assert len(eyes.problems) == 1
+        await reply(Letters(NotSent("away")), observer).answer(THEIRS)
+    await reply(Letters(NotSent("no", is_final=True)), observer).answer(THEIRS)
+    assert len(observer.problems) == 1
     letters = Letters()
     elsewhere = replace(
         THEIRS, request=replace(THEIRS.request, origin=Origin("cis", {**BACK, "node": "gone.local"}))
     )
-    await reply(letters, eyes).answer(elsewhere)
+    await reply(letters, observer).answer(elsewhere)
     assert letters.sent == []
 
 
@@ -146,17 +146,17 @@ async def test_the_sender_of_an_answer() -> None:
     strange = replace(
         THEIRS, request=replace(THEIRS.request, origin=Origin("cis", {**BACK, "to": "x@third.local"}))
     )
-    await reply(letters, Eyes()).answer(strange)
+    await reply(letters, RecordingObserver()).answer(strange)
     assert letters.sent[0].sender == SETTINGS.node_address
 
 
 async def test_a_task_that_is_not_stored_is_not_sent(nodes: CisNodes) -> None:
     """If the connection breaks while Postgres writes it, no other node gets the request."""
-    living, kitchen = await nodes.begin("living.test", "kitchen.test")
-    kitchen.hands.answers_by_itself = Answer(True, "ok", 0)
-    await kitchen.hands.come("worker-1")
-    await living.sees("worker-1@kitchen.test")
-    await living.until_in_touch("kitchen.test")
+    living, kitchen = await nodes.start_peers("living.test", "kitchen.test")
+    kitchen.local_agents.automatic_answer = Answer(True, "ok", 0)
+    await kitchen.local_agents.register("worker-1")
+    await living.wait_online("worker-1@kitchen.test")
+    await living.wait_joined("kitchen.test")
     for number in range(2):
         await living.ask("worker-1@kitchen.test", f"before-{number}")
         await living.answered()
@@ -178,8 +178,8 @@ async def test_a_task_that_is_not_stored_is_not_sent(nodes: CisNodes) -> None:
     key = await living.ask("worker-1@kitchen.test", "after")
     assert (await living.answered()).key == key
     asked = []
-    while not kitchen.hands.given.empty():
-        asked.append(kitchen.hands.given.get_nowait().key.request_id)
+    while not kitchen.local_agents.delivered.empty():
+        asked.append(kitchen.local_agents.delivered.get_nowait().key.request_id)
     assert asked == ["before-0", "before-1", "after"]
     page = await living.node.rooms.messages("!agent-federation-default:kitchen.test")
     assert not any(event.content.get("request_id") == "lost" for event in page.events)
