@@ -14,7 +14,7 @@ from federation.peers.audit import ALL_PEERS, AuditEntry, AuditOutcome, Directio
 UNREADABLE: Final = "io.cis"
 """The act of an entry whose event has no readable type."""
 
-_ENDINGS: Final[Mapping[Verdict, AuditOutcome]] = {
+_OUTCOMES: Final[Mapping[Verdict, AuditOutcome]] = {
     Verdict.TAKEN: AuditOutcome.DONE,
     Verdict.KEPT: AuditOutcome.DONE,
     Verdict.REPEATED: AuditOutcome.DONE,
@@ -37,18 +37,18 @@ _DETAILS: Final[Mapping[Verdict, str]] = {
 
 def audit_entry(record: EventRecord, now_ms: int) -> AuditEntry:
     """Return the entry for a record. Text from a peer is cut to what the row can hold."""
-    ending = _ENDINGS[record.verdict]
+    outcome = _OUTCOMES[record.verdict]
     peer = record.peer
     if peer is None and record.is_outgoing:
         peer = ALL_PEERS
-    if peer is None and ending is AuditOutcome.REFUSED:
-        ending = AuditOutcome.UNAUTHENTICATED
+    if peer is None and outcome is AuditOutcome.REFUSED:
+        outcome = AuditOutcome.UNAUTHENTICATED
     return AuditEntry(
         now_ms,
         audit.truncate(peer),
         Direction.OUT if record.is_outgoing else Direction.IN,
         audit.truncate(record.type) or UNREADABLE,
-        ending,
+        outcome,
         Identifiers(
             audit.truncate(record.user), audit.truncate(record.room_id), audit.truncate(record.subject)
         ),

@@ -16,7 +16,7 @@ REQUEST = "io.cis.agent.task.request"
 
 
 @pytest.mark.parametrize(
-    ("act", "peer", "direction", "ending", "detail"),
+    ("act", "peer", "direction", "outcome", "detail"),
     [
         (EventRecord("living", REQUEST, Verdict.TAKEN), "living", Direction.IN, AuditOutcome.DONE, None),
         (
@@ -66,12 +66,12 @@ REQUEST = "io.cis.agent.task.request"
     ],
 )
 def test_the_entry_for_a_record(
-    act: EventRecord, peer: str | None, direction: Direction, ending: Ending, detail: str | None
+    act: EventRecord, peer: str | None, direction: Direction, outcome: AuditOutcome, detail: str | None
 ) -> None:
     """With the outcomes that the audit already has."""
     entry = audit_entry(act, NOW)
     assert (entry.at_ms, entry.peer, entry.direction) == (NOW, peer, direction)
-    assert (entry.outcome, entry.detail) == (ending, detail)
+    assert (entry.outcome, entry.detail) == (outcome, detail)
     assert entry.action == (act.type or UNREADABLE)
 
 
@@ -83,7 +83,7 @@ def test_every_verdict_has_an_outcome() -> None:
 
 def test_the_name_for_all_peers_is_no_server_name() -> None:
     """So no peer can use it."""
-    assert not is_server_name(EVERYBODY)
+    assert not is_server_name(ALL_PEERS)
 
 
 _ANY: Any = st.none() | st.text(st.characters(), max_size=2_000)
@@ -105,8 +105,8 @@ def test_any_record_fits_into_a_row(
         entry.peer,
         entry.action,
         entry.identifiers.user_id,
-        entry.named.room_id,
-        entry.named.subject,
+        entry.identifiers.room_id,
+        entry.identifiers.subject,
     ):
         if text is not None:
             assert len(text) <= MAX_BYTES
