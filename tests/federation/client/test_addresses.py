@@ -1,4 +1,4 @@
-"""Names become addresses, and some addresses nobody is led to."""
+"""Resolving names to addresses, and blocking some."""
 
 from ipaddress import ip_network
 
@@ -13,7 +13,7 @@ def addresses_of(neighbourhood: Neighbourhood, *blocked: str) -> AddressResolver
     return AddressResolver(dns, [ip_network(network) for network in blocked])
 
 
-async def test_the_configured_servers_are_asked(neighbourhood: Neighbourhood) -> None:
+async def test_the_configured_name_servers_are_used(neighbourhood: Neighbourhood) -> None:
     """For every name but `localhost`, which means this machine."""
     neighbourhood.names.add("a.test", "A", "192.0.2.7")
     neighbourhood.names.add("a.test", "AAAA", "2001:db8::7")
@@ -25,22 +25,22 @@ async def test_the_configured_servers_are_asked(neighbourhood: Neighbourhood) ->
     assert ("localhost", "A") not in neighbourhood.names.asked
 
 
-async def test_without_configured_servers_the_system_is_asked() -> None:
-    """Its list of hosts counts then."""
+async def test_without_configured_name_servers_the_systems_resolver_is_used() -> None:
+    """Including its hosts file."""
     found = await AddressResolver(Dns()).resolve("localhost", 80)
     assert found
 
 
 async def test_blocked_addresses_are_left_out(neighbourhood: Neighbourhood) -> None:
-    """Those of a name that are allowed remain."""
+    """The other addresses of a name remain."""
     neighbourhood.names.add("a.test", "A", "127.0.0.1", "192.0.2.7")
     neighbourhood.names.add("a.test", "AAAA", "::ffff:127.0.0.1")
     found = await addresses_of(neighbourhood, "127.0.0.0/8").resolve("a.test", 1)
     assert [one["host"] for one in found] == ["192.0.2.7"]
 
 
-async def test_all_addresses_are_found_for_whoever_only_looks(neighbourhood: Neighbourhood) -> None:
-    """Blocked or not; and where there is none that is an error."""
+async def test_resolving_without_the_filter(neighbourhood: Neighbourhood) -> None:
+    """Including blocked addresses; a name without addresses is an error."""
     neighbourhood.names.add("a.test", "A", "127.0.0.1", "192.0.2.7")
     addresses = addresses_of(neighbourhood, "127.0.0.0/8")
     assert {one["host"] for one in await addresses.resolve_unfiltered("a.test")} == {"127.0.0.1", "192.0.2.7"}
@@ -48,8 +48,8 @@ async def test_all_addresses_are_found_for_whoever_only_looks(neighbourhood: Nei
         await addresses.resolve_unfiltered("b.test")
 
 
-async def test_a_name_that_leads_only_to_blocked_ones_is_refused(neighbourhood: Neighbourhood) -> None:
-    """A stranger's DNS must not make this node knock at doors inside its own network."""
+async def test_a_name_with_only_blocked_addresses_is_refused(neighbourhood: Neighbourhood) -> None:
+    """Other servers' DNS must not direct this node into its own network."""
     neighbourhood.names.add("a.test", "A", "10.0.0.1")
     with pytest.raises(AddressBlocked):
         await addresses_of(neighbourhood, "10.0.0.0/8").resolve("a.test", 1)

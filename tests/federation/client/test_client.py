@@ -1,4 +1,4 @@
-"""Requests to real servers on loopback, over TLS with verification on."""
+"""Requests to real servers on loopback, over TLS with verification."""
 
 import asyncio
 import gzip
@@ -30,7 +30,7 @@ async def one_server(neighbourhood: Neighbourhood, handler: Any) -> tuple[Loopba
 
 
 def is_signed(request: web.Request, body: bytes, destination: str) -> bool:
-    """Checked as a server does it: against the request line and the parsed body."""
+    """Check as a server does: against the request line and the parsed body."""
     header = parse(request.headers["Authorization"])
     content = decode(body) if body else None
     signed = encode(signed_object(request.method, request.raw_path, header.origin, destination, content))
@@ -41,7 +41,7 @@ def is_signed(request: web.Request, body: bytes, destination: str) -> bool:
 
 
 async def test_a_get_is_signed_as_it_is_sent(neighbourhood: Neighbourhood) -> None:
-    """Over the very bytes of path and query, and without content."""
+    """Over the exact path and query, and without content."""
     server, reach, name = await one_server(neighbourhood, answering({"ok": True}))
     target = request_target(
         "/_matrix/federation/v1/state/{roomId}", query=[("event_id", "$a/b+c=")], roomId="!r:a.test/%2F ä"
@@ -71,7 +71,7 @@ async def test_a_body_is_signed_as_it_is_sent(
     assert request.headers["Content-Type"] == "application/json"
 
 
-async def test_a_large_body_arrives_whole(neighbourhood: Neighbourhood) -> None:
+async def test_a_large_body_is_sent_completely(neighbourhood: Neighbourhood) -> None:
     """A full transaction has a few megabytes."""
     server, reach, name = await one_server(neighbourhood, answering({}))
     content = {"pdus": ["x" * 60_000] * 50}
@@ -79,15 +79,15 @@ async def test_a_large_body_arrives_whole(neighbourhood: Neighbourhood) -> None:
     assert server.bodies == [encode(content)]
 
 
-async def test_a_request_can_go_unsigned(neighbourhood: Neighbourhood) -> None:
-    """Keys are asked for before there is anything to check a signature with."""
+async def test_an_unsigned_request(neighbourhood: Neighbourhood) -> None:
+    """Keys are requested before a signature can be verified."""
     server, reach, name = await one_server(neighbourhood, answering({}))
     await reach.client.request("GET", name, VERSION, signed=False)
     assert "Authorization" not in server.requests[0].headers
 
 
-async def test_after_srv_the_certificate_is_still_the_servers_own(neighbourhood: Neighbourhood) -> None:
-    """`Host`, SNI and certificate are the original name: DNS is not to be trusted with more."""
+async def test_after_srv_the_certificate_is_for_the_server_name(neighbourhood: Neighbourhood) -> None:
+    """`Host`, SNI and certificate are the original name: DNS is not trusted with more."""
     server = await neighbourhood.server(
         answering({}), "c.test", files=neighbourhood.certificates.make("a.test")
     )
@@ -111,7 +111,7 @@ async def test_after_a_delegation_the_signature_names_the_undelegated_server(
 
 
 async def test_candidates_are_tried_in_their_order(neighbourhood: Neighbourhood) -> None:
-    """Past one where connection refused, one with the wrong certificate, and one without an address."""
+    """After one that refuses connections, one with the wrong certificate, and one without an address."""
     wrong = await neighbourhood.server(answering({}), "wrong.test")
     right = await neighbourhood.server(
         answering({"right": True}), "right.test", files=neighbourhood.certificates.make("a.test")
@@ -131,8 +131,8 @@ async def test_candidates_are_tried_in_their_order(neighbourhood: Neighbourhood)
     assert wrong.requests == last.requests == []
 
 
-async def test_one_certificate_does_not_vouch_for_two_servers(neighbourhood: Neighbourhood) -> None:
-    """A connection kept for one server name is not used for another at the same address and port."""
+async def test_a_connection_is_not_shared_by_two_server_names(neighbourhood: Neighbourhood) -> None:
+    """Even at the same address and port."""
     server = await neighbourhood.server(answering({}), "a.test")
     neighbourhood.names.add("_matrix-fed._tcp.b.test", "SRV", f"0 0 {server.port} a.test.")
     reach = neighbourhood.reach()
@@ -142,8 +142,8 @@ async def test_one_certificate_does_not_vouch_for_two_servers(neighbourhood: Nei
     assert len(server.requests) == 1
 
 
-async def test_answers_of_no_use(neighbourhood: Neighbourhood) -> None:
-    """Each is the peer's fault, and none of them hangs or gets through."""
+async def test_invalid_responses(neighbourhood: Neighbourhood) -> None:
+    """Each is the peer's fault, and none of them hangs or is accepted."""
     server, reach, name = await one_server(neighbourhood, answering())
     deep = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
     for content in (b"", b"<html>", b"[1]", b"null", b'{"a": NaN}', b'{"a": "\\ud800"}', b"\xff", deep):
@@ -152,8 +152,8 @@ async def test_answers_of_no_use(neighbourhood: Neighbourhood) -> None:
             await reach.client.request("GET", name, VERSION)
 
 
-async def test_an_answer_is_no_larger_than_expected(neighbourhood: Neighbourhood) -> None:
-    """Whether its size is announced or not, and whatever is announced."""
+async def test_the_size_of_a_response_is_limited(neighbourhood: Neighbourhood) -> None:
+    """Whether its length is announced or not."""
     server, reach, name = await one_server(neighbourhood, answering({"a": "x" * SMALL}))
     with pytest.raises(PeerMalformed, match="more than"):
         await reach.client.request("GET", name, VERSION)
@@ -171,7 +171,7 @@ async def test_an_answer_is_no_larger_than_expected(neighbourhood: Neighbourhood
         await reach.client.request("GET", name, VERSION)
 
 
-async def test_nothing_is_unpacked(neighbourhood: Neighbourhood) -> None:
+async def test_compressed_responses_are_refused(neighbourhood: Neighbourhood) -> None:
     """A kilobyte could become a gigabyte."""
     _, reach, name = await one_server(neighbourhood, answering(gzip.compress(b"{}"), Content_Encoding="gzip"))
     with pytest.raises(PeerMalformed, match="compressed"):
@@ -189,8 +189,8 @@ async def test_no_redirect_is_followed(neighbourhood: Neighbourhood) -> None:
     assert other.requests == []
 
 
-async def test_a_refusal_says_what_the_peer_said(neighbourhood: Neighbourhood) -> None:
-    """Status, errcode and text; and a page of a proxy is no Matrix error."""
+async def test_a_refusal_has_the_peers_error(neighbourhood: Neighbourhood) -> None:
+    """Status, errcode and text; the HTML page of a proxy is not a Matrix error."""
     server, reach, name = await one_server(
         neighbourhood, answering({"errcode": "M_FORBIDDEN", "error": "not you"}, 403)
     )
@@ -203,8 +203,8 @@ async def test_a_refusal_says_what_the_peer_said(neighbourhood: Neighbourhood) -
     assert (refused.value.status, refused.value.errcode) == (502, None)
 
 
-async def test_a_silent_server_is_given_up(neighbourhood: Neighbourhood) -> None:
-    """Before its answer, and in the middle of it."""
+async def test_a_silent_server_times_out(neighbourhood: Neighbourhood) -> None:
+    """Before its response, and in the middle of it."""
 
     async def silence(_: web.Request) -> web.StreamResponse:
         await asyncio.Event().wait()
@@ -225,8 +225,8 @@ async def test_a_silent_server_is_given_up(neighbourhood: Neighbourhood) -> None
     assert await reach.client.request("GET", name, VERSION) == {}
 
 
-async def test_a_broken_connection_is_told(neighbourhood: Neighbourhood) -> None:
-    """The answer ends before its end."""
+async def test_a_connection_closed_during_the_response(neighbourhood: Neighbourhood) -> None:
+    """PeerUnreachable."""
 
     async def half(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": "100"})
@@ -254,8 +254,8 @@ async def test_a_broken_connection_is_told(neighbourhood: Neighbourhood) -> None
         b"",
     ],
 )
-async def test_what_is_no_http_is_the_peers_fault(neighbourhood: Neighbourhood, answer: bytes) -> None:
-    """Malformed, or broken off; never a hang or a crash of ours."""
+async def test_a_response_that_is_not_http(neighbourhood: Neighbourhood, answer: bytes) -> None:
+    """It is the peer's fault; never a hang or a crash."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -273,10 +273,10 @@ async def test_what_is_no_http_is_the_peers_fault(neighbourhood: Neighbourhood, 
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "POST"])
-async def test_a_kept_connection_that_was_just_closed_is_no_error(
+async def test_an_idle_connection_that_was_just_closed_is_replaced(
     neighbourhood: Neighbourhood, method: str
 ) -> None:
-    """The peer closes what is idle just as we use it again; a new connection is made."""
+    """The request is sent again on a new connection."""
     connections = 0
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -297,8 +297,8 @@ async def test_a_kept_connection_that_was_just_closed_is_no_error(
     assert connections == 2
 
 
-async def test_only_allowed_servers_are_asked(neighbourhood: Neighbourhood) -> None:
-    """The configuration decides, before anybody is asked for the way; and nobody writes to himself."""
+async def test_only_allowed_servers_are_contacted(neighbourhood: Neighbourhood) -> None:
+    """The configuration is checked before server discovery; requests to oneself are refused."""
     server = await neighbourhood.server(answering({}), "a.test")
     reach = neighbourhood.reach(may_contact=lambda name: name != f"a.test:{server.port}")
     for name in (f"a.test:{server.port}", OWN_NAME):
@@ -308,8 +308,8 @@ async def test_only_allowed_servers_are_asked(neighbourhood: Neighbourhood) -> N
     assert not neighbourhood.names.asked
 
 
-async def test_a_way_that_leads_nowhere_is_doubted(neighbourhood: Neighbourhood) -> None:
-    """So that a server that moved is found again."""
+async def test_an_unreachable_server_is_discovered_again(neighbourhood: Neighbourhood) -> None:
+    """So that a server that has moved is found."""
     server = await neighbourhood.server(
         answering({}), "c.test", files=neighbourhood.certificates.make("a.test")
     )
@@ -323,7 +323,7 @@ async def test_a_way_that_leads_nowhere_is_doubted(neighbourhood: Neighbourhood)
 
 
 async def test_requests_are_counted_without_names(neighbourhood: Neighbourhood) -> None:
-    """By the path as the specification writes it, the method and how it ended."""
+    """By path template, method and outcome."""
     server, reach, name = await one_server(neighbourhood, answering({}))
     await reach.client.request("PUT", name, SEND, {})
     for status in (404, 500):
@@ -340,8 +340,8 @@ async def test_requests_are_counted_without_names(neighbourhood: Neighbourhood) 
     ]
 
 
-class Witness:
-    """Remembers what it is told."""
+class Recorder:
+    """Records the requests."""
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
@@ -350,10 +350,10 @@ class Witness:
         self.told.append(told)
 
 
-async def test_each_request_is_witnessed(neighbourhood: Neighbourhood) -> None:
-    """With its server, what it carried and what went wrong, before whoever asked has the answer."""
+async def test_each_request_is_recorded(neighbourhood: Neighbourhood) -> None:
+    """With server, body and error, before the caller gets the response."""
     server, reach, name = await one_server(neighbourhood, answering({}))
-    recorder = Witness()
+    recorder = Recorder()
     client = FederationClient(
         OWN_NAME,
         lambda: OWN_KEYS,
@@ -396,8 +396,8 @@ async def test_each_request_is_witnessed(neighbourhood: Neighbourhood) -> None:
     assert isinstance(recorder.told[-1][-1], asyncio.CancelledError)
 
 
-async def test_one_connection_serves_requests_that_follow_each_other(neighbourhood: Neighbourhood) -> None:
-    """aiohttp keeps it; each request is signed with the key that is current then."""
+async def test_consecutive_requests_share_a_connection(neighbourhood: Neighbourhood) -> None:
+    """Each is signed with the key that is current then."""
     server = await neighbourhood.server(answering({}), "a.test")
     reach = neighbourhood.reach()
     name = f"a.test:{server.port}"
@@ -414,14 +414,14 @@ async def test_one_connection_serves_requests_that_follow_each_other(neighbourho
     assert len(server.connections) == 1
 
 
-async def test_answers_of_any_size_are_read(neighbourhood: Neighbourhood) -> None:
-    """A large one in a thread."""
+async def test_responses_of_any_size_are_decoded(neighbourhood: Neighbourhood) -> None:
+    """Large ones in a thread."""
     _, reach, name = await one_server(neighbourhood, answering({"a": "x" * 300_000}))
     assert len((await reach.client.request("GET", name, VERSION))["a"]) == 300_000
 
 
 async def test_a_cancelled_request_leaves_nothing_behind(neighbourhood: Neighbourhood) -> None:
-    """Whoever asked may give up at any time."""
+    """The caller may cancel at any time."""
     came = asyncio.Event()
 
     async def silence(_: web.Request) -> web.StreamResponse:
@@ -447,8 +447,8 @@ async def download(reach: Reach, name: str, limit: int, idle: float = 30.0) -> b
         return b"".join([piece async for piece in stream.chunks(limit)])
 
 
-async def test_a_download_comes_in_pieces(neighbourhood: Neighbourhood) -> None:
-    """Whatever its type; its size is bounded by whoever reads it."""
+async def test_a_download_is_read_in_chunks(neighbourhood: Neighbourhood) -> None:
+    """Of any type; its size is limited by the caller."""
     content = bytes(range(256)) * 4096
     server, reach, name = await one_server(neighbourhood, answering(content, Content_Type="multipart/mixed"))
     assert await download(reach, name, len(content)) == content
@@ -460,7 +460,7 @@ async def test_a_download_comes_in_pieces(neighbourhood: Neighbourhood) -> None:
 
 
 async def test_a_download_that_is_refused_or_stalls_is_an_error(neighbourhood: Neighbourhood) -> None:
-    """A refusal before the first byte; a timeout when nothing comes any more."""
+    """A refusal before the first byte; a timeout if it stalls."""
 
     async def stalling(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": "100"})
@@ -477,7 +477,7 @@ async def test_a_download_that_is_refused_or_stalls_is_an_error(neighbourhood: N
         await download(reach, name, 100, idle=0.1)
 
 
-async def test_an_error_of_the_reader_stays_his(neighbourhood: Neighbourhood) -> None:
+async def test_a_timeout_of_the_reader_is_not_the_peers(neighbourhood: Neighbourhood) -> None:
     """Only our own deadline is the peer's fault."""
     _, reach, name = await one_server(neighbourhood, answering(b"x"))
 

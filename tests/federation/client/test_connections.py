@@ -1,4 +1,4 @@
-"""Which connections are made, which are used again, and which are not made at all."""
+"""Which connections are made, reused and refused."""
 
 import asyncio
 import contextlib
@@ -35,8 +35,8 @@ def has_ipv6() -> bool:
     return False
 
 
-async def test_a_connection_is_used_again(neighbourhood: Neighbourhood) -> None:
-    """One after the other needs one."""
+async def test_a_connection_is_reused(neighbourhood: Neighbourhood) -> None:
+    """Consecutive requests need one."""
     server = await neighbourhood.server(answering({}), "a.test")
     reach = neighbourhood.reach()
     for _ in range(20):
@@ -44,8 +44,8 @@ async def test_a_connection_is_used_again(neighbourhood: Neighbourhood) -> None:
     assert len(server.connections) == 1
 
 
-async def test_one_server_gets_only_so_many(neighbourhood: Neighbourhood) -> None:
-    """The rest wait for one of them; nobody is refused."""
+async def test_the_number_of_connections_to_a_server_is_limited(neighbourhood: Neighbourhood) -> None:
+    """Further requests wait; none fails."""
     release, full = asyncio.Event(), asyncio.Event()
 
     async def answer(_: web.Request) -> web.Response:
@@ -70,7 +70,7 @@ async def test_one_server_gets_only_so_many(neighbourhood: Neighbourhood) -> Non
 async def test_a_certificate_must_be_for_the_name_and_of_a_known_authority(
     neighbourhood: Neighbourhood,
 ) -> None:
-    """Verification is never off."""
+    """Verification is never disabled."""
     for files, why in (
         (neighbourhood.certificates.make("b.test"), "Hostname mismatch"),
         (neighbourhood.certificates.make("a.test", trusted=False), "certificate"),
@@ -104,8 +104,8 @@ async def test_an_address_is_checked_and_not_sent_as_sni(
         await reach.client.request("GET", f"{name}:{other.port}", VERSION)
 
 
-async def test_plain_http_only_with_those_configured_for_it(neighbourhood: Neighbourhood) -> None:
-    """Published CIS nodes speak no TLS. Nobody is spoken to in the open because TLS failed."""
+async def test_plain_http_only_with_configured_peers(neighbourhood: Neighbourhood) -> None:
+    """Published CIS nodes use no TLS. There is no fallback to plain HTTP if TLS fails."""
     server = await neighbourhood.server(answering({}), "a.test", plain=True)
     name = f"a.test:{server.port}"
     with pytest.raises(PeerTlsFailure):
@@ -115,8 +115,8 @@ async def test_plain_http_only_with_those_configured_for_it(neighbourhood: Neigh
     assert await reach.client.request("GET", name, VERSION) == {}
 
 
-async def test_a_client_certificate_is_shown_to_its_peer_alone(neighbourhood: Neighbourhood) -> None:
-    """Where a peer wants one it is sent, and nobody else sees it."""
+async def test_a_client_certificate_is_presented_only_to_its_peer(neighbourhood: Neighbourhood) -> None:
+    """If that peer requests one."""
     files = neighbourhood.certificates.make("us.test")
     shown: list[object] = []
 
@@ -150,8 +150,8 @@ async def test_blocked_addresses_are_not_connected_to(neighbourhood: Neighbourho
     assert server.names == []
 
 
-async def test_a_configured_server_may_be_anywhere(neighbourhood: Neighbourhood) -> None:
-    """Whoever wrote its name down knows where it is; strangers are not led there by it."""
+async def test_a_configured_server_may_be_at_a_blocked_address(neighbourhood: Neighbourhood) -> None:
+    """The operator knows where it is; other servers cannot be directed there."""
     server = await neighbourhood.server(answering({}), "a.test", "b.test")
     known = f"a.test:{server.port}"
     reach = neighbourhood.reach({known: PeerSettings()}, blocked=[ip_network("127.0.0.0/8")])
@@ -160,8 +160,8 @@ async def test_a_configured_server_may_be_anywhere(neighbourhood: Neighbourhood)
         await reach.client.request("GET", f"b.test:{server.port}", VERSION)
 
 
-async def test_the_authority_of_one_peer_vouches_for_it_alone(neighbourhood: Neighbourhood) -> None:
-    """Trusting the development certificate of one node opens no door to anybody else."""
+async def test_the_authority_of_a_peer_is_trusted_only_for_it(neighbourhood: Neighbourhood) -> None:
+    """Trusting one node's development certificate affects no other server."""
     files = neighbourhood.certificates.make("a.test", "b.test", trusted=False)
     server = await neighbourhood.server(answering({}), "a.test", "b.test", files=files)
     known = f"a.test:{server.port}"
@@ -172,9 +172,11 @@ async def test_the_authority_of_one_peer_vouches_for_it_alone(neighbourhood: Nei
         await reach.client.request("GET", f"b.test:{server.port}", VERSION)
 
 
-async def test_an_added_peer_is_believed_at_once_and_alone(neighbourhood: Neighbourhood) -> None:
-    """Its certificates were made after everything began, and vouch for nobody else; without them it is a
-    stranger again. Something that is no certificate is told as what it is, and keeps nobody else away."""
+async def test_the_certificates_of_an_added_peer_are_trusted_immediately(
+    neighbourhood: Neighbourhood,
+) -> None:
+    """And only for this peer, until it is removed. Invalid certificates are reported, and affect no other
+    peer."""
     files = neighbourhood.certificates.make("a.test", "b.test", trusted=False)
     server = await neighbourhood.server(answering({}), "a.test", "b.test", files=files)
     known, other = f"a.test:{server.port}", f"b.test:{server.port}"
@@ -198,8 +200,8 @@ async def test_an_added_peer_is_believed_at_once_and_alone(neighbourhood: Neighb
         await reach.client.request("GET", known, VERSION)
 
 
-async def test_a_configured_address_proves_nothing(neighbourhood: Neighbourhood) -> None:
-    """The certificate there must be for the server's own name."""
+async def test_a_configured_address_needs_the_servers_certificate(neighbourhood: Neighbourhood) -> None:
+    """It must be for the server's own name."""
     server = await neighbourhood.server(answering({}), "b.test")
     address = f"127.0.0.1:{server.port}"
     reach = neighbourhood.reach(
@@ -211,8 +213,8 @@ async def test_a_configured_address_proves_nothing(neighbourhood: Neighbourhood)
         await reach.client.request("GET", "a.test", VERSION)
 
 
-async def test_whoever_examines_a_server_sees_where_it_leads(neighbourhood: Neighbourhood) -> None:
-    """With what is blocked for it: of a server of the configuration, nothing."""
+async def test_the_addresses_of_a_server(neighbourhood: Neighbourhood) -> None:
+    """With those that are blocked for it: none for a configured server."""
     neighbourhood.names.add("a.test", "A", "127.0.0.1", "192.0.2.7")
     settings = {"b.test": PeerSettings("192.0.2.1:1")}
     connections = neighbourhood.reach(settings, blocked=[ip_network("127.0.0.0/8")]).connections
@@ -225,8 +227,8 @@ async def test_whoever_examines_a_server_sees_where_it_leads(neighbourhood: Neig
     assert connections.ssl_context("a.test").verify_mode is ssl.CERT_REQUIRED
 
 
-async def test_certificates_are_read_again(neighbourhood: Neighbourhood) -> None:
-    """New connections take the new ones; unusable files change nothing."""
+async def test_certificates_are_reloaded(neighbourhood: Neighbourhood) -> None:
+    """New connections use the new ones; unusable files change nothing."""
     server = await neighbourhood.server(answering({}), "a.test")
     reach = neighbourhood.reach()
     trusted = neighbourhood.certificates.trusted
@@ -243,8 +245,8 @@ async def test_certificates_are_read_again(neighbourhood: Neighbourhood) -> None
     assert await reach.client.request("GET", f"b.test:{other.port}", VERSION) == {}
 
 
-async def test_an_encrypted_key_is_no_reason_to_ask_on_the_terminal(tmp_path: Path) -> None:
-    """OpenSSL would, and the node would hang before it has begun."""
+async def test_an_encrypted_key_causes_no_prompt(tmp_path: Path) -> None:
+    """OpenSSL would prompt on the terminal, and the node would hang."""
     certificate, private_key = tmp_path / "own.pem", tmp_path / "own.key"
     issued = Authority().issue("us.test")
     certificate.write_bytes(issued.pem)
@@ -258,8 +260,8 @@ async def test_an_encrypted_key_is_no_reason_to_ask_on_the_terminal(tmp_path: Pa
         PeerConnections(Dns(), peers, user_agent="test")
 
 
-async def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
-    """In a sentence for whoever runs this node."""
+async def test_the_error_names_an_unusable_file(tmp_path: Path) -> None:
+    """For the operator."""
     missing, broken = tmp_path / "missing.pem", tmp_path / "broken.pem"
     broken.write_text("nonsense")
     for file in (missing, broken):

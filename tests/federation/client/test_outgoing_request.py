@@ -1,4 +1,4 @@
-"""Server-server API, "Request Authentication", as the one who asks."""
+"""Server-server API, "Request Authentication", as the requester."""
 
 from typing import Any
 
@@ -24,8 +24,9 @@ JSON = st.dictionaries(
 
 
 @given(content=st.none() | JSON)
-def test_what_is_signed_is_the_specifications_object(content: dict[str, Any] | None) -> None:
-    """`content` absent without a body, present otherwise, `{}` included; the body is written only once."""
+def test_the_specifications_object_is_signed(content: dict[str, Any] | None) -> None:
+    """`content` is absent without a body, and present otherwise, `{}` included; the body is encoded only
+    once."""
     made = bytes_to_sign("PUT", "/a?b=%21", "a.test", "b.test", encode_body(content))
     assert made == encode(signed_object("PUT", "/a?b=%21", "a.test", "b.test", content))
 
@@ -41,14 +42,14 @@ def test_the_header_verifies() -> None:
         assert (verify(signed, signatures, "a.test", keys) == Verified()) is holds
 
 
-def test_bytes_are_sent_as_they_are() -> None:
-    """An event is written once and sent to many servers."""
+def test_encoded_bodies_are_not_encoded_again() -> None:
+    """An event is encoded once and sent to many servers."""
     assert encode_body(b'{"a":1}') == b'{"a":1}'
     assert encode_body({"b": 1, "a": 2}) == b'{"a":2,"b":1}'
     assert encode_body(None) is None
 
 
-def test_what_nobody_could_verify_is_not_sent() -> None:
+def test_a_body_without_canonical_json_is_refused() -> None:
     """Canonical JSON has no floats."""
     with pytest.raises(NotCanonical):
         encode_body({"a": 1.5})

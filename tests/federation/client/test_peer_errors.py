@@ -1,4 +1,4 @@
-"""Whose fault it is when this node asks another."""
+"""Errors of requests to other servers."""
 
 import pytest
 from hypothesis import given
@@ -20,8 +20,8 @@ from federation.matrix.errors import PeerError
 from federation.observer import Outcome
 
 
-def test_a_matrix_error_is_kept() -> None:
-    """Status, errcode, text, and when to come back."""
+def test_a_matrix_error() -> None:
+    """Status, errcode, text, and retry_after_ms."""
     error = refusal("a.test", 429, {"errcode": "M_LIMIT_EXCEEDED", "error": "slow", "retry_after_ms": 5}, {})
     assert isinstance(error, PeerRefused)
     assert (error.status, error.errcode, error.text, error.retry_after_ms) == (
@@ -33,8 +33,8 @@ def test_a_matrix_error_is_kept() -> None:
     assert str(error) == "a.test: answered 429 M_LIMIT_EXCEEDED: slow"
 
 
-def test_an_error_without_json_is_named_so() -> None:
-    """A proxy's page of HTML is nothing that its server said."""
+def test_an_error_without_json() -> None:
+    """The HTML page of a proxy is not the server's error."""
     error = refusal("a.test", 502, None, {"Retry-After": "7"})
     assert isinstance(error, PeerRefused)
     assert (error.errcode, error.retry_after_ms) == (None, 7000)
@@ -42,8 +42,8 @@ def test_an_error_without_json_is_named_so() -> None:
 
 
 @pytest.mark.parametrize("after", ["-1", "soon", "Fri, 31 Jul 2026 15:00:00 GMT", "1" * 20, "١"])
-def test_an_unreadable_retry_after_is_none(after: str) -> None:
-    """Dates are allowed and not worth the reading."""
+def test_an_invalid_retry_after_is_ignored(after: str) -> None:
+    """Dates are allowed, but not supported."""
     error = refusal("a.test", 503, {"retry_after_ms": "5"}, {"Retry-After": after})
     assert isinstance(error, PeerRefused)
     assert error.retry_after_ms is None
@@ -60,8 +60,8 @@ def test_a_redirect_is_malformed(status: int) -> None:
     errcode=st.text(),
     error=st.text(min_size=400),
 )
-def test_a_peers_text_stays_small_and_on_its_line(content: object, errcode: str, error: str) -> None:
-    """It ends in logs, and may end in the answer to somebody else."""
+def test_a_peers_text_is_shortened_and_on_one_line(content: object, errcode: str, error: str) -> None:
+    """It is written to logs, and may be returned to others."""
     assert isinstance(refusal("a.test", 400, content, {}), PeerRefused)
     made = refusal("a.test", 400, {"errcode": errcode, "error": error}, {})
     assert str(made).isprintable()
@@ -82,13 +82,13 @@ def test_a_peers_text_stays_small_and_on_its_line(content: object, errcode: str,
         (PeerError("a", ""), Outcome.MALFORMED),
     ],
 )
-def test_every_error_has_its_label(error: PeerError | None, outcome: Outcome) -> None:
-    """One of a few, whatever the peer says."""
+def test_every_error_has_an_outcome(error: PeerError | None, outcome: Outcome) -> None:
+    """For the metrics."""
     assert outcome_of(error) is outcome
 
 
-def test_what_may_pass() -> None:
-    """A peer that is away or in trouble may answer later. One that says no, or nonsense, has answered."""
+def test_temporary_errors() -> None:
+    """A peer that is unreachable or failing may answer later. A refusal or an invalid response is final."""
     passing = (PeerUnreachable, PeerTimedOut, PeerTlsFailure)
     assert all(is_temporary(kind("a.test", "is away")) for kind in passing)
     assert all(is_temporary(PeerRefused("a.test", status, None, "")) for status in (429, 500, 503))

@@ -1,4 +1,4 @@
-"""Questions to other servers, answered by a real one; and answers that are none."""
+"""Requests for events to another node, and invalid responses."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -12,7 +12,7 @@ from tests.federation.http.room_pair import room_pair
 from tests.support.postgres import Server
 
 
-async def test_every_question_is_answered(postgres_server: Server, migrated_template: str) -> None:
+async def test_every_request_is_answered(postgres_server: Server, migrated_template: str) -> None:
     """By the endpoints of another node."""
     async with room_pair(postgres_server, migrated_template) as pair:
         said = [await pair.says(str(number)) for number in range(3)]
@@ -39,7 +39,7 @@ async def test_every_question_is_answered(postgres_server: Server, migrated_temp
 
 
 class Answering:
-    """A client to which every server gives the same answer."""
+    """A client for which every server returns the same response."""
 
     def __init__(self, answer: dict[str, Any]) -> None:
         self._answer = answer
@@ -67,15 +67,15 @@ QUESTIONS: list[Callable[[FederationEventClient], Awaitable[Any]]] = [
         {"events": None, "pdus": None, "pdu_ids": ["$\0"], "auth_chain": None, "auth_chain_ids": []},
     ],
 )
-async def test_what_is_no_answer_is_the_peers_fault(answer: dict[str, Any]) -> None:
-    """Whatever is wrong with it."""
+async def test_an_invalid_response_is_the_peers_fault(answer: dict[str, Any]) -> None:
+    """PeerMalformed."""
     for question in QUESTIONS:
         with pytest.raises(PeerMalformed):
             await question(FederationEventClient(Answering(answer)))
 
 
-async def test_one_event_is_one_event() -> None:
-    """Two are no answer to a question for one."""
+async def test_a_response_with_two_events() -> None:
+    """It is invalid for a request for one."""
     with pytest.raises(PeerMalformed, match="2 events"):
         await FederationEventClient(Answering({"pdus": [{}, {}]})).event("p", "$a")
     assert await FederationEventClient(Answering({"pdu_ids": [], "auth_chain_ids": []})).state_ids(

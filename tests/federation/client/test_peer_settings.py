@@ -1,4 +1,4 @@
-"""What the configuration says of one server."""
+"""Settings of single servers."""
 
 from pathlib import Path
 
@@ -12,21 +12,21 @@ from federation.client.peer_settings import (
 
 
 def test_a_server_is_found_in_any_case() -> None:
-    """Host names have none, and a claim in capitals must not escape its settings."""
+    """Server names are compared without regard to case, so that no server escapes its settings."""
     peers = ConfiguredPeers({"Kitchen.local": PeerSettings(plain=True)})
     assert peers.of("KITCHEN.LOCAL").plain
     assert peers.of("cellar.local") is DEFAULT_SETTINGS
 
 
-def test_only_those_named_are_known() -> None:
-    """In any case, and with the port that belongs to the name."""
+def test_only_configured_servers_are_known() -> None:
+    """In any case, and with the port of the name."""
     peers = ConfiguredPeers({"kitchen.local:7676": PeerSettings()})
     assert peers.know("Kitchen.local:7676")
     assert not peers.know("kitchen.local")
 
 
-def test_servers_come_and_go() -> None:
-    """Those that are added are looked up at each question; what the configuration says goes further."""
+def test_added_servers() -> None:
+    """They are looked up each time; the configuration takes precedence."""
     added = {"kitchen.local": PeerSettings("a:1"), "cellar.local": PeerSettings("b:1", certificates="PEM")}
     peers = ConfiguredPeers({"Kitchen.local": PeerSettings()}, added)
     assert peers.of("kitchen.local").address is None
@@ -38,7 +38,7 @@ def test_servers_come_and_go() -> None:
     assert not peers.know("cellar.local")
 
 
-def test_each_way_of_shaking_hands_is_listed_once() -> None:
+def test_distinct_tls_settings() -> None:
     """Files that several peers share are read once."""
     files = CertificateFiles(Path("a"), Path("b"))
     settings = PeerSettings(client_certificate=files)

@@ -1,4 +1,4 @@
-"""What another server points to is fetched from the public web, and from nowhere else."""
+"""Fetching URLs of the public web."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -36,8 +36,8 @@ async def fetch(public: PublicWeb, url: str, limit: int = 100) -> bytes:
         return b"".join([chunk async for chunk in answer.chunks(limit)])
 
 
-async def test_a_page_is_fetched_as_it_is_named(neighbourhood: Neighbourhood) -> None:
-    """Query and escapes included, and nothing that says who asks."""
+async def test_a_url_is_fetched_verbatim(neighbourhood: Neighbourhood) -> None:
+    """Including query and escapes, and without credentials."""
     server = await neighbourhood.server(answering(b"bytes"), "cdn.test")
     async with web(neighbourhood) as public:
         assert await fetch(public, f"https://cdn.test:{server.port}/a%2Fb?sig=x%2By&z") == b"bytes"
@@ -49,8 +49,8 @@ async def test_a_page_is_fetched_as_it_is_named(neighbourhood: Neighbourhood) ->
 
 
 @pytest.mark.parametrize("status", [204, 206, 302, 404, 500])
-async def test_only_200_is_an_answer(neighbourhood: Neighbourhood, status: int) -> None:
-    """A redirect is not followed: it could lead anywhere."""
+async def test_only_200_is_accepted(neighbourhood: Neighbourhood, status: int) -> None:
+    """Redirects are not followed."""
     server = await neighbourhood.server(answering(b"", status, Location="https://cdn.test/"), "cdn.test")
     async with web(neighbourhood) as public:
         with pytest.raises(PeerMalformed, match=str(status)):
@@ -58,8 +58,8 @@ async def test_only_200_is_an_answer(neighbourhood: Neighbourhood, status: int) 
     assert len(server.requests) == 1
 
 
-async def test_nothing_compressed_is_taken(neighbourhood: Neighbourhood) -> None:
-    """A small answer could become one that fills the disk."""
+async def test_compressed_responses_are_refused(neighbourhood: Neighbourhood) -> None:
+    """A small response could fill the disk."""
     server = await neighbourhood.server(answering(b"x", Content_Encoding="br"), "cdn.test")
     async with web(neighbourhood) as public:
         with pytest.raises(PeerMalformed, match="compressed"):
@@ -67,8 +67,8 @@ async def test_nothing_compressed_is_taken(neighbourhood: Neighbourhood) -> None
     assert server.requests[0].headers["Accept-Encoding"] == "identity"
 
 
-async def test_no_name_leads_to_what_is_not_public(neighbourhood: Neighbourhood) -> None:
-    """Looked at when it is connected to, not before: a name may have another address the next time."""
+async def test_names_with_private_addresses_are_refused(neighbourhood: Neighbourhood) -> None:
+    """Names are resolved when connecting, since they may have another address the next time."""
     server = await neighbourhood.server(answering(b"secret"), "cdn.test")
     async with web(neighbourhood, NOT_PUBLIC) as public:
         for host in ("cdn.test", "localhost"):
@@ -78,7 +78,7 @@ async def test_no_name_leads_to_what_is_not_public(neighbourhood: Neighbourhood)
 
 
 async def test_the_certificate_is_checked(neighbourhood: Neighbourhood) -> None:
-    """A place that cannot show who it is gets no request."""
+    """Without a valid certificate no request is sent."""
     untrusted = neighbourhood.certificates.make("cdn.test", trusted=False)
     server = await neighbourhood.server(answering(b""), "cdn.test", files=untrusted)
     async with web(neighbourhood) as public:
@@ -87,8 +87,8 @@ async def test_the_certificate_is_checked(neighbourhood: Neighbourhood) -> None:
     assert server.requests == []
 
 
-async def test_too_much_is_the_peers_fault(neighbourhood: Neighbourhood) -> None:
-    """It named the place."""
+async def test_a_response_that_is_too_large_is_the_peers_fault(neighbourhood: Neighbourhood) -> None:
+    """It has provided the URL."""
     server = await neighbourhood.server(answering(b"x" * 101), "cdn.test")
     async with web(neighbourhood) as public:
         with pytest.raises(PeerError, match=r"peer\.test"):
@@ -96,6 +96,6 @@ async def test_too_much_is_the_peers_fault(neighbourhood: Neighbourhood) -> None
 
 
 async def test_authorities_that_cannot_be_read(tmp_path: Path) -> None:
-    """Said when the node starts."""
+    """The error is raised when the node starts."""
     with pytest.raises(LocalError, match="authorities"):
         PublicWeb(Dns(), user_agent="test", authorities=tmp_path / "nothing.pem")

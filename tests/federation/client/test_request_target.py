@@ -1,4 +1,4 @@
-"""What stands on the request line."""
+"""Path and query of a request."""
 
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -13,7 +13,7 @@ TEXT = st.text(st.characters(codec="utf-8"), min_size=1).filter(lambda text: tex
 
 
 def test_segments_are_encoded_and_the_template_stays() -> None:
-    """`!` and `:` may stand in a path as they are, and servers differ in what they make of that."""
+    """`!` and `:` are encoded, since servers treat them differently."""
     target = request_target(
         "/_matrix/federation/v1/make_join/{roomId}/{userId}",
         query=[("ver", "10"), ("ver", "org.matrix x&y")],
@@ -27,8 +27,8 @@ def test_segments_are_encoded_and_the_template_stays() -> None:
 
 
 @given(segment=TEXT, name=TEXT, value=TEXT)
-def test_it_is_read_as_it_was_meant_and_sent_as_it_was_signed(segment: str, name: str, value: str) -> None:
-    """aio-libs/aiohttp#2188: a client that quotes again sends something else than was signed."""
+def test_the_target_is_sent_as_it_was_signed(segment: str, name: str, value: str) -> None:
+    """aio-libs/aiohttp#2188: a client that quotes again sends a target that was not signed."""
     uri = request_target("/a/{segment}/b", query=[(name, value)], segment=segment).uri
     parts = urlsplit(uri)
     assert [unquote(part) for part in parts.path.split("/")] == ["", "a", segment, "b"]
@@ -37,14 +37,14 @@ def test_it_is_read_as_it_was_meant_and_sent_as_it_was_signed(segment: str, name
 
 
 @pytest.mark.parametrize("segment", ["", ".", ".."])
-def test_no_segment_leads_elsewhere(segment: str) -> None:
-    """Proxies resolve these, escaped or not; whoever has such an id has to refuse it before."""
+def test_dot_segments_are_refused(segment: str) -> None:
+    """Proxies resolve these, escaped or not; callers must refuse such ids."""
     with pytest.raises(AssertionError):
         request_target("/a/{segment}", segment=segment)
 
 
-def test_the_names_must_fit() -> None:
-    """A path with a hole would be sent somewhere."""
+def test_the_parameters_must_match_the_template() -> None:
+    """Otherwise a placeholder would be sent."""
     with pytest.raises(AssertionError):
         request_target("/a/{b}")
     with pytest.raises(AssertionError):

@@ -1,4 +1,4 @@
-"""The conversation of `server_discovery`, held with real name servers and a real web server."""
+"""Server discovery with real name servers and a real web server."""
 
 import asyncio
 from ipaddress import ip_network
@@ -19,13 +19,13 @@ HOUR = 3600.0
 async def delegating(
     neighbourhood: Neighbourhood, to: object = "b.test:7676", **headers: str
 ) -> tuple[LoopbackServer, Reach]:
-    """`a.test` has a well-known."""
+    """Let `a.test` have a well-known."""
     server = await neighbourhood.server(answering({"m.server": to}, **headers), "a.test")
     return server, neighbourhood.reach(well_known_port=server.port)
 
 
 async def test_a_delegation_is_followed(neighbourhood: Neighbourhood) -> None:
-    """Step 3.2, over HTTPS with the certificate of the host that is asked."""
+    """Step 3.2, over HTTPS with the certificate of the requested host."""
     server, reach = await delegating(neighbourhood)
     route = await reach.resolver.route("a.test")
     assert (route.candidates, route.host_header, route.step) == (
@@ -38,16 +38,16 @@ async def test_a_delegation_is_followed(neighbourhood: Neighbourhood) -> None:
     assert "Authorization" not in request.headers
 
 
-async def test_srv_is_asked_over_dns(neighbourhood: Neighbourhood) -> None:
-    """Step 4, when nobody answers at the well-known's port."""
+async def test_srv_records_are_queried(neighbourhood: Neighbourhood) -> None:
+    """Step 4, if there is no well-known."""
     neighbourhood.names.add("_matrix-fed._tcp.a.test", "SRV", "10 0 1001 c.test.", "20 0 1002 d.test.")
     route = await neighbourhood.reach().resolver.route("a.test")
     assert route.candidates == (Candidate("c.test", 1001), Candidate("d.test", 1002))
     assert (route.host_header, route.certificate_name, route.step) == ("a.test", "a.test", "4")
 
 
-async def test_an_answer_is_kept_as_long_as_it_says(neighbourhood: Neighbourhood) -> None:
-    """And asked for again after that."""
+async def test_a_route_is_cached_for_its_lifetime(neighbourhood: Neighbourhood) -> None:
+    """And discovered again after that."""
     server, reach = await delegating(neighbourhood, Cache_Control="max-age=7200")
     await reach.resolver.route("a.test")
     neighbourhood.clock.now += 2 * HOUR - 1
@@ -58,8 +58,8 @@ async def test_an_answer_is_kept_as_long_as_it_says(neighbourhood: Neighbourhood
     assert len(server.requests) == 2
 
 
-async def test_how_the_way_was_found_is_explained(neighbourhood: Neighbourhood) -> None:
-    """Every question with its answer, asked now; and what was found so is the way from here on."""
+async def test_a_trace_has_all_queries(neighbourhood: Neighbourhood) -> None:
+    """With their answers; the result is cached."""
     server, reach = await delegating(neighbourhood, to="b.test")
     neighbourhood.names.add("_matrix-fed._tcp.b.test", "SRV", "10 0 1001 c.test.")
     before = await reach.resolver.route("a.test")
@@ -79,8 +79,8 @@ async def test_how_the_way_was_found_is_explained(neighbourhood: Neighbourhood) 
     assert len(server.requests) == 2
 
 
-async def test_why_there_is_no_delegation_is_explained(neighbourhood: Neighbourhood) -> None:
-    """In words, of whoever answered, or did not."""
+async def test_a_trace_explains_a_missing_delegation(neighbourhood: Neighbourhood) -> None:
+    """With the problem of the response."""
     reach = neighbourhood.reach()
     assert await _problem(reach, "nowhere.test") == "could not be resolved to an address"
     server = await neighbourhood.server(answering(b"", 302, Location="http://a.test/"), "a.test")
@@ -100,8 +100,8 @@ async def _problem(reach: Reach, name: str) -> str:
     return answer.problem
 
 
-async def test_a_way_is_forgotten_when_somebody_says_so(neighbourhood: Neighbourhood) -> None:
-    """Who has moved his server need not wait for a day."""
+async def test_a_route_is_invalidated(neighbourhood: Neighbourhood) -> None:
+    """So that a server that has moved is found before its lifetime ends."""
     server, reach = await delegating(neighbourhood)
     await reach.resolver.route("a.test")
     reach.resolver.invalidate("a.test")
@@ -110,8 +110,8 @@ async def test_a_way_is_forgotten_when_somebody_says_so(neighbourhood: Neighbour
     assert len(server.requests) == 2
 
 
-async def test_those_who_ask_together_ask_once(neighbourhood: Neighbourhood) -> None:
-    """A room with fifty users of one server needs one look-up."""
+async def test_concurrent_discoveries_share_the_queries(neighbourhood: Neighbourhood) -> None:
+    """A room with fifty users of one server needs one discovery."""
     server, reach = await delegating(neighbourhood)
     routes = await asyncio.gather(*(reach.resolver.route("a.test") for _ in range(50)))
     assert len(set(routes)) == 1
@@ -141,8 +141,8 @@ async def test_redirects_are_followed_a_few_times(neighbourhood: Neighbourhood) 
     assert len(server.requests) == 6
 
 
-async def test_no_redirect_leads_into_the_open(neighbourhood: Neighbourhood) -> None:
-    """To anything but https is no answer: whoever stands between could write it."""
+async def test_redirects_must_be_https(neighbourhood: Neighbourhood) -> None:
+    """Otherwise anyone on the network path could write the response."""
     plain = await neighbourhood.server(answering({"m.server": "evil.test:1"}), "p.test", plain=True)
     location = f"http://p.test:{plain.port}/.well-known/matrix/server"
     server = await neighbourhood.server(answering(b"", 302, Location=location), "a.test")
@@ -163,15 +163,17 @@ async def test_no_redirect_leads_into_the_open(neighbourhood: Neighbourhood) -> 
         (b"\xff\xfe", 200),
     ],
 )
-async def test_a_bad_answer_is_none(neighbourhood: Neighbourhood, content: object, status: int) -> None:
+async def test_an_invalid_response_is_no_delegation(
+    neighbourhood: Neighbourhood, content: object, status: int
+) -> None:
     """ "If the response is invalid (bad JSON, missing properties, non-200 response, etc)": step 4."""
     server = await neighbourhood.server(answering(content, status), "a.test")
     route = await neighbourhood.reach(well_known_port=server.port).resolver.route("a.test")
     assert route.step == "6"
 
 
-async def test_a_certificate_for_somebody_else_is_no_answer(neighbourhood: Neighbourhood) -> None:
-    """Nor is one that nobody vouches for."""
+async def test_a_well_known_needs_a_valid_certificate(neighbourhood: Neighbourhood) -> None:
+    """Neither another name's nor an untrusted one is accepted."""
     for files in (
         neighbourhood.certificates.make("other.test"),
         neighbourhood.certificates.make("a.test", trusted=False),
@@ -181,7 +183,7 @@ async def test_a_certificate_for_somebody_else_is_no_answer(neighbourhood: Neigh
         assert server.requests == []
 
 
-async def test_what_is_no_http_is_no_answer(neighbourhood: Neighbourhood) -> None:
+async def test_a_response_that_is_not_http_is_no_delegation(neighbourhood: Neighbourhood) -> None:
     """Whatever it is."""
 
     async def nonsense(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -193,8 +195,8 @@ async def test_what_is_no_http_is_no_answer(neighbourhood: Neighbourhood) -> Non
     assert (await neighbourhood.reach(well_known_port=port).resolver.route("a.test")).step == "6"
 
 
-async def test_repeated_failures_are_kept_longer(neighbourhood: Neighbourhood) -> None:
-    """5 minutes, 10, 20, up to an hour; a good answer starts anew."""
+async def test_repeated_failures_are_cached_longer(neighbourhood: Neighbourhood) -> None:
+    """5 minutes, 10, 20, up to an hour; a valid response starts over."""
     server = await neighbourhood.server(answering({}, 500), "a.test")
     reach = neighbourhood.reach(well_known_port=server.port)
     lifetimes = []
@@ -207,8 +209,8 @@ async def test_repeated_failures_are_kept_longer(neighbourhood: Neighbourhood) -
     assert (await reach.resolver.route("a.test")).step == "3.2"
 
 
-async def test_what_was_certain_outlives_a_failure(neighbourhood: Neighbourhood) -> None:
-    """A delegation that cannot be read for a moment has not been taken back; after two days it has."""
+async def test_a_certain_route_outlives_a_failure(neighbourhood: Neighbourhood) -> None:
+    """A delegation that cannot be fetched temporarily stays valid, for up to two days."""
     server, reach = await delegating(neighbourhood, Cache_Control="max-age=3600")
     await reach.resolver.route("a.test")
     server.handler = answering({}, 503)
@@ -221,8 +223,8 @@ async def test_what_was_certain_outlives_a_failure(neighbourhood: Neighbourhood)
     assert (await reach.resolver.route("a.test")).step == "6"
 
 
-async def test_a_way_that_leads_nowhere_is_looked_for_again(neighbourhood: Neighbourhood) -> None:
-    """But not at once, and not more often for it."""
+async def test_the_route_of_an_unreachable_server_expires_early(neighbourhood: Neighbourhood) -> None:
+    """But not at once, and not more often."""
     server, reach = await delegating(neighbourhood)
     await reach.resolver.route("a.test")
     server.handler = answering({"m.server": "new.test:1"})
@@ -233,8 +235,8 @@ async def test_a_way_that_leads_nowhere_is_looked_for_again(neighbourhood: Neigh
     reach.resolver.mark_unreachable("never.asked.test")
 
 
-async def test_the_configuration_has_the_last_word(neighbourhood: Neighbourhood) -> None:
-    """Nobody is asked about a server whose address is configured."""
+async def test_a_configured_address_needs_no_queries(neighbourhood: Neighbourhood) -> None:
+    """No server is asked about it."""
     server, _ = await delegating(neighbourhood)
     reach = neighbourhood.reach(
         {"A.test": PeerSettings(address="127.0.0.1:7676"), "bad.test": PeerSettings(address="a b")},
@@ -248,8 +250,8 @@ async def test_the_configuration_has_the_last_word(neighbourhood: Neighbourhood)
         await reach.resolver.route("bad.test")
 
 
-async def test_no_way_is_an_error_of_the_peer(neighbourhood: Neighbourhood) -> None:
-    """With the reason in words."""
+async def test_a_missing_route_is_a_peer_error(neighbourhood: Neighbourhood) -> None:
+    """With the reason."""
     neighbourhood.names.add("_matrix-fed._tcp.a.test", "SRV", "0 0 0 .")
     reach = neighbourhood.reach()
     with pytest.raises(PeerUnreachable, match="does not federate"):
@@ -258,7 +260,7 @@ async def test_no_way_is_an_error_of_the_peer(neighbourhood: Neighbourhood) -> N
         await reach.resolver.route("a b")
 
 
-async def test_a_blocked_address_is_not_asked(neighbourhood: Neighbourhood) -> None:
+async def test_a_well_known_at_a_blocked_address_is_not_fetched(neighbourhood: Neighbourhood) -> None:
     """Neither by name nor by a redirect to its number."""
     server, _ = await delegating(neighbourhood)
     reach = neighbourhood.reach(well_known_port=server.port, blocked=[ip_network("127.0.0.0/8")])
@@ -266,10 +268,10 @@ async def test_a_blocked_address_is_not_asked(neighbourhood: Neighbourhood) -> N
     assert server.names == []
 
 
-async def test_a_silent_server_does_not_hold_up_for_ever(
+async def test_a_silent_well_known_times_out(
     neighbourhood: Neighbourhood, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It costs at most the timeout with a well-known."""
+    """It costs at most the timeout."""
     monkeypatch.setattr("federation.client.resolver.TIMEOUT", 0.1)
 
     async def silence(_: web.Request) -> web.Response:

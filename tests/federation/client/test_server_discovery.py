@@ -32,10 +32,10 @@ def srv(*targets: tuple[str, int], lifetime: float = 3600.0) -> SrvAnswer:
     return SrvAnswer(tuple(SrvRecord(at, 1, port, name) for at, (name, port) in enumerate(targets)), lifetime)
 
 
-def converse(
+def run_discovery(
     name: str, answers: Mapping[DiscoveryQuery, DiscoveryAnswer]
 ) -> tuple[Route | NoRoute, list[DiscoveryQuery]]:
-    """Hold the conversation; what is asked and not in `answers` has the answer that there is nothing."""
+    """Run the discovery. Queries that are not in `answers` find nothing."""
     asked: list[DiscoveryQuery] = []
     conversation = discover(name, DRAWS)
     try:
@@ -51,7 +51,7 @@ def converse(
 def found(
     name: str, answers: Mapping[DiscoveryQuery, DiscoveryAnswer]
 ) -> tuple[str, list[tuple[str, int]], str, str]:
-    route, _ = converse(name, answers)
+    route, _ = run_discovery(name, answers)
     assert isinstance(route, Route)
     places = [(one.host, one.port) for one in route.candidates]
     return route.step, places, route.host_header, route.certificate_name
@@ -67,15 +67,15 @@ def found(
     ],
 )
 def test_step_1_an_ip_literal(name: str, place: tuple[str, int], certificate: str) -> None:
-    """Nobody is asked. `Host` is the server name as it is; the certificate is for the address."""
+    """No query. `Host` is the server name; the certificate is for the address."""
     assert found(name, {}) == ("1", [place], name, certificate)
-    assert converse(name, {})[1] == []
+    assert run_discovery(name, {})[1] == []
 
 
 def test_step_2_an_explicit_port() -> None:
-    """Nobody is asked. `Host` has the port, the certificate has not."""
+    """No query. `Host` has the port, the certificate does not."""
     assert found("a.test:7676", {}) == ("2", [("a.test", 7676)], "a.test:7676", "a.test")
-    assert converse("a.test:7676", {})[1] == []
+    assert run_discovery("a.test:7676", {})[1] == []
 
 
 def well_known(delegated: str) -> dict[DiscoveryQuery, DiscoveryAnswer]:
@@ -91,30 +91,30 @@ def well_known(delegated: str) -> dict[DiscoveryQuery, DiscoveryAnswer]:
         ("b.test:443", ("b.test", 443), "b.test", "3.2"),
     ],
 )
-def test_steps_3_1_and_3_2_a_delegation_that_says_it_all(
+def test_steps_3_1_and_3_2_a_delegation_with_address_or_port(
     delegated: str, place: tuple[str, int], certificate: str, step: str
 ) -> None:
     """ "Requests must be made with a `Host` header of `<delegated_hostname>:<delegated_port>`." """
     assert found("a.test", well_known(delegated)) == (step, [place], delegated, certificate)
-    assert converse("a.test", well_known(delegated))[1] == [WellKnownQuery("a.test")]
+    assert run_discovery("a.test", well_known(delegated))[1] == [WellKnownQuery("a.test")]
 
 
 def test_step_3_3_srv_of_the_delegated_name() -> None:
-    """`Host` and certificate are the delegated name, not where SRV leads."""
+    """`Host` and certificate are for the delegated name, not for the SRV target."""
     answers = well_known("b.test") | {SrvQuery("_matrix-fed._tcp.b.test"): srv(("c.test.", 1), ("d.test", 2))}
     assert found("a.test", answers) == ("3.3", [("c.test", 1), ("d.test", 2)], "b.test", "b.test")
 
 
 def test_step_3_4_the_old_srv_of_the_delegated_name() -> None:
-    """Deprecated, and asked for only when there is no new one."""
+    """Deprecated, and only queried if there is no new one."""
     answers = well_known("b.test") | {SrvQuery("_matrix._tcp.b.test"): srv(("c.test.", 1))}
     assert found("a.test", answers) == ("3.4", [("c.test", 1)], "b.test", "b.test")
 
 
 def test_step_3_5_the_delegated_name_itself() -> None:
-    """Its well-known is not asked for: a delegation is not delegated."""
+    """Its well-known is not fetched: a delegation is not delegated again."""
     assert found("a.test", well_known("b.test")) == ("3.5", [("b.test", 8448)], "b.test", "b.test")
-    assert converse("a.test", well_known("b.test"))[1] == [
+    assert run_discovery("a.test", well_known("b.test"))[1] == [
         WellKnownQuery("a.test"),
         SrvQuery("_matrix-fed._tcp.b.test"),
         SrvQuery("_matrix._tcp.b.test"),
@@ -129,7 +129,7 @@ def test_steps_4_and_5_srv(service: str, step: str) -> None:
 
 
 def test_step_6_port_8448() -> None:
-    """When nobody says anything else."""
+    """If nothing else is found."""
     assert found("a.test", {}) == ("6", [("a.test", 8448)], "a.test", "a.test")
 
 
@@ -140,55 +140,55 @@ def test_an_invalid_delegation_is_none(delegated: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a.test:", "[::1", "a.test:0", "1.2.3.4:0", "ä.test"])
-def test_what_names_no_place_is_a_failure(name: str) -> None:
-    """Without a question, and with a reason."""
-    route, asked = converse(name, {})
+def test_an_invalid_server_name_has_no_route(name: str) -> None:
+    """Without a query, and with a reason."""
+    route, asked = run_discovery(name, {})
     assert isinstance(route, NoRoute)
     assert route.reason
     assert asked == []
 
 
-def test_a_service_that_is_refused_is_not_looked_for_elsewhere() -> None:
+def test_a_refused_service_has_no_route() -> None:
     """RFC 2782: a target of "." is an answer."""
     answers: dict[DiscoveryQuery, DiscoveryAnswer] = {SrvQuery("_matrix-fed._tcp.a.test"): srv((".", 0))}
-    route, asked = converse("a.test", answers)
+    route, asked = run_discovery("a.test", answers)
     assert isinstance(route, NoRoute)
     assert asked[-1] == SrvQuery("_matrix-fed._tcp.a.test")
 
 
-def test_senseless_records_are_left_out() -> None:
-    """Port 0, a target that is no host name, one that is written twice."""
+def test_invalid_records_are_ignored() -> None:
+    """Port 0, a target that is not a host name, a duplicate."""
     records = srv(("a b.", 1), ("c.test.", 0), ("d.test.", 4), ("d.test", 4), ("e.test:5.", 5))
     assert found("a.test", {SrvQuery("_matrix-fed._tcp.a.test"): records})[1] == [("d.test", 4)]
     senseless = srv(("a b.", 1), ("c.test.", 0))
     assert found("a.test", {SrvQuery("_matrix-fed._tcp.a.test"): senseless})[0] == "6"
 
 
-def test_the_way_holds_as_long_as_its_shortest_answer() -> None:
-    """And never longer than 48 hours."""
+def test_the_lifetime_of_a_route_is_that_of_its_shortest_answer() -> None:
+    """And at most 48 hours."""
     answers: dict[DiscoveryQuery, DiscoveryAnswer] = {
         WellKnownQuery("a.test"): WellKnownAnswer("b.test", 5000.0),
         SrvQuery("_matrix-fed._tcp.b.test"): srv(("c.test", 1), lifetime=700.0),
     }
-    assert converse("a.test", answers)[0].lifetime == 700.0
-    assert converse("a.test:1", {})[0].lifetime == MAX_LIFETIME
+    assert run_discovery("a.test", answers)[0].lifetime == 700.0
+    assert run_discovery("a.test:1", {})[0].lifetime == MAX_LIFETIME
 
 
-def test_a_way_found_past_a_failure_is_provisional() -> None:
-    """Name servers that do not answer say nothing about whether there is a record."""
+def test_a_route_found_after_a_failure_is_provisional() -> None:
+    """Name servers that do not answer may have a record."""
     silent: dict[DiscoveryQuery, DiscoveryAnswer] = {
         SrvQuery("_matrix-fed._tcp.a.test"): SrvAnswer((), 60.0, failed=True),
     }
-    assert converse("a.test", silent)[0].provisional
+    assert run_discovery("a.test", silent)[0].provisional
     down: dict[DiscoveryQuery, DiscoveryAnswer] = {
         WellKnownQuery("a.test"): WellKnownAnswer(None, 300.0, failed=True)
     }
-    assert converse("a.test", down)[0].provisional
-    assert not converse("a.test", {})[0].provisional
+    assert run_discovery("a.test", down)[0].provisional
+    assert not run_discovery("a.test", {})[0].provisional
 
 
-def test_a_configured_address_is_only_another_place() -> None:
-    """`Host` and certificate stay those of the server's own name: an address proves nothing."""
+def test_a_configured_address_changes_only_the_candidate() -> None:
+    """`Host` and certificate stay those of the server's own name."""
     assert configured_route("kitchen.local", "10.0.0.7:7676") == Route(
         (Candidate("10.0.0.7", 7676),), "kitchen.local", "kitchen.local", "configured", MAX_LIFETIME
     )
@@ -230,8 +230,8 @@ ANY_ANSWER = {
     name=st.text() | st.from_regex(r"[a-z0-9.\-\[\]:]{1,20}", fullmatch=True) | st.just("a.test"),
     data=st.data(),
 )
-def test_it_always_ends(name: str, data: st.DataObject) -> None:
-    """Whatever is answered: after three questions, in candidates to connect to or in a failure."""
+def test_discovery_always_ends(name: str, data: st.DataObject) -> None:
+    """Whatever the answers: after three queries, with candidates or a failure."""
     conversation = discover(name, DRAWS)
     asked = 0
     try:

@@ -1,4 +1,4 @@
-"""RFC 2782: who is tried first."""
+"""RFC 2782: the order of SRV records."""
 
 import random
 from collections import Counter

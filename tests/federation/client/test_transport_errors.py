@@ -1,4 +1,4 @@
-"""What aiohttp and the system say, as whose fault it is. The client's tests make most of these happen."""
+"""Converting exceptions of aiohttp and the system. `test_client` causes most of them."""
 
 import ssl
 
@@ -39,10 +39,8 @@ def caused_by(error: Exception, cause: BaseException) -> Exception:
         (aiohttp.InvalidURL("x"), PeerMalformed, "could not be read"),
     ],
 )  # fmt: skip
-def test_every_failure_has_its_fault_and_a_sentence(
-    error: Exception, kind: type[PeerError], problem: str
-) -> None:
-    """Without an address, a port or a library's name in it: it may be shown to somebody else."""
+def test_every_failure_has_its_class_and_text(error: Exception, kind: type[PeerError], problem: str) -> None:
+    """Without an address, a port or a library's name: it may be shown to others."""
     made = peer_error("a.test", error)
     assert type(made) is kind
     assert problem in made.problem

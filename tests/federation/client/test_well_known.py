@@ -1,4 +1,4 @@
-"""Server-server API, "Resolving server names", step 3: what is believed, and for how long."""
+"""Server-server API, "Resolving server names", step 3: parsing and caching."""
 
 from datetime import UTC, datetime
 
@@ -50,18 +50,18 @@ HOUR = 3600.0
         ({"Expires": "Fri, 31 Jul 2026 99:00:00 GMT"}, MIN_LIFETIME),
     ],
 )
-def test_how_long_an_answer_holds(headers: dict[str, str], expected: float) -> None:
-    """What the headers say, else 24 hours; at least 5 minutes as in Synapse, at most 48 hours."""
+def test_the_lifetime_of_a_response(headers: dict[str, str], expected: float) -> None:
+    """By its headers, else 24 hours; at least 5 minutes as in Synapse, at most 48 hours."""
     assert lifetime(CIMultiDict(headers), NOW) == expected
 
 
 @given(control=st.text(), expires=st.text())
 def test_no_header_breaks_the_bounds(control: str, expires: str) -> None:
-    """Whatever a server writes there."""
+    """Whatever a server sends."""
     assert MIN_LIFETIME <= lifetime({"Cache-Control": control, "Expires": expires}, NOW) <= 48 * HOUR
 
 
-def test_failures_are_kept_for_longer_each_time() -> None:
+def test_failures_are_cached_longer_each_time() -> None:
     """ "Errors are recommended to be cached for up to an hour, and servers are encouraged to exponentially
     back off for repeated failures." """
     kept = [no_delegation("is away", failures).lifetime for failures in range(20)]
@@ -76,8 +76,8 @@ def test_failures_are_kept_for_longer_each_time() -> None:
         (200, b"<html>", "answered with something that is not JSON with a server name in m.server"),
     ],
 )
-def test_what_is_wrong_with_an_answer_is_said(status: int, body: bytes, problem: str) -> None:
-    """For whoever runs that server; what is done about it does not depend on it."""
+def test_the_problem_of_a_response_is_reported(status: int, body: bytes, problem: str) -> None:
+    """For the operator of that server; it does not affect the result."""
     answer = read(status, {}, body, NOW)
     assert answer.problem == problem
     assert answer == no_delegation("anything else", failed=False)
@@ -101,9 +101,8 @@ def test_what_is_wrong_with_an_answer_is_said(status: int, body: bytes, problem:
         b"\xff",
     ],
 )
-def test_what_is_not_valid_delegates_nothing(body: bytes) -> None:
-    """ "bad JSON, missing properties, non-200 response, etc": and it is no reason to hold on to an older
-    delegation."""
+def test_an_invalid_response_delegates_nothing(body: bytes) -> None:
+    """ "bad JSON, missing properties, non-200 response, etc": it also ends an older delegation."""
     assert parse_delegated_server(body) is None
     answer = read(200, {}, body, NOW)
     assert answer.delegated is None
@@ -111,8 +110,8 @@ def test_what_is_not_valid_delegates_nothing(body: bytes) -> None:
     assert answer.lifetime <= MAX_FAILURE_LIFETIME
 
 
-def test_a_valid_answer() -> None:
-    """More properties do no harm."""
+def test_a_valid_response() -> None:
+    """Further properties are ignored."""
     answer = read(200, {"Cache-Control": "max-age=7200"}, b'{"m.server": "b.test:443", "x": 1.5}', NOW)
     assert (answer.delegated, answer.lifetime, answer.failed) == ("b.test:443", 7200.0, False)
 
@@ -120,8 +119,8 @@ def test_a_valid_answer() -> None:
 @pytest.mark.parametrize(
     ("status", "failed"), [(404, False), (403, False), (204, False), (429, True), (500, True), (503, True)]
 )
-def test_which_answers_say_that_there_is_none(status: int, *, failed: bool) -> None:
-    """A missing file is an answer; a server in trouble gives none."""
+def test_a_missing_file_is_no_failure(status: int, *, failed: bool) -> None:
+    """Unlike an error of the server."""
     answer = read(status, {}, b'{"m.server": "b.test"}', NOW)
     assert (answer.delegated, answer.failed) == (None, failed)
 
@@ -142,19 +141,19 @@ def test_which_answers_say_that_there_is_none(status: int, *, failed: bool) -> N
         (None, None),
     ],
 )
-def test_redirects_lead_only_to_https(location: str | None, expected: str | None) -> None:
-    """An answer that came in the open could be anybody's."""
+def test_redirects_must_be_https(location: str | None, expected: str | None) -> None:
+    """A response over plain HTTP could be forged."""
     target = redirect_url(well_known_url("a.test"), location)
     assert target == (None if expected is None else URL(expected))
 
 
 @given(location=st.text())
-def test_no_redirect_raises(location: str) -> None:
-    """Whatever a server writes there."""
+def test_invalid_redirects_raise_nothing(location: str) -> None:
+    """Whatever a server sends."""
     target = redirect_url(well_known_url("a.test"), location)
     assert target is None or (target.scheme == "https" and target.host)
 
 
-def test_the_first_question() -> None:
+def test_the_url_of_a_well_known() -> None:
     """Port 443 of the host itself."""
     assert str(well_known_url("a.test")) == "https://a.test/.well-known/matrix/server"

@@ -1,4 +1,4 @@
-"""Judging events in memory."""
+"""Authorising and inserting events in a draft."""
 
 from federation.events.received import ACCEPTED, Dropped, Rejected
 from federation.matrix.room_version import ROOM_VERSIONS
@@ -11,7 +11,7 @@ from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room
 
 
 async def test_a_room_grows_in_a_draft(database: Database) -> None:
-    """Nothing of it is in the database, and nothing is looked for there twice."""
+    """Nothing is in the database, and an event that is not there is queried only once."""
     room = public_room("11", BOB)
     async with database.transaction() as connection:
         draft = await RoomDraft.of_new_room(RoomStore(database), connection, room.room_id, room.version)
@@ -28,8 +28,8 @@ async def test_a_room_grows_in_a_draft(database: Database) -> None:
         assert [event.pdu for event in draft.timeline] == list(room.events.values())
 
 
-async def test_messages_share_the_state_of_what_they_follow(database: Database) -> None:
-    """A state gets a number once: the same state of the same parent has the parent's."""
+async def test_messages_share_the_state_group_of_their_prev_events(database: Database) -> None:
+    """A state that equals its parent's gets no new state group."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -46,8 +46,8 @@ async def test_messages_share_the_state_of_what_they_follow(database: Database) 
             assert await draft.state_group_for(dict(before.state), before) is before
 
 
-async def test_outliers_are_judged_by_their_auth_events_alone(database: Database) -> None:
-    """Those that cannot be judged yet are not kept."""
+async def test_outliers_are_authorised_by_their_auth_events_only(database: Database) -> None:
+    """Those whose auth events are missing are dropped."""
     room = public_room("12", BOB)
     async with database.transaction() as connection:
         draft = await RoomDraft.of_new_room(RoomStore(database), connection, room.room_id, room.version)
@@ -64,8 +64,8 @@ async def test_outliers_are_judged_by_their_auth_events_alone(database: Database
         assert draft.extremities == ()
 
 
-async def test_an_event_of_another_room_has_no_place_here(database: Database) -> None:
-    """Whoever names it as a parent."""
+async def test_an_event_of_another_room_is_not_in_the_graph(database: Database) -> None:
+    """Even if an event names it in its prev_events."""
     room, other = public_room("12", BOB), Room("12", another=True)
     async with graph_on(database, room) as here:
         await join(here, room)

@@ -1,4 +1,4 @@
-"""The room graph as a whole: the life of a room."""
+"""The room engine as a whole."""
 
 import pytest
 
@@ -14,8 +14,8 @@ VERSIONS = pytest.mark.parametrize("version", ["3", "6", "10", "11", "12"])
 
 
 @VERSIONS
-async def test_a_room_is_joined_received_from_and_written_to(version: str, database: Database) -> None:
-    """What others send is taken in, and what we send follows it."""
+async def test_a_joined_room_receives_and_sends(version: str, database: Database) -> None:
+    """Local events follow the received ones."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         rooms = here.graph
@@ -34,8 +34,8 @@ async def test_a_room_is_joined_received_from_and_written_to(version: str, datab
 
 
 @VERSIONS
-async def test_a_room_of_our_own(version: str, database: Database) -> None:
-    """Created, and read back."""
+async def test_a_local_room(version: str, database: Database) -> None:
+    """It is created, and read."""
     async with graph_on(database, Room("12")) as here:
         room_version = ROOM_VERSIONS[version]
         named = None if room_version.create_event_is_room_id else f"!named:{HERE}"

@@ -1,4 +1,4 @@
-"""Queries and bodies of questions about events."""
+"""Parsing requests for events."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from federation.rooms.requests import MissingEvents, backfill, event_id, missing
 
 
 def test_missing_events() -> None:
-    """With what is not said."""
+    """With the defaults of missing fields."""
     assert missing_events({}) == MissingEvents((), (), 10, 0)
     body = {"earliest_events": ["$a"], "latest_events": ["$b"], "limit": 500, "min_depth": 7, "more": 1}
     assert missing_events(body) == MissingEvents(("$a",), ("$b",), 20, 7)
@@ -27,15 +27,15 @@ def test_missing_events() -> None:
         {"min_depth": 1.5},
     ],
 )
-def test_what_is_no_body(body: object) -> None:
-    """400, whatever it is."""
+def test_an_invalid_body(body: object) -> None:
+    """400."""
     with pytest.raises(MatrixError) as refused:
         missing_events(body)
     assert refused.value.status == 400
 
 
 def test_backfill() -> None:
-    """A hundred at most."""
+    """At most a hundred events."""
     assert backfill(["$a", "$b"], "1000") == (("$a", "$b"), 100)
     assert backfill(["$a"], "-5") == (("$a",), 0)
     for events, limit in (([], "1"), (["$a"], None), (["$a"], "x"), (["$a"] * 101, "1"), (["\0"], "1")):
@@ -43,8 +43,8 @@ def test_backfill() -> None:
             backfill(events, limit)
 
 
-def test_moment() -> None:
-    """Forwards unless it is said."""
+def test_timestamp_and_direction() -> None:
+    """The default direction is forwards."""
     assert parse_timestamp({"ts": "5"}) == (5, "forwards")
     assert parse_timestamp({"ts": "-5", "dir": "b"}) == (-5, "backwards")
     for query in ({}, {"ts": "١"}, {"ts": "9" * 19}, {"ts": "1", "dir": "x"}):
@@ -53,7 +53,7 @@ def test_moment() -> None:
 
 
 def test_event_id() -> None:
-    """It must be there."""
+    """It is required."""
     assert event_id({"event_id": "$a"}) == "$a"
     for query in ({}, {"event_id": ""}, {"event_id": "$\0"}):
         with pytest.raises(MatrixError):

@@ -1,4 +1,4 @@
-"""What is missing is fetched, and a peer that lies gets nothing by it."""
+"""Fetching missing events, also from peers that lie."""
 
 from typing import Any
 
@@ -19,8 +19,8 @@ def ids(room: Room, ends: list[Pdu]) -> dict[Any, str]:
 
 
 @VERSIONS
-async def test_a_small_gap_is_filled_with_what_lies_between(version: str, database: Database) -> None:
-    """One question; all events in the timeline, in their order."""
+async def test_a_small_gap_is_filled_with_the_missing_events(version: str, database: Database) -> None:
+    """With one request; all events are in the timeline, in their order."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -32,9 +32,9 @@ async def test_a_small_gap_is_filled_with_what_lies_between(version: str, databa
 
 
 @VERSIONS
-async def test_of_a_branch_only_what_is_unknown_is_taken(version: str, database: Database) -> None:
-    """A peer that does not meet our ends of the graph goes on, through what is known here, to the beginning
-    of the room. That is no news."""
+async def test_only_the_unknown_events_of_a_branch_are_received(version: str, database: Database) -> None:
+    """A peer whose events do not meet our extremities returns events back to the beginning of the room; the
+    known ones are not published again."""
     room = public_room(version, BOB)
     old = [room.say(BOB, str(number)) for number in range(3)]
     async with graph_on(database, room) as here:
@@ -54,8 +54,8 @@ async def test_of_a_branch_only_what_is_unknown_is_taken(version: str, database:
 
 
 @VERSIONS
-async def test_what_lies_before_our_join_is_no_gap(version: str, database: Database) -> None:
-    """Somebody spoke who had not seen us come. What he followed gets its place and is told to nobody."""
+async def test_events_before_our_join_are_no_gap(version: str, database: Database) -> None:
+    """A user sent an event without having seen our join. Its prev_events are inserted, and not published."""
     room = public_room(version, BOB)
     for number in range(3):
         room.say(BOB, str(number))
@@ -70,8 +70,8 @@ async def test_what_lies_before_our_join_is_no_gap(version: str, database: Datab
 
 
 @VERSIONS
-async def test_a_larger_gap_takes_several_questions(version: str, database: Database) -> None:
-    """As long as each answer helps."""
+async def test_a_larger_gap_takes_several_requests(version: str, database: Database) -> None:
+    """As long as each response helps."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -83,7 +83,7 @@ async def test_a_larger_gap_takes_several_questions(version: str, database: Data
 
 @VERSIONS
 async def test_a_gap_that_is_too_large_is_crossed_with_the_state(version: str, database: Database) -> None:
-    """What changed in it is known afterwards, although its messages are not."""
+    """Its state changes are known afterwards, its messages are not."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -104,8 +104,8 @@ async def test_a_gap_that_is_too_large_is_crossed_with_the_state(version: str, d
 
 
 @VERSIONS
-async def test_much_unknown_state_is_asked_for_as_a_whole(version: str, database: Database) -> None:
-    """One by one would be a question for each member."""
+async def test_much_unknown_state_is_fetched_as_a_whole(version: str, database: Database) -> None:
+    """Otherwise there would be a request for each member."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -120,8 +120,8 @@ async def test_much_unknown_state_is_asked_for_as_a_whole(version: str, database
 
 
 @VERSIONS
-async def test_a_gap_that_nobody_fills_keeps_only_that_event_out(version: str, database: Database) -> None:
-    """The others of the transaction are taken in, and the answer says which."""
+async def test_a_gap_that_cannot_be_filled_only_drops_its_event(version: str, database: Database) -> None:
+    """The other events of the transaction are received, and the response names the dropped one."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -141,11 +141,11 @@ async def test_a_gap_that_nobody_fills_keeps_only_that_event_out(version: str, d
 
 @VERSIONS
 @pytest.mark.parametrize("question", ["missing_events", "state_ids", "state", "event"])
-async def test_a_gap_is_not_crossed_while_nobody_answers(
+async def test_a_gap_is_not_crossed_while_the_peer_is_unreachable(
     version: str, question: str, database: Database
 ) -> None:
-    """Half of a state would be another state, and what lies in a gap that was jumped is never known here. The
-    event is to come again."""
+    """Part of a state would be another state, and the events of a skipped gap stay unknown. The event is
+    received again later."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -167,7 +167,7 @@ async def test_a_gap_is_not_crossed_while_nobody_answers(
 
 @VERSIONS
 async def test_an_unknown_auth_event_is_fetched(version: str, database: Database) -> None:
-    """It stands on another branch, which this server has not seen."""
+    """It is on another branch, which this server has not seen."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -182,10 +182,8 @@ async def test_an_unknown_auth_event_is_fetched(version: str, database: Database
 
 
 @VERSIONS
-async def test_an_auth_event_that_is_not_to_be_had_is_no_reason_to_reject(
-    version: str, database: Database
-) -> None:
-    """The event is dropped, and judged when it comes again."""
+async def test_an_unavailable_auth_event_is_no_reason_to_reject(version: str, database: Database) -> None:
+    """The event is dropped, and authorised when it is received again."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -203,7 +201,7 @@ async def test_an_auth_event_that_is_not_to_be_had_is_no_reason_to_reject(
 
 @VERSIONS
 async def test_a_rejected_auth_event_rejects(version: str, database: Database) -> None:
-    """Rule 3.3, also when it is fetched and was never sent."""
+    """Rule 3.3, also if the auth event was fetched."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -219,8 +217,8 @@ async def test_a_rejected_auth_event_rejects(version: str, database: Database) -
 
 
 @VERSIONS
-async def test_events_nobody_asked_for_are_not_taken_in(version: str, database: Database) -> None:
-    """An answer may be full of them: of another room, unsigned, or simply beside the gap."""
+async def test_events_that_were_not_requested_are_ignored(version: str, database: Database) -> None:
+    """A response may contain events of other rooms, unsigned ones, or ones beside the gap."""
     room, other = public_room(version, BOB), public_room(version, another=True)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -241,8 +239,8 @@ async def test_events_nobody_asked_for_are_not_taken_in(version: str, database: 
 
 
 @VERSIONS
-async def test_a_state_that_is_a_lie_is_judged_event_by_event(version: str, database: Database) -> None:
-    """The peer names Dave's coup as part of the state before the gap. It was never allowed, so it is none."""
+async def test_the_events_of_a_false_state_are_authorised(version: str, database: Database) -> None:
+    """The peer claims that Dave's coup is in the state before the gap. The auth rules never allowed it."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -261,8 +259,8 @@ async def test_a_state_that_is_a_lie_is_judged_event_by_event(version: str, data
         assert known[coup.event_id].verdict == "rejected"
 
 
-async def test_our_own_events_go_on_while_a_gap_is_being_filled(database: Database) -> None:
-    """Nothing is locked while a peer thinks about its answer."""
+async def test_local_events_are_sent_while_a_gap_is_being_filled(database: Database) -> None:
+    """Nothing is locked while the peer's response is pending."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -285,8 +283,8 @@ async def test_our_own_events_go_on_while_a_gap_is_being_filled(database: Databa
 
 
 @VERSIONS
-async def test_history_is_fetched_for_who_comes_late(version: str, database: Database) -> None:
-    """Back to the beginning, a part at a time; it is read like any other, and the stream tells nobody."""
+async def test_history_before_the_join_is_fetched(version: str, database: Database) -> None:
+    """Back to the beginning, a part at a time. It can be read, and is not published in the stream."""
     room = public_room(version, BOB)
     old = [room.say(BOB, str(number)) for number in range(30)]
     async with graph_on(database, room) as here:
@@ -307,8 +305,8 @@ async def test_history_is_fetched_for_who_comes_late(version: str, database: Dat
         assert view.forward_extremities == (joined.event_id,)
 
 
-async def test_history_that_is_not_to_be_had(database: Database) -> None:
-    """Of a silent server, or of an unknown room."""
+async def test_unavailable_history(database: Database) -> None:
+    """Of a server that does not answer, or of an unknown room."""
     room = public_room("12", BOB)
     room.say(BOB)
     async with graph_on(database, room) as here:

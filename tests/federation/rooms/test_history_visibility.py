@@ -1,4 +1,4 @@
-"""Who may see which events."""
+"""Which servers may see which events."""
 
 import pytest
 
@@ -18,20 +18,20 @@ from federation.rooms.read import can_see, membership_events_of, memberships_tha
     ],
 )
 def test_visibility(content: dict[str, object] | None, seen_by: set[str]) -> None:
-    """What is not understood counts as `shared`."""
+    """Unknown values count as `shared`."""
     enough = memberships_that_see(content)
     assert {one for one in ("join", "invite", "leave") if can_see(enough, [one])} == seen_by - {"none"}
     assert can_see(enough, []) == ("none" in seen_by)
 
 
 def test_one_member_is_enough() -> None:
-    """Whatever the others are, and whatever they claim to be."""
+    """Whatever the memberships of the others are."""
     assert can_see({"join"}, ["leave", {"join": 1}, "join"])
     assert not can_see({"join"}, [["join"], None])
 
 
 def test_members_are_those_of_the_server() -> None:
-    """By the domain of their user id; nothing but membership events."""
+    """By the domain of their user id; only membership events."""
     state = {
         ("m.room.member", "@a:one"): "$1",
         ("m.room.member", "@b:one:8448"): "$2",

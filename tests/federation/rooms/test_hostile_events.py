@@ -1,5 +1,6 @@
-"""Whoever is in a room may sign what he likes. Whether an event or an EDU is taken in or not, the transaction
-is answered, everything can be read afterwards, and the operator reads of no problem."""
+"""A member of a room may sign any event. Whether an event or EDU is accepted or not, the transaction is
+answered, the room stays readable, and no problem is logged.
+"""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from itertools import islice
@@ -41,9 +42,9 @@ async def room(siege: Besieged) -> Room:
 
 
 @VERSIONS
-async def test_every_part_of_what_events_say(siege: Besieged, version: str) -> None:
-    """Each in its turn is something else, or nothing. Each type has a room of its own, since some of what is
-    said would end it."""
+async def test_every_part_of_the_content_of_events(siege: Besieged, version: str) -> None:
+    """Each part is replaced or removed in turn. Each event type has its own room, since some contents would
+    end the room."""
     taken_in = set()
     for type_, state_key, content in well_meant.CONTENTS:
         room = await siege.make_room(version)
@@ -66,10 +67,10 @@ async def test_every_part_of_what_events_say(siege: Besieged, version: str) -> N
         ("invite", "/v2/invite/"),
     ],
 )
-async def test_every_part_of_a_membership_that_is_handed_in(
+async def test_every_part_of_a_submitted_membership(
     siege: Besieged, version: str, membership: str, path: str
 ) -> None:
-    """Each in its turn is something else, or nothing, under the id that this makes."""
+    """Each part is replaced or removed in turn, under the resulting event id."""
     room = await siege.make_room(version)
     template = await siege.template(room, membership)
     shown = await siege.evil.graph.current_events(room.room_id, [("m.room.create", "")])
@@ -91,7 +92,7 @@ async def test_every_part_of_a_membership_that_is_handed_in(
 
 @VERSIONS
 async def test_every_part_of_an_event(siege: Besieged, version: str) -> None:
-    """Each in its turn is something else, or nothing."""
+    """Each part is replaced or removed in turn."""
     room = await siege.make_room(version)
     message, member = await siege.template(room), await siege.template(room, "join")
     redaction = {**message, "type": "m.room.redaction"}
@@ -104,7 +105,7 @@ async def test_every_part_of_an_event(siege: Besieged, version: str) -> None:
 
 
 async def test_every_part_of_each_edu(siege: Besieged) -> None:
-    """Each in its turn is something else, or nothing."""
+    """Each part is replaced or removed in turn."""
     room = await siege.make_room("12")
     rights = well_meant.edus(room.room_id, room.event_id)
     for edus in batches((one for right in rights for one in everywhere(right, FEW)), 100):
@@ -123,7 +124,7 @@ async def test_every_part_of_each_edu(siege: Besieged) -> None:
 async def test_events_at_random(
     siege: Besieged, room: Room, all_struck: list[tuple[int, list[Blow]]]
 ) -> None:
-    """In several places at once, one upon the other."""
+    """Several parts at once, each event following the previous ones."""
     template = await siege.template(room)
     events = []
     for what, struck_by in all_struck:
@@ -135,7 +136,8 @@ async def test_events_at_random(
 
 
 async def send(siege: Besieged, room: Room, events: Iterable[Any], at_once: int) -> bool:
-    """So many in each transaction; those of the next one follow those that were taken in. Whether any was."""
+    """Send batches of events; each follows accepted events of the previous one. Returns whether any was
+    accepted."""
     follows: list[str] = []
     for batch in batches(events, at_once):
         follows = await transact(siege, room, [following(one, follows) for one in batch]) or follows
@@ -150,7 +152,7 @@ def following(event: Any, event_ids: list[str]) -> Any:
 
 
 async def transact(siege: Besieged, room: Room, events: Iterable[Any]) -> list[str]:
-    """Some of those that were taken in."""
+    """Send a transaction, and return some of the accepted events."""
     pdus = [signed_event(one, room.version)[0] if isinstance(one, Mapping) else one for one in events]
     answer = await siege.throw("PUT", siege.next_transaction(), written({"pdus": pdus, "edus": []}))
     assert answer.status in (200, 400), answer
@@ -165,7 +167,7 @@ def batches(all_: Iterable[Any], size: int) -> Iterable[list[Any]]:
 
 
 async def read_everything(siege: Besieged, room: Room) -> None:
-    """All that can be asked about the room, by other servers and by people."""
+    """Read everything about the room, as other servers and as users do."""
     await siege.read(room)
     rooms = siege.people
     await rooms.state(room.room_id)

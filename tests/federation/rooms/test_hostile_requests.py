@@ -1,6 +1,6 @@
-"""Everything that is served is asked in many wrong ways, one after the other.
+"""Invalid requests to every endpoint.
 
-`tests/federation/http/test_hostile.py` goes on at random.
+`tests/federation/http/test_hostile.py` sends random ones.
 """
 
 from collections.abc import AsyncIterator
@@ -25,8 +25,8 @@ async def room(siege: Besieged) -> Room:
     return await siege.make_room("12")
 
 
-async def test_every_place_of_every_path(siege: Besieged, room: Room) -> None:
-    """Of everything that is served, with whatever method."""
+async def test_every_path_parameter(siege: Besieged, room: Room) -> None:
+    """Of every endpoint, with every method."""
     for method, template in siege.routes():
         right = well_meant.filled(template, room.room_id, room.event_id)
         for place in well_meant.PLACE.findall(template):
@@ -39,7 +39,7 @@ async def test_every_place_of_every_path(siege: Besieged, room: Room) -> None:
 
 
 async def test_every_part_of_every_body(siege: Besieged, room: Room) -> None:
-    """Each in its turn is something else, or nothing."""
+    """Each part is replaced or removed in turn."""
     for method, template in siege.routes():
         target = well_meant.filled(template, room.room_id, room.event_id)
         # Transactions are full of events and EDUs, which have tests of their own.

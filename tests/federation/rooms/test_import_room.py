@@ -1,4 +1,4 @@
-"""Joining a room of others: what is given is checked."""
+"""Importing a room after a join."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def everything(room: Room) -> list[Any]:
 
 @VERSIONS
 async def test_the_state_is_that_before_the_join_and_the_join(version: str, database: Database) -> None:
-    """Readers hear of the join and read the rest."""
+    """Readers get the join, and can read the rest."""
     room = public_room(version, BOB, CAROL)
     room.topic(ALICE, "hello")
     async with graph_on(database, room) as here:
@@ -45,8 +45,8 @@ async def test_the_state_is_that_before_the_join_and_the_join(version: str, data
 
 
 @VERSIONS
-async def test_taking_it_in_twice_changes_nothing(version: str, database: Database) -> None:
-    """The answer may have been lost."""
+async def test_importing_a_room_twice_changes_nothing(version: str, database: Database) -> None:
+    """The response may have been lost."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         joined = await join(here, room)
@@ -56,8 +56,8 @@ async def test_taking_it_in_twice_changes_nothing(version: str, database: Databa
 
 
 @VERSIONS
-async def test_forged_events_are_left_out(version: str, database: Database) -> None:
-    """The state is what is left."""
+async def test_forged_events_are_ignored(version: str, database: Database) -> None:
+    """The state consists of the remaining events."""
     room = public_room(version, BOB)
     topic = room.topic(ALICE, "forged")
     state = [pdu.event for pdu in room.state().values() if pdu != topic]
@@ -70,10 +70,10 @@ async def test_forged_events_are_left_out(version: str, database: Database) -> N
 
 
 @VERSIONS
-async def test_events_that_the_rules_refuse_are_no_part_of_the_state(
+async def test_events_that_the_auth_rules_reject_are_not_part_of_the_state(
     version: str, database: Database
 ) -> None:
-    """They are remembered as rejected, so that what rests on them is."""
+    """They are stored as rejected, so that events that depend on them are rejected as well."""
     room = public_room(version, BOB)
     coup = room.propose("m.room.power_levels", BOB, {"users": {BOB: 100}}, "")
     levels = room.state()["m.room.power_levels", ""]
@@ -86,8 +86,8 @@ async def test_events_that_the_rules_refuse_are_no_part_of_the_state(
 
 
 @VERSIONS
-async def test_what_is_no_room_is_the_peers_fault(version: str, database: Database) -> None:
-    """No create event, two of them, another version, a join that is not allowed. Nothing is left of it."""
+async def test_an_invalid_room_is_a_peer_error(version: str, database: Database) -> None:
+    """No create event, two of them, another version, a join that is not allowed. Nothing is stored."""
     room, other = public_room(version, BOB), Room(version, **{"m.federate": True})
     before = [pdu.event for pdu in room.state().values()]
     without = [event for event in before if event["type"] != "m.room.create"]
@@ -112,7 +112,7 @@ async def test_what_is_no_room_is_the_peers_fault(version: str, database: Databa
 
 @VERSIONS
 async def test_a_room_that_was_left_is_joined_again(version: str, database: Database) -> None:
-    """It goes on where the new join is; what happened meanwhile is known from the state."""
+    """It continues at the new join; events in between are known from the state."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -130,8 +130,8 @@ async def test_a_room_that_was_left_is_joined_again(version: str, database: Data
         assert await here.graph.receive("c.example", raw(said)) == {said.event_id: ACCEPTED}
 
 
-async def test_a_second_join_through_another_server_keeps_what_is_known(database: Database) -> None:
-    """Two users of ours joined at once: both ends of the graph stay."""
+async def test_concurrent_joins_of_two_users_keep_both_extremities(database: Database) -> None:
+    """Both were made through other servers."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         start = room.head

@@ -1,4 +1,4 @@
-"""Events and their verdicts."""
+"""`KnownEvent`: events with their verdicts."""
 
 import pytest
 
@@ -10,13 +10,13 @@ from tests.support.rooms import Room
 @pytest.mark.parametrize(
     "verdict", [ACCEPTED, SoftFailed("5.3.7", "Otherwise, reject."), Rejected("6", "a: b: c")], ids=str
 )
-def test_a_verdict_is_remembered(verdict: Verdict) -> None:
-    """With the rule's number and text, whatever colons are in it."""
+def test_a_verdict_is_stored(verdict: Verdict) -> None:
+    """With the rule's number and text, even if they contain colons."""
     event = known_event(Room("12").create, verdict, 1, 2)
     assert event.receipt == verdict
     assert not event.is_outlier
 
 
-def test_an_outlier_has_no_place() -> None:
-    """Nothing is known of the state before it."""
+def test_an_outlier_has_no_state() -> None:
+    """The state before it is unknown."""
     assert known_event(Room("12").create, ACCEPTED).is_outlier

@@ -1,4 +1,4 @@
-"""Rooms on their way, and what waits for them."""
+"""Rooms that are being joined, and waiting for them."""
 
 import asyncio
 
@@ -7,8 +7,8 @@ import pytest
 from federation.rooms.pending_joins import PendingJoins
 
 
-async def test_what_comes_of_a_room_on_its_way_waits() -> None:
-    """Until it is there, or not to be had; nobody else waits."""
+async def test_events_of_a_room_wait_for_its_joins() -> None:
+    """Until all of them have ended; other rooms do not wait."""
     pending_joins = PendingJoins()
     await pending_joins.wait_for(["!a", "!b"])
     with pending_joins.joining("!a"), pending_joins.joining("!a"):
@@ -20,16 +20,16 @@ async def test_what_comes_of_a_room_on_its_way_waits() -> None:
     await pending_joins.wait_for(["!a"])
 
 
-async def test_also_when_joining_fails() -> None:
-    """Then there is nothing to wait for."""
+async def test_a_failed_join_ends_the_wait() -> None:
+    """There is nothing left to wait for."""
     pending_joins = PendingJoins()
     with pytest.raises(KeyError), pending_joins.joining("!a"):
         raise KeyError
     await pending_joins.wait_for(["!a"])
 
 
-async def test_nobody_waits_for_ever() -> None:
-    """Whoever sends it gives up at some time, and comes again."""
+async def test_the_wait_is_limited() -> None:
+    """The sending server retries after its own timeout."""
     pending_joins = PendingJoins(timeout=0.01)
     with pending_joins.joining("!a"):
         await pending_joins.wait_for(["!a"])

@@ -1,4 +1,4 @@
-"""Rooms that have every event signed by a server of their choice."""
+"""Policy servers of rooms, and their signatures."""
 
 from typing import Any
 
@@ -46,13 +46,13 @@ def test_a_room_names_its_policy_server() -> None:
         {**CONTENT, "public_keys": {"ed25519": "AAAA"}},
     ],
 )
-def test_what_names_no_server_properly_is_as_nothing(content: dict[str, Any]) -> None:
-    """Otherwise a mistake would silence the room."""
+def test_an_invalid_policy_event_is_ignored(content: dict[str, Any]) -> None:
+    """Otherwise a mistake would stop all events of the room."""
     assert parse_policy_server(policy_event(content)) is None
 
 
-def test_its_signature_is_by_one_key() -> None:
-    """Of which the room says what it is; no other key of that server will do."""
+def test_the_signature_must_be_by_the_rooms_key() -> None:
+    """Other keys of the same server are not accepted."""
     room = public_room("12", BOB)
     said = room.say(BOB)
     assert not is_signed(said, room.version, SERVER)
@@ -63,15 +63,15 @@ def test_its_signature_is_by_one_key() -> None:
         assert not is_signed(parsed, room.version, PolicyServer("policy.example", b"\0" * 32))
 
 
-def test_the_event_that_names_it_needs_no_signature() -> None:
-    """A room must be able to get rid of it."""
+def test_the_policy_event_needs_no_signature() -> None:
+    """A room must be able to remove its policy server."""
     room = public_room("12", BOB)
     assert not needs_signature(policy_event(CONTENT))
     assert needs_signature(room.say(BOB))
 
 
-def test_an_answer_is_merged() -> None:
-    """Ours stays. What the answer holds beside the one signature is not looked at."""
+def test_the_signature_of_a_response_is_added() -> None:
+    """Our signature stays. Everything else in the response is ignored."""
     room = public_room("12", BOB)
     said = room.say(BOB)
     made = signed(room, said)["signatures"]["policy.example"]

@@ -1,4 +1,4 @@
-"""Events in a room that has a policy server."""
+"""Events of rooms that have a policy server."""
 
 import asyncio
 from collections.abc import Mapping
@@ -24,8 +24,8 @@ from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room, signer
 POLICY, OTHER_POLICY = signer("c.example"), signer("b.example")
 
 
-def watched_room(**content: Any) -> Room:
-    """Carol's server decides what is said in it."""
+def policy_room(**content: Any) -> Room:
+    """A room whose policy server is Carol's."""
     room = public_room("12", BOB, CAROL, **content)
     room.send("m.room.policy", ALICE, policy_content("c.example", POLICY), "")
     return room
@@ -50,9 +50,9 @@ def refuse(here: Graph) -> None:
     here.peer.policy = sign
 
 
-async def test_our_events_are_signed_there_first(database: Database) -> None:
-    """And are refused as they are refused there."""
-    room = watched_room()
+async def test_local_events_are_signed_before_they_are_committed(database: Database) -> None:
+    """The policy server's refusal is returned."""
+    room = policy_room()
     async with graph_on(database, room) as here:
         agree(here, room)
         await join(here, room)
@@ -68,9 +68,9 @@ async def test_our_events_are_signed_there_first(database: Database) -> None:
             await here.graph.send_event(room.room_id, "m.room.message", {"body": "odd"}, US)
 
 
-async def test_events_of_others_without_it_fail_softly(database: Database) -> None:
-    """Step 7. A fresh signature is asked for before that."""
-    room = watched_room()
+async def test_received_events_without_the_signature_are_soft_failed(database: Database) -> None:
+    """Step 7. The signature is requested before that."""
+    room = policy_room()
     async with graph_on(database, room) as here:
         agree(here, room)
         await join(here, room)
@@ -85,7 +85,7 @@ async def test_events_of_others_without_it_fail_softly(database: Database) -> No
 
 async def test_a_policy_server_that_does_not_answer_is_asked_once(database: Database) -> None:
     """Not for each event of the transaction."""
-    room = watched_room()
+    room = policy_room()
     async with graph_on(database, room) as here:
         agree(here, room)
         await join(here, room)
@@ -103,7 +103,7 @@ async def test_a_policy_server_that_does_not_answer_is_asked_once(database: Data
 
 
 class Silent:
-    """A policy server that does not answer, until the end of the test."""
+    """A policy server that does not answer until the end of the test."""
 
     def __init__(self, here: Graph) -> None:
         self.asked = asyncio.Semaphore(0)
@@ -117,8 +117,8 @@ class Silent:
 
 
 async def test_rooms_wait_for_their_policy_server_without_holding_connections(database: Database) -> None:
-    """Fourteen rooms, for a database with two connections: everything else goes on."""
-    rooms = [watched_room(number=number) for number in range(14)]
+    """Fourteen rooms, on a database with two connections: everything else continues."""
+    rooms = [policy_room(number=number) for number in range(14)]
     other = public_room("12", BOB)
     async with pool_on(database.address, maximum=2) as pool, graph_on(pool, other) as here:
         for room in (*rooms, other):
@@ -138,9 +138,9 @@ async def test_rooms_wait_for_their_policy_server_without_holding_connections(da
         assert {type(result) for result in results} == {PeerUnreachable}
 
 
-async def test_the_rooms_of_a_transaction_wait_together(database: Database) -> None:
-    """And not one after the other."""
-    rooms = [watched_room(number=number) for number in range(5)]
+async def test_the_rooms_of_a_transaction_wait_concurrently(database: Database) -> None:
+    """Not one after the other."""
+    rooms = [policy_room(number=number) for number in range(5)]
     async with graph_on(database, rooms[0]) as here:
         for room in rooms:
             await join(here, room)
@@ -156,8 +156,8 @@ async def test_the_rooms_of_a_transaction_wait_together(database: Database) -> N
 async def test_a_policy_server_that_did_not_answer_is_not_asked_again_for_a_while(
     database: Database,
 ) -> None:
-    """Neither in this room nor in another one that uses it."""
-    rooms = [watched_room(number=number) for number in range(2)]
+    """Neither for this room nor for another one that uses it."""
+    rooms = [policy_room(number=number) for number in range(2)]
     async with graph_on(database, rooms[0]) as here:
         for room in rooms:
             await join(here, room)
@@ -170,9 +170,9 @@ async def test_a_policy_server_that_did_not_answer_is_not_asked_again_for_a_whil
         assert silent.asked.locked()
 
 
-async def test_a_policy_server_has_a_bounded_time_to_answer(database: Database) -> None:
-    """After that its rooms go on without it."""
-    room = watched_room()
+async def test_a_policy_server_has_a_timeout(database: Database) -> None:
+    """After that its rooms continue without it."""
+    room = policy_room()
     async with graph_on(database, room) as here:
         await join(here, room)
         silent = Silent(here)
@@ -184,11 +184,11 @@ async def test_a_policy_server_has_a_bounded_time_to_answer(database: Database) 
         await silent.asked.acquire()
 
 
-async def test_a_policy_server_that_is_named_while_another_one_is_asked_is_asked_too(
+async def test_a_policy_server_set_while_another_one_signs_is_asked_too(
     database: Database,
 ) -> None:
-    """The event is not sent with the signature of a policy server that the room has given up."""
-    room = watched_room()
+    """The event is not sent with the signature of a policy server that the room has removed."""
+    room = policy_room()
     async with graph_on(database, room) as here:
         await join(here, room)
         agree(here, room)
@@ -210,9 +210,9 @@ async def test_a_policy_server_that_is_named_while_another_one_is_asked_is_asked
         assert set(said.signatures) == {HERE, "b.example"}
 
 
-async def test_an_event_that_was_signed_while_the_room_went_on_is_sent(database: Database) -> None:
-    """It stands beside what came meanwhile, and is not signed again."""
-    room = watched_room()
+async def test_an_event_signed_while_others_were_committed_is_sent(database: Database) -> None:
+    """It is parallel to them in the event graph, and is not signed again."""
+    room = policy_room()
     async with graph_on(database, room) as here:
         await join(here, room)
         agree(here, room)
@@ -234,8 +234,8 @@ async def test_an_event_that_was_signed_while_the_room_went_on_is_sent(database:
 
 
 async def test_an_event_that_was_sent_before_is_not_signed_again(database: Database) -> None:
-    """By its transaction id."""
-    room = watched_room()
+    """It is found by its transaction id."""
+    room = policy_room()
     async with graph_on(database, room) as here:
         await join(here, room)
         agree(here, room)
@@ -245,15 +245,15 @@ async def test_an_event_that_was_sent_before_is_not_signed_again(database: Datab
         assert await here.graph.send_event(*message, transaction_id="1") == first
 
 
-async def test_it_counts_only_while_somebody_of_it_is_joined(database: Database) -> None:
-    """And the event that names it needs no signature."""
-    room = watched_room()
+async def test_a_policy_server_counts_only_while_one_of_its_users_is_joined(database: Database) -> None:
+    """The event that names it needs no signature."""
+    room = policy_room()
     async with graph_on(database, room) as here:
         refuse(here)
         await join(here, room)
         without = room.send("m.room.policy", ALICE, {}, "", after=room.head)
         assert await here.graph.receive("a.example", raw(without)) == {without.event_id: ACCEPTED}
-    room = watched_room()
+    room = policy_room()
     room.member(ALICE, CAROL, "ban")
     async with graph_on(database, room) as here:
         refuse(here)

@@ -1,4 +1,4 @@
-"""What stands in the database after a commit."""
+"""What the database contains after a commit."""
 
 import random
 from typing import Any
@@ -17,7 +17,7 @@ async def rows(database: Database, sql: str) -> list[tuple[Any, ...]]:
 
 
 async def test_the_table_of_the_current_state_follows_the_room(database: Database) -> None:
-    """Members by room, user and server; what is set, replaced and taken out."""
+    """Members by room, user and server; entries that are set, replaced and removed."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -36,7 +36,7 @@ async def test_the_table_of_the_current_state_follows_the_room(database: Databas
 
 
 async def test_every_change_raises_the_generation(database: Database) -> None:
-    """By one, and a transaction that changes nothing does not."""
+    """By one; a transaction without changes does not."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -50,8 +50,8 @@ async def test_every_change_raises_the_generation(database: Database) -> None:
         assert generations == [2, 2]
 
 
-async def test_an_event_is_kept_with_its_verdict_and_its_bytes(database: Database) -> None:
-    """And the rule that refused it."""
+async def test_an_event_is_stored_with_its_verdict_and_its_bytes(database: Database) -> None:
+    """And the rule that rejected it."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -70,7 +70,7 @@ async def test_an_event_is_kept_with_its_verdict_and_its_bytes(database: Databas
 
 
 async def test_only_members_have_a_membership(database: Database) -> None:
-    """Whatever other events say of themselves."""
+    """Whatever the content of other events is."""
     room = public_room("12", BOB)
     odd = room.send("org.example.odd", ALICE, {"membership": "join"}, ALICE)
     async with graph_on(database, room) as here:
@@ -82,9 +82,9 @@ async def test_only_members_have_a_membership(database: Database) -> None:
         assert await here.graph.servers_in_room(room.room_id) == {"a.example", "b.example", HERE}
 
 
-async def test_a_redaction_of_what_can_be_no_event_is_only_an_event(database: Database) -> None:
-    """Postgres takes no text with NUL, an index none that is longer than three kilobytes, and no event has
-    such an id."""
+async def test_a_redaction_of_an_invalid_event_id_is_only_an_event(database: Database) -> None:
+    """Postgres accepts no text with NUL and no index entry longer than three kilobytes, and no event has such
+    an id."""
     room = public_room("12", BOB)
     noise = random.Random(1).randbytes(5_000).hex()
     async with graph_on(database, room) as here:
@@ -95,8 +95,8 @@ async def test_a_redaction_of_what_can_be_no_event_is_only_an_event(database: Da
         assert await rows(database, "SELECT target FROM redactions") == []
 
 
-async def test_what_relates_to_what_is_kept(database: Database) -> None:
-    """Of whatever was accepted, history that was fetched later included; and so are redactions."""
+async def test_relations_and_redactions_are_stored(database: Database) -> None:
+    """Of all accepted events, including fetched history."""
     room = public_room("12", BOB)
     said = room.say(ALICE, "hello")
     old = room.send("m.reaction", BOB, reaction(said.event_id, "x"))

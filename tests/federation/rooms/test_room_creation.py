@@ -1,4 +1,4 @@
-"""The events that a new room begins with."""
+"""The initial events of a new room."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def content(creation: RoomPlan, type_: str, key: str = "") -> Any:
 
 
 def enacted(creation: RoomPlan) -> Room:
-    """The room, each event of it allowed by the rules."""
+    """The room, after checking each event against the auth rules."""
     first = creation.events[0]
     room = Room(creation.version.id, creator=ALICE, **first.content)
     for event in creation.events[1:]:
@@ -50,8 +50,8 @@ def enacted(creation: RoomPlan) -> Room:
 
 @EVERY_VERSION
 @pytest.mark.parametrize("preset", ["private_chat", "trusted_private_chat", "public_chat"])
-def test_every_room_is_one_that_the_rules_allow(version: str, preset: str) -> None:
-    """Each event follows from those before it, whatever was asked for."""
+def test_the_auth_rules_allow_every_planned_room(version: str, preset: str) -> None:
+    """Each event is allowed by those before it, whatever was requested."""
     room = enacted(
         planned(
             version=version,
@@ -114,8 +114,8 @@ def test_the_order_is_that_of_the_specification() -> None:
         ("public_chat", "public", "forbidden", 50),
     ],
 )
-def test_a_preset_says_who_may_come_in(preset: str, rule: str, guests: str, invite: int) -> None:
-    """The table of the specification; what is asked for explicitly takes its place."""
+def test_the_state_of_the_presets(preset: str, rule: str, guests: str, invite: int) -> None:
+    """The table of the specification; explicit fields replace the preset's."""
     creation = planned(preset=preset)
     assert content(creation, "m.room.join_rules") == {"join_rule": rule}
     assert content(creation, "m.room.guest_access") == {"guest_access": guests}
@@ -129,7 +129,7 @@ def test_a_preset_says_who_may_come_in(preset: str, rule: str, guests: str, invi
 
 
 def test_a_restricted_room_names_its_conditions() -> None:
-    """By the rooms whose members may join."""
+    """The rooms whose members may join."""
     creation = planned(join_rule="knock_restricted", allow=["!r:a.example"])
     assert content(creation, "m.room.join_rules") == {
         "join_rule": "knock_restricted",
@@ -138,8 +138,8 @@ def test_a_restricted_room_names_its_conditions() -> None:
 
 
 @EVERY_VERSION
-def test_whom_one_trusts_has_the_same_power(version: str) -> None:
-    """In version 12 as a creator; before, as somebody with power 100."""
+def test_trusted_users_have_the_creators_power(version: str) -> None:
+    """In version 12 as additional creators; before, with power level 100."""
     creation = planned(version=version, preset="trusted_private_chat", invite=[BOB, EVE])
     create, levels = content(creation, "m.room.create"), content(creation, "m.room.power_levels")
     if ROOM_VERSIONS[version].creators_have_infinite_power:
@@ -153,7 +153,7 @@ def test_whom_one_trusts_has_the_same_power(version: str) -> None:
 
 
 def test_creators_are_not_listed_in_power_levels() -> None:
-    """Version 12 would refuse such a room; the one who asks is told before it is made."""
+    """Version 12 would reject such a room, so the request is refused."""
     for users in ({ALICE: 100}, {BOB: 50}):
         with pytest.raises(MatrixError, match=r"M_INVALID_PARAM.*creators"):
             planned(power_levels={"users": users}, creation_content={"additional_creators": [BOB]})
@@ -162,14 +162,14 @@ def test_creators_are_not_listed_in_power_levels() -> None:
     ] == {ALICE: 100, BOB: 50}
 
 
-def test_power_levels_are_laid_over_the_usual_ones() -> None:
-    """One level for one event does not take away all the others."""
+def test_power_levels_are_merged_with_the_defaults() -> None:
+    """A level for one event type does not remove the others."""
     levels = content(planned(power_levels={"events": {"x": 0}, "invite": 100}), "m.room.power_levels")
     assert (levels["events"]["x"], levels["events"]["m.room.name"], levels["invite"]) == (0, 50, 100)
 
 
-def test_invites_of_other_servers_are_left_to_them() -> None:
-    """They have to sign first. Those of this server are part of the room from its first commit on."""
+def test_invites_of_remote_users_are_not_part_of_the_room() -> None:
+    """Their servers must sign first. Local users are invited in the first commit."""
     creation = planned(invite=[BOB, EVE, EVE, ALICE], is_direct=True)
     assert creation.remote_invites == (BOB,)
     assert content(creation, "m.room.member", EVE) == {"membership": "invite", "is_direct": True}
@@ -181,15 +181,15 @@ def test_invites_of_other_servers_are_left_to_them() -> None:
     assert content(named, "m.room.member", EVE) == {"displayname": "E", "membership": "invite"}
 
 
-def test_the_create_event_says_what_was_asked_for_and_nothing_that_the_server_says() -> None:
-    """The version and, where it is written there, the creator are not the client's to choose."""
+def test_the_server_sets_fields_of_the_create_event() -> None:
+    """A client cannot choose the room version and the creator in `creation_content`."""
     asked = {"m.federate": True, "room_version": "1", "creator": BOB, "io.x": 1}
     creation = planned(version="11", creation_content=asked, room_type="m.space", federate=False)
     assert content(creation, "m.room.create") == {"m.federate": False, "io.x": 1, "type": "m.space"}
 
 
-def test_the_id_of_a_room_is_chosen_where_the_server_names_it() -> None:
-    """Until version 11; from 12 on it is the hash of the first event."""
+def test_a_room_id_can_be_chosen_up_to_version_11() -> None:
+    """From 12 on it is the hash of the create event."""
     assert planned(version="11").room_id == "!random:a.example"
     chosen = planned(version="11", room_id="agent-federation-default")
     assert chosen.room_id == "!agent-federation-default:a.example"
@@ -225,21 +225,21 @@ def test_the_id_of_a_room_is_chosen_where_the_server_names_it() -> None:
         {"creation_content": {"additional_creators": ["bob"]}},
     ],
 )
-def test_what_cannot_be_is_refused(request_: dict[str, Any]) -> None:
-    """Before anything is made, in a sentence."""
+def test_invalid_requests_are_refused(request_: dict[str, Any]) -> None:
+    """Before anything is created, with a sentence."""
     with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
         planned(**request_)
 
 
 @pytest.mark.parametrize("version", ["1", "9", "13", ""])
-def test_rooms_of_old_and_unknown_versions_are_not_made(version: str) -> None:
-    """They are taken part in where they are."""
+def test_rooms_of_old_and_unknown_versions_are_not_created(version: str) -> None:
+    """Existing rooms of old versions can be joined."""
     with pytest.raises(MatrixError, match="M_UNSUPPORTED_ROOM_VERSION"):
         planned(version=version)
 
 
-def test_a_room_of_thousands_of_levels_is_still_an_event() -> None:
-    """What is too large to be one is refused by whoever builds it, and not here."""
+def test_the_size_of_events_is_not_checked_here() -> None:
+    """Building an oversized event fails later."""
     creation = planned(power_levels={"users": {f"@u{n}:a.example": 1 for n in range(5_000)}})
     event: NewEvent = creation.events[2]
     made = build(Template(event.type, ALICE, event.content, 1, "!r", ""), creation.version, signer(SERVER))

@@ -1,4 +1,4 @@
-"""Reading rooms: states, the graph, and who sees what."""
+"""Reading rooms: states, the event graph, visibility."""
 
 from itertools import pairwise
 
@@ -15,7 +15,7 @@ VERSIONS = pytest.mark.parametrize("version", ["10", "11", "12"])
 
 @VERSIONS
 async def test_states_before_and_after(version: str, database: Database) -> None:
-    """Of every event that has its place; also when nothing is remembered."""
+    """Of every event in the graph; also with an empty cache."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -59,7 +59,7 @@ async def test_auth_chains(version: str, database: Database) -> None:
 
 
 async def test_walks_through_the_graph(database: Database) -> None:
-    """Across what the first look into the database brings."""
+    """Beyond the ancestors of the first query."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         joined = await join(here, room)
@@ -93,7 +93,7 @@ async def test_walks_through_the_graph(database: Database) -> None:
 async def test_history_is_hidden_from_servers(
     visibility: str, before_invite: bool, after_invite: bool, after_join: bool, database: Database
 ) -> None:
-    """Which get the redacted event instead, by the state at the time."""
+    """They get redacted events instead, by the state at the time."""
     room = public_room("12", BOB)
     room.send("m.room.history_visibility", ALICE, {"history_visibility": visibility}, "")
     async with graph_on(database, room) as here:
@@ -116,7 +116,7 @@ async def test_history_is_hidden_from_servers(
 
 @VERSIONS
 async def test_a_redaction_is_applied_once_both_events_are_known(version: str, database: Database) -> None:
-    """By somebody with the power, or of the same server; in whatever order they come."""
+    """By a user with the power, or of the same server; in any order of arrival."""
     room = public_room(version, BOB, CAROL)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -155,7 +155,7 @@ async def test_a_redaction_is_applied_once_both_events_are_known(version: str, d
 
 
 async def test_a_redaction_that_names_another_room_does_nothing(database: Database) -> None:
-    """An id is enough to ask, and not to be obeyed."""
+    """It is stored, but not applied."""
     room, other = public_room("12", BOB), public_room("12", BOB, another=True)
     async with graph_on(database, room) as here:
         await join(here, room)

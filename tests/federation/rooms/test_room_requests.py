@@ -1,4 +1,4 @@
-"""Questions about rooms and events, and the answers to them as a peer reads them."""
+"""Requests for events and states, and their responses as a peer reads them."""
 
 import json
 
@@ -11,8 +11,8 @@ from tests.support.graph import HERE, graph_on, join, raw
 from tests.support.rooms import ALICE, BOB, CAROL, public_room
 
 
-async def test_hidden_events_are_given_redacted(database: Database) -> None:
-    """To a server that came later; the graph is the same."""
+async def test_hidden_events_are_returned_redacted(database: Database) -> None:
+    """To a server that joined later; the graph is the same."""
     room = public_room("12", BOB)
     room.send("m.room.history_visibility", ALICE, {"history_visibility": "joined"}, "")
     async with graph_on(database, room) as here:
@@ -33,7 +33,7 @@ async def test_hidden_events_are_given_redacted(database: Database) -> None:
             assert given["events"][0]["content"] == content
 
 
-async def test_rejected_events_are_not_given(database: Database) -> None:
+async def test_rejected_events_are_not_returned(database: Database) -> None:
     """As if they were unknown."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
@@ -45,7 +45,7 @@ async def test_rejected_events_are_not_given(database: Database) -> None:
 
 
 async def test_only_servers_of_the_room_are_answered(database: Database) -> None:
-    """A server that was in it once is not."""
+    """A server that has left the room is not."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)

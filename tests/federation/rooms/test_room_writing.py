@@ -1,4 +1,4 @@
-"""One writer for each room."""
+"""One writer at a time for each room."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +16,7 @@ from tests.support.rooms import ALICE, BOB, public_room
 
 
 async def test_two_processes_write_to_one_room_in_turn(database: Database) -> None:
-    """What one has done the other sees: all events form one chain."""
+    """Each sees the other's events: all of them form one chain."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here, pool_on(database.address) as pool:
         await join(here, room)
@@ -37,7 +37,7 @@ async def test_two_processes_write_to_one_room_in_turn(database: Database) -> No
 
 
 async def test_the_state_that_another_process_has_changed_is_seen(database: Database) -> None:
-    """The generation says that what is remembered does not hold any more."""
+    """The generation shows that the cached room is outdated."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here, pool_on(database.address) as pool:
         await join(here, room)
@@ -50,7 +50,7 @@ async def test_the_state_that_another_process_has_changed_is_seen(database: Data
             assert said.prev_events == (banned.event_id,)
 
 
-async def test_rooms_in_any_order_never_wait_for_each_other(database: Database) -> None:
+async def test_sessions_with_the_same_rooms_do_not_deadlock(database: Database) -> None:
     """Two transactions with the same rooms, from two servers and in two processes."""
     rooms = [public_room("12", BOB, number=number) for number in range(5)]
     async with graph_on(database, rooms[0]) as here, pool_on(database.address) as pool:
@@ -74,10 +74,8 @@ NAMED = {"membership": "join", "displayname": "Us"}
 """State is written in a session."""
 
 
-async def test_what_is_rolled_back_is_not_remembered(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It fails after everything has been written; then it does not."""
+async def test_rolled_back_events_are_not_cached(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit fails after everything was written; the next one succeeds."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -98,10 +96,10 @@ async def test_what_is_rolled_back_is_not_remembered(
         assert said.prev_events == (room.head[0].event_id,)
 
 
-async def test_a_lost_connection_is_an_error_and_then_all_is_well(
+async def test_a_lost_connection_fails_one_commit_only(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether the commit was done is seen from the room's generation."""
+    """Whether it was committed is seen from the room's generation."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -131,7 +129,7 @@ async def end_all_others(database: Database) -> None:
 async def test_a_message_is_written_without_a_transaction(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a room that is remembered, also the first one of its kind; the outbox gets it as ever."""
+    """In a cached room; the outbox gets it as usual."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -146,8 +144,8 @@ async def test_a_message_is_written_without_a_transaction(
         assert here.hook.committed[-1].destinations == {"a.example", "b.example"}
 
 
-async def test_whoever_remembers_the_room_as_it_was_speaks_after_what_there_is(database: Database) -> None:
-    """Two processes take turns: the head is compared when it is written, and looked up when it is another."""
+async def test_a_message_follows_the_events_of_another_process(database: Database) -> None:
+    """The statement compares the cached head; if it is outdated, the room is loaded again."""
     room = public_room("12", BOB)
     async with (
         graph_on(database, room) as here,
@@ -171,7 +169,7 @@ async def test_whoever_remembers_the_room_as_it_was_speaks_after_what_there_is(d
 async def test_a_connection_that_is_lost_while_a_message_is_written(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sent again with its transaction id, it is the same event whether it was written or not."""
+    """Sent again with its transaction id, it is the same event whether it was committed or not."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -195,11 +193,11 @@ async def test_a_connection_that_is_lost_while_a_message_is_written(
 @pytest.mark.parametrize(
     "what", ["a message", "state", "a message of another server", "state of another server"]
 )
-async def test_what_fails_after_the_commit_does_not_make_the_event_look_failed(
+async def test_a_failure_after_the_commit_does_not_fail_the_event(
     database: Database, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    """Its sender would send it again, and without a transaction id there would be two of it. Readers of the
-    stream get it all the same."""
+    """Otherwise the sender would send it again, and without a transaction id there would be two. Readers of
+    the stream get it nevertheless."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)

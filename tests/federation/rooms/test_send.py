@@ -1,4 +1,4 @@
-"""Events of our own: a chain, allowed by the rules, sent to whoever must hear of them."""
+"""Local events: they form a chain, are allowed by the auth rules, and are sent to the servers of the room."""
 
 import asyncio
 from itertools import pairwise
@@ -20,8 +20,8 @@ from tests.support.rooms import ALICE, BOB, public_room, signer
 THEM = f"@them:{HERE}"
 
 
-async def test_events_that_are_sent_at_once_form_a_chain(database: Database) -> None:
-    """One prev_event each, so that no peer has a reason to ask for states; many share a commit."""
+async def test_concurrent_events_form_a_chain(database: Database) -> None:
+    """One prev_event each, so that peers need no state resolution; many share a commit."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -43,8 +43,8 @@ async def test_events_that_are_sent_at_once_form_a_chain(database: Database) -> 
             assert await here.graph.state_at(pdu.event_id) == await here.graph.current_state(room.room_id)
 
 
-async def test_an_event_that_the_rules_refuse_is_no_harm_to_others(database: Database) -> None:
-    """Whoever sends it is told the rule."""
+async def test_a_refused_event_does_not_affect_others(database: Database) -> None:
+    """Its sender gets the rule."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -67,8 +67,8 @@ async def test_an_event_that_the_rules_refuse_is_no_harm_to_others(database: Dat
                 await here.graph.prepare_event(nowhere, NewEvent("m.room.message", US, {}))
 
 
-async def test_state_that_another_process_has_written_counts(database: Database) -> None:
-    """An event that was made for the state before is not written."""
+async def test_state_of_another_process_is_respected(database: Database) -> None:
+    """An event that was made for an outdated state is not written."""
     async with (
         graph_on(database, public_room("12")) as here,
         pool_on(database.address) as pool,
@@ -85,8 +85,8 @@ async def test_state_that_another_process_has_written_counts(database: Database)
         assert view.forward_extremities == (left.event_id,)
 
 
-async def test_of_events_that_are_sent_together_only_the_bad_one_is_refused(database: Database) -> None:
-    """One that has no canonical form, and one that is sent twice."""
+async def test_only_the_invalid_event_of_a_batch_is_refused(database: Database) -> None:
+    """One without canonical JSON, and one that is sent twice."""
     async with graph_on(database, public_room("12")) as here:
         room_id = await own_room(here)
         good, bad, again = await asyncio.gather(
@@ -100,8 +100,8 @@ async def test_of_events_that_are_sent_together_only_the_bad_one_is_refused(data
         assert again == good
 
 
-async def test_who_is_banned_still_hears_of_it(database: Database) -> None:
-    """Recipients are the servers in the state before the event."""
+async def test_the_server_of_a_banned_user_receives_the_ban(database: Database) -> None:
+    """Destinations are the servers in the state before the event."""
     async with graph_on(database, public_room("12")) as here:
         create, *_ = await here.graph.create_room(
             ROOM_VERSIONS["12"],
@@ -125,8 +125,8 @@ async def test_who_is_banned_still_hears_of_it(database: Database) -> None:
         assert await here.graph.servers_in_room(create.room_id) == {HERE}
 
 
-async def test_a_template_is_what_would_be_sent_and_sends_nothing(database: Database) -> None:
-    """The rules are asked: nobody is given a template in vain."""
+async def test_a_template_is_checked_and_not_sent(database: Database) -> None:
+    """The auth rules are checked, so that no template is useless."""
     room = public_room("11", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -142,8 +142,8 @@ async def test_a_template_is_what_would_be_sent_and_sends_nothing(database: Data
             )
 
 
-async def test_a_wide_fork_is_healed_by_ten_at_a_time(database: Database) -> None:
-    """More would make resolving the state dear for everybody."""
+async def test_a_wide_fork_is_merged_ten_extremities_at_a_time(database: Database) -> None:
+    """More would make state resolution expensive for all servers."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -158,7 +158,7 @@ async def test_a_wide_fork_is_healed_by_ten_at_a_time(database: Database) -> Non
         assert first.event_id in second.prev_events
 
 
-async def test_a_room_that_cannot_be_made_is_not_there(database: Database) -> None:
+async def test_a_room_that_cannot_be_created_is_rolled_back(database: Database) -> None:
     """All or nothing."""
     async with graph_on(database, public_room("12")) as here:
         events = [
@@ -172,8 +172,8 @@ async def test_a_room_that_cannot_be_made_is_not_there(database: Database) -> No
         assert here.hook.committed == []
 
 
-async def test_whoever_stops_waiting_does_not_stop_the_event(database: Database) -> None:
-    """It may have been committed already; `close` waits for it."""
+async def test_cancelling_the_call_does_not_cancel_the_event(database: Database) -> None:
+    """It may be committed already; `close` waits for it."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -186,10 +186,8 @@ async def test_whoever_stops_waiting_does_not_stop_the_event(database: Database)
         assert here.hook.committed[-1].pdu.content == {"body": "x"}
 
 
-async def test_the_events_that_wait_for_a_room_are_bounded(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Further ones are refused at once; what waits is sent."""
+async def test_the_queue_of_a_room_is_bounded(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Further events are refused at once; queued ones are sent."""
     monkeypatch.setattr("federation.rooms.send.MAX_QUEUED", 100)
     async with graph_on(database, public_room("12")) as here:
         room_id = await own_room(here)
@@ -202,8 +200,8 @@ async def test_the_events_that_wait_for_a_room_are_bounded(
         assert len([one for one in results if isinstance(one, Pdu)]) == 100
 
 
-async def test_an_event_that_is_sent_while_the_server_stops_is_refused(database: Database) -> None:
-    """Its sender is not left waiting."""
+async def test_events_are_refused_during_shutdown(database: Database) -> None:
+    """The caller does not wait."""
     async with graph_on(database, public_room("12")) as here:
         room_id = await own_room(here)
         await here.graph.close()
@@ -217,9 +215,9 @@ async def send_as(here: Graph, room_id: str, body: str, transaction_id: str, use
     )
 
 
-async def test_what_is_sent_again_is_the_same_event(database: Database) -> None:
-    """By sender, room and transaction id, within one commit, later, and by a process that remembers nothing.
-    Others are told of it once."""
+async def test_an_event_sent_again_is_the_same_event(database: Database) -> None:
+    """By sender, room and transaction id, within one commit, later, and by a process with empty caches. It is
+    published once."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -236,8 +234,8 @@ async def test_what_is_sent_again_is_the_same_event(database: Database) -> None:
         assert here.hook.committed == []
 
 
-async def test_a_transaction_id_is_its_senders_and_its_rooms(database: Database) -> None:
-    """What another one sends under it, or the same one in another room, is something else."""
+async def test_a_transaction_id_belongs_to_a_sender_and_a_room(database: Database) -> None:
+    """Another sender's, or in another room, it stands for another event."""
     async with graph_on(database, public_room("12")) as here:
         rooms = [await own_room(here), await own_room(here)]
         await here.graph.send_event(rooms[0], "m.room.member", {"membership": "join"}, THEM, THEM)
@@ -249,9 +247,8 @@ async def test_a_transaction_id_is_its_senders_and_its_rooms(database: Database)
         assert len({pdu.event_id for pdu in made}) == 3
 
 
-async def test_what_was_sent_is_found_though_it_would_be_refused_now(database: Database) -> None:
-    """Whoever has left and never got the answer is given the event that there is; others in the same commit
-    are sent."""
+async def test_an_event_sent_before_is_found_even_if_it_would_be_refused_now(database: Database) -> None:
+    """A user who has left gets the event that was sent; others in the same commit are sent."""
     async with graph_on(database, public_room("12")) as here:
         room_id = await own_room(here)
         await here.graph.send_event(room_id, "m.room.member", {"membership": "join"}, THEM, THEM)
@@ -269,8 +266,8 @@ async def test_what_was_sent_is_found_though_it_would_be_refused_now(database: D
         assert other.sender == US
 
 
-async def test_what_was_refused_may_be_sent_again(database: Database) -> None:
-    """A transaction id is used up by an event and by nothing else."""
+async def test_a_refused_event_does_not_use_its_transaction_id(database: Database) -> None:
+    """Only a committed event does."""
     async with graph_on(database, public_room("12")) as here:
         room_id = await own_room(here)
         with pytest.raises(MatrixError, match="M_FORBIDDEN"):
@@ -279,8 +276,8 @@ async def test_what_was_refused_may_be_sent_again(database: Database) -> None:
         assert (await send_as(here, room_id, "x", "1", THEM)).sender == THEM
 
 
-async def test_an_event_may_bear_another_time(database: Database) -> None:
-    """That of what it stands for. Its place is at the head of the room all the same."""
+async def test_an_event_may_have_another_timestamp(database: Database) -> None:
+    """Its position is the head of the room nevertheless."""
     async with graph_on(database, public_room("12")) as here:
         room_id = await own_room(here)
         past = await here.graph.send_event(room_id, "m.room.message", {}, US, ts=5)
@@ -290,9 +287,8 @@ async def test_an_event_may_bear_another_time(database: Database) -> None:
         assert now.origin_server_ts > 5
 
 
-async def test_two_rooms_that_are_made_alike_are_two(database: Database) -> None:
-    """Also in the same millisecond, where the first event makes the id. Of an id that was chosen there is
-    one."""
+async def test_two_identical_requests_create_two_rooms(database: Database) -> None:
+    """Also in the same millisecond, if the create event makes the id. A chosen id can be used once."""
     async with graph_on(database, public_room("12")) as here:
         assert await own_room(here, ts=5) != await own_room(here, ts=5)
         await own_room(here, "11", room_id=f"!mine:{HERE}")
@@ -300,8 +296,8 @@ async def test_two_rooms_that_are_made_alike_are_two(database: Database) -> None
             await own_room(here, "11", room_id=f"!mine:{HERE}")
 
 
-async def test_a_room_is_made_together_with_what_belongs_to_it(database: Database) -> None:
-    """Written in the same transaction; where that fails there is no room."""
+async def test_a_room_is_committed_with_other_rows(database: Database) -> None:
+    """If writing those fails, there is no room."""
     events = [
         NewEvent("m.room.create", US, {}, ""),
         NewEvent("m.room.member", US, {"membership": "join"}, US),
@@ -316,8 +312,8 @@ async def test_a_room_is_made_together_with_what_belongs_to_it(database: Databas
         assert await here.graph.room(refused.room_id) is None
 
 
-async def test_of_two_processes_that_make_one_room_one_does(database: Database) -> None:
-    """The other one is told that there is such a room."""
+async def test_one_of_two_processes_creates_a_room(database: Database) -> None:
+    """The other gets the error that it exists."""
     async with (
         graph_on(database, public_room("12")) as here,
         pool_on(database.address) as pool,

@@ -11,8 +11,8 @@ def allows(content: dict[str, Any] | None, server: str) -> bool:
     return server_acl(content).allows(server)
 
 
-def test_no_event_allows_everybody() -> None:
-    """1. If there is no event in the room state, allow; but what is no server name is nobody."""
+def test_without_acl_every_server_is_allowed() -> None:
+    """1. If there is no event in the room state, allow; but not an invalid server name."""
     for server in ("a.example", "a.example:8448", "1.2.3.4", "[::1]:8448"):
         assert allows(None, server)
         assert NO_ACL.allows(server)
@@ -38,7 +38,7 @@ def test_deny_comes_before_allow() -> None:
 
 
 def test_otherwise_deny() -> None:
-    """5. Without an `allow` list that matches, nobody is allowed."""
+    """5. Without a matching `allow` entry, deny."""
     content: dict[str, Any]
     for content in ({}, {"deny": []}, {"allow": []}, {"allow": ["b.example"]}):
         assert not allows(content, "a.example")
@@ -60,7 +60,7 @@ def test_case_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("rubbish", [None, 3, "*", {"*": 1}, [3, None, ["*"]], True])
-def test_rubbish_denies(rubbish: Any) -> None:
-    """What is no list of strings matches nothing."""
+def test_malformed_lists_match_nothing(rubbish: Any) -> None:
+    """They must be lists of strings."""
     assert not allows({"allow": rubbish}, "a.example")
     assert allows({"allow": [rubbish, "*"], "deny": rubbish}, "a.example")

@@ -1,4 +1,4 @@
-"""Signatures of events, with keys from wherever they come."""
+"""Whether servers have signed an event."""
 
 from federation.events import Pdu, parse
 from federation.events.event_signatures import add_signature
@@ -14,8 +14,8 @@ def forged(pdu: Pdu, room: Room) -> Pdu:
     return made
 
 
-async def test_every_event_must_be_signed_by_whom_it_needs() -> None:
-    """One that is not spoils all."""
+async def test_every_event_must_have_all_needed_signatures() -> None:
+    """One event without them fails the check."""
     room, keys = public_room("12", BOB), KnownKeys()
     pdus = [room.say(ALICE), room.say(BOB)]
     assert await are_signed(keys, pdus, room.version, NOW)
@@ -25,8 +25,8 @@ async def test_every_event_must_be_signed_by_whom_it_needs() -> None:
     assert not await are_signed(keys, pdus, room.version, NOW)
 
 
-async def test_a_server_that_need_not_sign_may_have() -> None:
-    """As the invited server signs an invite."""
+async def test_signatures_that_are_not_needed_are_checked() -> None:
+    """As the invited server's on an invite."""
     room, keys = public_room("12"), KnownKeys()
     pdu = room.say(ALICE)
     assert not await is_signed_by(keys, pdu, room.version, "b.example", NOW)

@@ -1,4 +1,4 @@
-"""What is loaded and remembered of rooms."""
+"""Loading and caching rooms."""
 
 from federation.rooms.store import RoomStore
 from storage.database import Database
@@ -7,8 +7,8 @@ from tests.support.graph import graph_on, join, raw
 from tests.support.rooms import ALICE, BOB, CAROL, public_room
 
 
-async def test_a_room_is_remembered_until_somebody_writes_to_it(database: Database) -> None:
-    """What never changes, resolved states and edges, is kept beyond that."""
+async def test_a_room_is_cached_until_it_changes(database: Database) -> None:
+    """Merges and edges, which are immutable, are kept beyond that."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -32,8 +32,8 @@ async def test_a_room_is_remembered_until_somebody_writes_to_it(database: Databa
         )
 
 
-async def test_an_outlier_that_finds_its_place_is_looked_up_anew(database: Database) -> None:
-    """When its place matters; otherwise what is remembered will do."""
+async def test_a_cached_outlier_is_read_again(database: Database) -> None:
+    """If its position matters; otherwise the cached one is used."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -49,8 +49,8 @@ async def test_an_outlier_that_finds_its_place_is_looked_up_anew(database: Datab
         assert not (await store.events([create]))[create].is_outlier
 
 
-async def test_state_group_ids_are_given_once(database: Database) -> None:
-    """Across blocks, and by two processes."""
+async def test_state_group_ids_are_unique(database: Database) -> None:
+    """Across blocks, and across processes."""
     one, other = RoomStore(database), RoomStore(database)
     async with database.transaction() as connection:
         given = [
@@ -60,7 +60,7 @@ async def test_state_group_ids_are_given_once(database: Database) -> None:
 
 
 async def test_a_state_is_read_from_its_snapshot_and_changes(database: Database) -> None:
-    """And then remembered."""
+    """And then cached."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)

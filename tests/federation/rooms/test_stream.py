@@ -1,4 +1,4 @@
-"""The stream of the rooms that this homeserver keeps."""
+"""The event stream of a homeserver's rooms."""
 
 import asyncio
 from collections.abc import Iterable
@@ -25,8 +25,8 @@ NEVER = 3_600.0
 
 
 @pytest.fixture(autouse=True)
-def nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a notification."""
+def without_polling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Disable polling, so that only notifications wake readers."""
     monkeypatch.setattr("storage.session.POLL_INTERVAL", NEVER)
 
 
@@ -38,8 +38,8 @@ def places(entries: Iterable[StreamedEvent]) -> list[tuple[int, EventId]]:
     return [(entry.position, entry.event.event_id) for entry in entries]
 
 
-async def test_a_reader_is_woken_by_what_is_committed_here(database: Database) -> None:
-    """And goes on where it stopped."""
+async def test_a_reader_is_woken_by_a_commit_of_this_process(database: Database) -> None:
+    """And continues where it stopped."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here, asyncio.timeout(TIMEOUT):
         stream = here.graph.stream
@@ -55,7 +55,7 @@ async def test_a_reader_is_woken_by_what_is_committed_here(database: Database) -
 
 
 async def test_a_reader_is_woken_by_another_process(database: Database) -> None:
-    """Through Postgres; here the other one is another pool on the same database."""
+    """Through Postgres; the other process is another pool on the same database."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here, pool_on(database.address) as pool:
         other = RoomStream(pool, RoomStore(pool))
@@ -68,8 +68,10 @@ async def test_a_reader_is_woken_by_another_process(database: Database) -> None:
         await other.close()
 
 
-async def test_what_nobody_tells_of_is_found(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By readers who look by themselves: a process may be killed between its commit and its notification."""
+async def test_entries_without_notification_are_found(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By polling: a process may be killed between its commit and its notification."""
     monkeypatch.setattr("storage.session.POLL_INTERVAL", 0.01)
     monkeypatch.setattr("storage.session.CHECK_INTERVAL", 0.01)
     monkeypatch.setattr("storage.session.Session.notify", lambda *_: None)
@@ -87,8 +89,8 @@ async def test_what_nobody_tells_of_is_found(database: Database, monkeypatch: py
         await other.close()
 
 
-async def test_readers_at_different_places_read_the_same(database: Database) -> None:
-    """Who is far behind reads everything, who is at the end what is new; each entry once, in one order."""
+async def test_readers_at_different_positions_read_the_same_entries(database: Database) -> None:
+    """Each entry once, in one order."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here, asyncio.timeout(TIMEOUT):
         stream = here.graph.stream
@@ -106,8 +108,8 @@ async def test_readers_at_different_places_read_the_same(database: Database) -> 
         assert ids((await stream.read(0)).entries) == ids_of(made)
 
 
-async def test_what_was_committed_here_is_handed_on_from_memory(database: Database) -> None:
-    """The database, of which nobody can read the stream here, is not asked for it."""
+async def test_entries_of_this_process_are_published_from_the_cache(database: Database) -> None:
+    """The database, whose stream cannot be read here, is not queried."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here, pool_on(database.address) as other:
         stream = here.graph.stream
@@ -128,8 +130,8 @@ async def test_what_was_committed_here_is_handed_on_from_memory(database: Databa
 
 
 async def test_a_gap_is_filled_from_the_database(database: Database) -> None:
-    """Places that others have, that were rolled back, and that are committed later than those behind them:
-    readers get everything once, in its order, and nothing before what can still appear."""
+    """Positions of other processes, rolled back ones, and ones that are committed after later ones: readers
+    get every entry once, in order, and none before an entry that can still appear."""
     room = public_room("12", BOB)
     async with (
         graph_on(database, room) as here,
@@ -159,8 +161,8 @@ async def test_a_gap_is_filled_from_the_database(database: Database) -> None:
         assert (await stream.read(held_back + 1)).entries == read
 
 
-async def test_what_comes_before_is_committed_after(database: Database) -> None:
-    """In this process: what follows it is not forgotten with it."""
+async def test_positions_may_be_committed_out_of_order(database: Database) -> None:
+    """In this process: later entries stay cached."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here, asyncio.timeout(TIMEOUT):
         stream = here.graph.stream
@@ -181,8 +183,8 @@ async def test_what_comes_before_is_committed_after(database: Database) -> None:
         assert places(read) == [(end + 1, joined.event_id), (end + 2, sent.event_id)]
 
 
-async def test_whoever_is_behind_goes_on_without_waiting(database: Database) -> None:
-    """However much there is to read: nothing has to happen before the next part is read."""
+async def test_a_reader_that_is_behind_does_not_wait(database: Database) -> None:
+    """It reads page after page without a new commit."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         made = [await join(here, room)]
@@ -201,8 +203,8 @@ async def test_whoever_is_behind_goes_on_without_waiting(database: Database) -> 
             assert await asyncio.gather(read(), read(), read()) == [ids_of(made)] * 3
 
 
-async def test_it_goes_on_after_a_restart_of_postgres(database: Database) -> None:
-    """The connection that listens is made anew."""
+async def test_the_stream_continues_after_a_restart_of_postgres(database: Database) -> None:
+    """The listening connection is opened again."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here, asyncio.timeout(TIMEOUT):
         here.graph.stream.start()
@@ -218,12 +220,12 @@ async def test_it_goes_on_after_a_restart_of_postgres(database: Database) -> Non
 
 
 def transaction_of(pdu: Pdu) -> IncomingTransaction:
-    """With this event alone."""
+    """A transaction with only this event."""
     return IncomingTransaction(pdu.event_id, lambda _: TransactionResponse("b.example", pdu.event_id, b"{}"))
 
 
-async def test_a_redaction_is_applied_whichever_comes_first(database: Database) -> None:
-    """Also to what a reader that waits is given, and to what was committed before."""
+async def test_a_redaction_is_applied_in_any_order(database: Database) -> None:
+    """Also to entries that a waiting reader gets, and to earlier ones."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here, asyncio.timeout(TIMEOUT):
         stream = here.graph.stream
@@ -256,7 +258,7 @@ def ids_of(pdus: Iterable[Pdu]) -> list[EventId]:
 
 
 def invite(room: Room, user: str = US) -> OutsideMembership:
-    """As it is kept for a user of a server that is not in the room."""
+    """An invite as stored for a user of a server that is not in the room."""
     event = room.member(ALICE, user, "invite")
     shown = orjson.dumps([strip(room.create)])
     version = room.version.id
@@ -266,9 +268,9 @@ def invite(room: Room, user: str = US) -> OutsideMembership:
 
 
 @pytest.mark.parametrize("version", ["10", "11", "12"])
-async def test_an_invite_is_read_in_its_place_as_long_as_it_stands(database: Database, version: str) -> None:
-    """With what is shown of the room. What has been answered is passed over, however much of it there is,
-    and readers go on behind it."""
+async def test_an_invite_is_read_until_it_is_answered(database: Database, version: str) -> None:
+    """With the stripped state. Answered invites are skipped, however many, and readers continue behind
+    them."""
     room, known = public_room(version), public_room("12", BOB)
     kept = invite(room)
     async with graph_on(database, known) as here:

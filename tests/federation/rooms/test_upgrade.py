@@ -1,4 +1,4 @@
-"""What a room takes along when it goes on under another version."""
+"""Room upgrades."""
 
 from typing import Any
 
@@ -23,8 +23,8 @@ EVERY_STEP = pytest.mark.parametrize(
 ERIN = "@erin:a.example"
 
 
-def furnished(version: str) -> Room:
-    """With all that is taken along, and some that is not."""
+def old_room(version: str) -> Room:
+    """A room with all state that is copied, and some that is not."""
     room = public_room(version, BOB, CAROL, type="io.a2c.office", predecessor={"room_id": "!older:a.example"})
     room.send("m.room.name", ALICE, {"name": "Kitchen"}, "")
     room.topic(ALICE, "Soup")
@@ -46,7 +46,7 @@ def upgraded(room: Room, version: str, user: str = ALICE, **how: Any) -> Upgrade
 
 
 def enacted(upgrade: UpgradePlan, user: str = ALICE) -> Room:
-    """The new room, each event of it allowed by the rules."""
+    """The new room, after checking each event against the auth rules."""
     room = Room(upgrade.version.id, creator=user, **upgrade.events[0].content)
     for event in upgrade.events[1:]:
         pdu = room.propose(event.type, event.sender, event.content, event.state_key)
@@ -56,9 +56,9 @@ def enacted(upgrade: UpgradePlan, user: str = ALICE) -> Room:
 
 
 @EVERY_STEP
-def test_a_room_takes_along_what_makes_it_that_room(before: str, after: str) -> None:
-    """Every event of it is allowed, whatever the versions."""
-    old = furnished(before)
+def test_the_state_of_the_old_room_is_copied(before: str, after: str) -> None:
+    """Every event is allowed, whatever the versions."""
+    old = old_room(before)
     new = enacted(upgraded(old, after, extra_types=["io.a2c.office.agent", "io.a2c.office.member"]))
     state = {key: pdu.content for key, pdu in new.state().items()}
     create = state["m.room.create", ""]
@@ -88,9 +88,9 @@ def test_a_room_takes_along_what_makes_it_that_room(before: str, after: str) -> 
 
 
 @EVERY_STEP
-def test_who_had_power_has_it(before: str, after: str) -> None:
-    """Whoever is above all power levels in the new room is not listed; whoever was in the old one is."""
-    old = furnished(before)
+def test_power_levels_are_kept(before: str, after: str) -> None:
+    """Creators of the new room are not listed; creators of the old one are."""
+    old = old_room(before)
     levels = enacted(upgraded(old, after)).state()["m.room.power_levels", ""].content
     if ROOM_VERSIONS[after].creators_have_infinite_power:
         assert levels["users"] == {BOB: 50}
@@ -100,9 +100,9 @@ def test_who_had_power_has_it(before: str, after: str) -> None:
 
 
 @pytest.mark.parametrize("after", ["11", "12"])
-def test_somebody_of_less_power_may_upgrade(after: str) -> None:
-    """Until version 11 they have all power while the room is made, and what they had afterwards. Who created
-    the old one keeps what can be kept."""
+def test_a_user_with_less_power_may_upgrade(after: str) -> None:
+    """Up to version 11 the user has all power while the room is created, and the old power level afterwards.
+    The old creator keeps the highest level."""
     old = public_room("11", BOB, levels={"events": {"m.room.tombstone": 50, "io.x": 200}})
     old.send("m.room.history_visibility", ALICE, {"history_visibility": "joined"}, "")
     new = enacted(upgraded(old, after, BOB), BOB)
@@ -115,8 +115,8 @@ def test_somebody_of_less_power_may_upgrade(after: str) -> None:
     assert kept["users"] == {ALICE: 100}
 
 
-def test_levels_that_were_written_in_another_way_become_integers() -> None:
-    """Until version 9 that was allowed; from 10 on such an event is no event."""
+def test_power_levels_become_integers() -> None:
+    """Up to version 9 other formats were allowed; from 10 on such an event is invalid."""
     old = public_room("6", BOB, levels={"ban": "60", "events": {"io.x": "5", "io.y": 7}})
     levels = upgraded(old, "12").events[2].content
     assert (levels["ban"], levels["events"]["io.x"], levels["events"]["io.y"]) == (60, 5, 7)
@@ -130,8 +130,8 @@ def test_a_room_without_power_levels() -> None:
     assert levels["users"] == {ALICE: 100}
 
 
-def test_others_are_made_creators_where_there_can_be_others() -> None:
-    """They are not taken over from the old room, but named anew."""
+def test_additional_creators() -> None:
+    """They are not copied from the old room, but given in the request."""
     old = public_room("12", BOB, additional_creators=[CAROL])
     new = enacted(upgraded(old, "12", additional_creators=[BOB, ALICE, BOB]))
     assert new.create.content["additional_creators"] == [BOB]
@@ -148,8 +148,8 @@ def test_others_are_made_creators_where_there_can_be_others() -> None:
         upgraded(old, "9")
 
 
-def test_an_old_room_falls_silent() -> None:
-    """Nobody without power says anything any more; what already took more still does."""
+def test_the_old_room_is_muted() -> None:
+    """Users without power cannot send events; higher levels stay."""
     assert mute_old_room({}, ROOM_VERSIONS["12"]) == {"events_default": 50, "invite": 50, "events": {}}
     levels = {
         "users": {ALICE: 100},
@@ -167,8 +167,8 @@ def test_an_old_room_falls_silent() -> None:
     assert tombstone("!new")["replacement_room"] == "!new"
 
 
-def test_rooms_for_members_of_the_old_one_follow() -> None:
-    """Those of the new one are admitted too; said once."""
+def test_join_rules_that_allow_the_old_room_allow_the_new_one() -> None:
+    """The new room is added once."""
     rule = {"join_rule": "restricted", "allow": [{"type": "m.room_membership", "room_id": "!old"}]}
     followed = with_new_room_allowed(rule, "!old", "!new")
     assert followed is not None

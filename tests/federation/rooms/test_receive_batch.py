@@ -1,4 +1,4 @@
-"""Taking a batch into a draft."""
+"""Receiving a batch into a draft."""
 
 from federation.client.peer_events import StateIds
 from federation.events import Pdu
@@ -17,8 +17,8 @@ def batch_of(room: Room, *pdus: Pdu) -> RoomBatch:
     return RoomBatch(room.room_id, room.version, {pdu.event_id: VerifiedEvent(pdu) for pdu in pdus})
 
 
-async def test_history_is_told_to_nobody(database: Database) -> None:
-    """It gets its place; the ends of the graph and the current state stay."""
+async def test_history_is_not_published(database: Database) -> None:
+    """It is inserted into the graph; extremities and current state stay."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -34,8 +34,8 @@ async def test_history_is_told_to_nobody(database: Database) -> None:
             assert (draft.extremities, draft.timeline) == (before, [])
 
 
-async def test_a_gap_is_crossed_only_with_a_state_that_holds(database: Database) -> None:
-    """Without a create event, or without the event behind the gap, it is none."""
+async def test_a_gap_is_crossed_only_with_a_valid_state(database: Database) -> None:
+    """Without a create event, or without the event behind the gap, it is not."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -65,8 +65,8 @@ async def test_a_gap_is_crossed_only_with_a_state_that_holds(database: Database)
             assert [event.pdu for event in draft.timeline] == [lost, last]
 
 
-async def test_what_lies_right_behind_a_gap_is_held_against_today(database: Database) -> None:
-    """Somebody who was banned could otherwise speak on through a friend, who refers to what he says."""
+async def test_the_event_behind_a_gap_is_checked_against_the_current_state(database: Database) -> None:
+    """Otherwise a banned user could send events through a friend whose events refer to them."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -89,8 +89,8 @@ async def test_what_lies_right_behind_a_gap_is_held_against_today(database: Data
                 assert [event.pdu for event in draft.timeline] == [friends]
 
 
-async def test_a_state_holds_what_is_of_the_room_and_was_not_rejected(database: Database) -> None:
-    """Messages, events of other rooms, unknown ones and a second entry for one key are left out."""
+async def test_a_known_state_has_only_accepted_state_events_of_the_room(database: Database) -> None:
+    """Messages, events of other rooms, unknown ones and a second entry for a key are left out."""
     room, other = public_room("12", BOB), public_room("12", another=True)
     async with database.transaction() as connection:
         draft = await RoomDraft.of_new_room(RoomStore(database), connection, room.room_id, room.version)

@@ -29,7 +29,7 @@ async def stream(here: Graph) -> list[str]:
 
 
 @VERSIONS
-async def test_a_repeated_event_is_taken_in_once(version: str, database: Database) -> None:
+async def test_a_repeated_event_is_received_once(version: str, database: Database) -> None:
     """In one transaction, in a later one, and from another server."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
@@ -43,8 +43,8 @@ async def test_a_repeated_event_is_taken_in_once(version: str, database: Databas
 
 
 @VERSIONS
-async def test_a_transaction_in_any_order_is_the_same(version: str, database: Database) -> None:
-    """It is sorted; nobody is asked for what is in it."""
+async def test_the_order_of_a_transaction_does_not_matter(version: str, database: Database) -> None:
+    """It is sorted, and its events are not requested."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -60,7 +60,7 @@ async def test_a_transaction_in_any_order_is_the_same(version: str, database: Da
 
 @VERSIONS
 async def test_a_fork_of_messages_needs_no_state_resolution(version: str, database: Database) -> None:
-    """All parents have the same state."""
+    """All branches have the same state."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -76,8 +76,8 @@ async def test_a_fork_of_messages_needs_no_state_resolution(version: str, databa
 
 
 @VERSIONS
-async def test_a_fork_of_the_state_is_resolved_as_everywhere(version: str, database: Database) -> None:
-    """The result is that of the rules, whatever the order, and it is remembered."""
+async def test_a_fork_of_the_state_is_resolved(version: str, database: Database) -> None:
+    """The result does not depend on the order, and is cached."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -97,8 +97,8 @@ async def test_a_fork_of_the_state_is_resolved_as_everywhere(version: str, datab
         assert await here.graph.servers_in_room(room.room_id) == {"a.example", HERE}
 
 
-async def test_what_state_resolution_changes_is_told(database: Database) -> None:
-    """A topic that loses against a ban on another branch is set back, and readers hear of it."""
+async def test_state_that_resolution_changes_is_published(database: Database) -> None:
+    """A topic that loses against a ban on another branch is reset, and readers get the change."""
     room = public_room("11", BOB)
     old = room.topic(ALICE, "old")
     async with graph_on(database, room) as here:
@@ -117,10 +117,10 @@ async def test_what_state_resolution_changes_is_told(database: Database) -> None
 
 
 @VERSIONS
-async def test_a_rejected_event_changes_nothing_and_its_children_may_be_good(
+async def test_a_rejected_event_changes_nothing_and_its_children_may_be_valid(
     version: str, database: Database
 ) -> None:
-    """It is remembered with its rule, and answered so again."""
+    """It is stored with its rule, and a repeated one gets the same result."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -143,8 +143,10 @@ async def test_a_rejected_event_changes_nothing_and_its_children_may_be_good(
 
 
 @VERSIONS
-async def test_an_event_from_the_past_of_a_banned_user_fails_softly(version: str, database: Database) -> None:
-    """Nobody is told, and nothing of ours follows it; a child of it is as good as its own sender."""
+async def test_an_event_from_the_past_of_a_banned_user_is_soft_failed(
+    version: str, database: Database
+) -> None:
+    """It is not published, and local events do not follow it; its children may be accepted."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -164,15 +166,15 @@ async def test_an_event_from_the_past_of_a_banned_user_fails_softly(version: str
 
 
 async def test_the_create_event_of_a_version_12_room_is_ignored(database: Database) -> None:
-    """It has no room id, and a room becomes known by joining it."""
+    """It has no room id, and rooms become known by joining them."""
     room = public_room("12")
     async with graph_on(database, room) as here:
         assert await here.graph.receive("a.example", raw(room.create)) == {}
         assert await here.graph.room(room.room_id) is None
 
 
-async def test_events_of_unknown_rooms_are_refused_by_their_id(database: Database) -> None:
-    """And everything else in the transaction is taken in."""
+async def test_events_of_unknown_rooms_are_dropped(database: Database) -> None:
+    """All other events of the transaction are received."""
     known, unknown = public_room("12", BOB), public_room("12", BOB, another=True)
     async with graph_on(database, known) as here:
         await join(here, known)
@@ -184,7 +186,7 @@ async def test_events_of_unknown_rooms_are_refused_by_their_id(database: Databas
         }
 
 
-async def test_a_room_that_was_left_is_left_alone(database: Database) -> None:
+async def test_events_of_a_room_that_was_left_are_dropped(database: Database) -> None:
     """Its state is not known any more."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
@@ -196,8 +198,8 @@ async def test_a_room_that_was_left_is_left_alone(database: Database) -> None:
         assert results == {said.event_id: Dropped("this server is not in the room")}
 
 
-async def test_a_server_that_the_acl_keeps_out_is_not_heard(database: Database) -> None:
-    """PDU by PDU: the same transaction may hold events of other rooms."""
+async def test_events_of_a_server_that_the_acl_denies_are_dropped(database: Database) -> None:
+    """PDU by PDU: the same transaction may contain events of other rooms."""
     room = public_room("12", BOB)
     room.send("m.room.server_acl", ALICE, {"allow": ["*"], "deny": ["b.*"]}, "")
     async with graph_on(database, room) as here:
@@ -208,10 +210,10 @@ async def test_a_server_that_the_acl_keeps_out_is_not_heard(database: Database) 
         assert await here.graph.receive("a.example", raw(said)) == {said.event_id: ACCEPTED}
 
 
-async def test_an_acl_that_comes_later_keeps_out_a_server_whose_events_were_accepted(
+async def test_a_later_acl_denies_a_server_whose_events_were_accepted(
     database: Database,
 ) -> None:
-    """It counts from the next event on."""
+    """It applies from the next event on."""
     room = public_room("11", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -225,7 +227,7 @@ async def test_an_acl_that_comes_later_keeps_out_a_server_whose_events_were_acce
 
 
 async def test_a_second_create_event_is_dropped(database: Database) -> None:
-    """Before version 12 its server could make as many as it likes."""
+    """Before version 12 its server could create any number of them."""
     room = public_room("11", BOB)
     other = Room("11", **{"m.federate": False})
     async with graph_on(database, room) as here:
@@ -236,7 +238,7 @@ async def test_a_second_create_event_is_dropped(database: Database) -> None:
 
 @VERSIONS
 async def test_forged_events_are_dropped_and_changed_ones_redacted(version: str, database: Database) -> None:
-    """A wrong signature, an unknown key, another content."""
+    """A wrong signature, an unknown key, changed content."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -255,8 +257,8 @@ async def test_forged_events_are_dropped_and_changed_ones_redacted(version: str,
         )
 
 
-async def test_of_two_copies_the_genuine_one_counts(database: Database) -> None:
-    """Signatures are no part of an event's id."""
+async def test_of_two_copies_the_verified_one_counts(database: Database) -> None:
+    """Signatures are not part of an event's id."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -266,8 +268,8 @@ async def test_of_two_copies_the_genuine_one_counts(database: Database) -> None:
         assert results == {said.event_id: ACCEPTED}
 
 
-async def test_two_transactions_that_need_each_other_arrive_together(database: Database) -> None:
-    """What another one is bringing at this moment is waited for, and nobody is asked."""
+async def test_events_of_a_concurrent_transaction_are_waited_for(database: Database) -> None:
+    """They are not requested from the peer."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -280,8 +282,8 @@ async def test_two_transactions_that_need_each_other_arrive_together(database: D
         assert here.peer.calls == []
 
 
-async def test_what_came_of_it_is_written_with_it(database: Database) -> None:
-    """If the answer cannot be made nothing has happened."""
+async def test_the_response_is_committed_with_the_events(database: Database) -> None:
+    """If the response cannot be made, nothing is committed."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -300,8 +302,8 @@ async def test_what_came_of_it_is_written_with_it(database: Database) -> None:
 
 
 @VERSIONS
-async def test_a_membership_that_is_handed_to_us_is_sent_on(version: str, database: Database) -> None:
-    """To all servers of the room but ourselves and the one that gave it. A second time changes nothing."""
+async def test_a_submitted_membership_is_sent_to_the_room(version: str, database: Database) -> None:
+    """To all servers of the room but this one and the submitting one. Submitting it again changes nothing."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -314,8 +316,10 @@ async def test_a_membership_that_is_handed_to_us_is_sent_on(version: str, databa
 
 
 @VERSIONS
-async def test_a_membership_that_the_rules_refuse_is_refused(version: str, database: Database) -> None:
-    """With the rule; as is one of another room, and one that is forged."""
+async def test_a_submitted_membership_that_is_not_allowed_is_refused(
+    version: str, database: Database
+) -> None:
+    """With the rule; as are one of another room and a forged one."""
     room = public_room(version, BOB)
     room.member(ALICE, CAROL, "ban")
     async with graph_on(database, room) as here:
@@ -329,8 +333,8 @@ async def test_a_membership_that_the_rules_refuse_is_refused(version: str, datab
             await here.graph.accept_membership("c.example", "!other:a.example", banned.event)
 
 
-async def test_an_invite_of_ours_that_another_server_has_signed(database: Database) -> None:
-    """It comes from ourselves and is sent to everybody in the room."""
+async def test_a_local_invite_that_another_server_has_signed(database: Database) -> None:
+    """It is sent to all servers of the room."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -342,9 +346,9 @@ async def test_an_invite_of_ours_that_another_server_has_signed(database: Databa
         assert here.hook.committed[-1].destinations == {"a.example", "b.example"}
 
 
-async def test_a_server_that_cannot_be_asked_is_sent_away_for_a_while(database: Database) -> None:
-    """What it sent follows what we lack: answered with 200 it would not come again. After some attempts it
-    looks as if we shall never reach it, and the rest of what it sends is taken in."""
+async def test_events_of_an_unreachable_server_are_refused_for_a_while(database: Database) -> None:
+    """Events that follow missing ones would not be sent again after a 200. After some attempts the server is
+    assumed to be unreachable for good, and its other events are received."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -370,8 +374,10 @@ async def test_a_server_that_cannot_be_asked_is_sent_away_for_a_while(database: 
             await here.graph.receive("b.example", raw(another))
 
 
-async def test_a_membership_is_not_refused_for_what_could_not_be_asked(database: Database) -> None:
-    """403 would be the last word on it."""
+async def test_a_submitted_membership_is_not_refused_while_its_server_is_unreachable(
+    database: Database,
+) -> None:
+    """403 would be final."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)

@@ -49,7 +49,7 @@ def in_place(
 
 
 @VERSIONS
-def test_a_good_event_is_accepted(version: str) -> None:
+def test_a_valid_event_is_accepted(version: str) -> None:
     """All seven steps."""
     room = public_room(version, BOB)
     pdu = room.propose("m.room.message", BOB, {"body": "hello"})
@@ -60,8 +60,8 @@ def test_a_good_event_is_accepted(version: str) -> None:
 
 
 @VERSIONS
-def test_step_1_what_is_no_event_is_dropped(version: str) -> None:
-    """It has no id by which it could be remembered."""
+def test_step_1_a_malformed_event_is_dropped(version: str) -> None:
+    """It has no id under which it could be stored."""
     dropped = verify_pdu(
         parse({"type": "m.room.message"}, ROOM_VERSIONS[version]), ROOM_VERSIONS[version], {}, NOW
     )
@@ -80,7 +80,7 @@ def test_step_2_an_unsigned_event_is_dropped(version: str) -> None:
 
 @VERSIONS
 def test_step_2_a_forged_event_is_dropped(version: str) -> None:
-    """What is signed has been changed after that."""
+    """A signed field was changed."""
     room = public_room(version, BOB)
     pdu = room.propose("m.room.message", BOB, {})
     dropped = verify_pdu(changed(pdu, room, depth=77), room.version, KEYS, NOW)
@@ -88,8 +88,8 @@ def test_step_2_a_forged_event_is_dropped(version: str) -> None:
 
 
 @VERSIONS
-def test_step_2_keys_are_asked_for_and_then_the_event_is_dropped(version: str) -> None:
-    """An unknown key is named; when it is not to be had, the signature counts as absent."""
+def test_step_2_an_event_without_available_keys_is_dropped(version: str) -> None:
+    """The missing keys are returned; if they are unavailable, the event counts as unsigned."""
     room = public_room(version, BOB)
     need = verify_pdu(room.propose("m.room.message", BOB, {}), room.version, {}, NOW)
     assert need == NeedKeys({"b.example": ("ed25519:test",)})
@@ -97,8 +97,8 @@ def test_step_2_keys_are_asked_for_and_then_the_event_is_dropped(version: str) -
 
 
 @VERSIONS
-def test_step_3_changed_content_is_taken_out(version: str) -> None:
-    """The event goes on in its redacted form, under the same id."""
+def test_step_3_an_event_with_a_wrong_hash_is_redacted(version: str) -> None:
+    """It keeps its id."""
     room = public_room(version, BOB)
     pdu = room.propose("m.room.message", BOB, {"body": "true"})
     event = verify_pdu(changed(pdu, room, content={"body": "false"}), room.version, KEYS, NOW)
@@ -109,8 +109,8 @@ def test_step_3_changed_content_is_taken_out(version: str) -> None:
 
 
 @VERSIONS
-def test_step_4_auth_events_are_asked_for(version: str) -> None:
-    """All that are missing at once. If nobody has them it is too early to say anything for good."""
+def test_step_4_missing_auth_events_are_returned(version: str) -> None:
+    """All of them at once. If no server has them, the event is dropped and not rejected."""
     room = public_room(version, BOB)
     pdu = room.propose("m.room.message", BOB, {})
     assert step_4(room, pdu, known={}) == NeedEvents(frozenset(needed_for_step_4(pdu, room.version)))
@@ -123,7 +123,7 @@ def test_step_4_auth_events_are_asked_for(version: str) -> None:
 
 @VERSIONS
 def test_step_4_an_event_that_its_auth_events_do_not_allow_is_rejected(version: str) -> None:
-    """Carol names no membership of hers."""
+    """Carol's membership is not among the auth events."""
     room = public_room(version, BOB)
     rejected = step_4(room, room.propose("m.room.message", CAROL, {}))
     assert isinstance(rejected, Rejected)
@@ -131,7 +131,7 @@ def test_step_4_an_event_that_its_auth_events_do_not_allow_is_rejected(version: 
 
 
 @VERSIONS
-def test_step_4_what_rests_on_a_rejected_event_is_rejected(version: str) -> None:
+def test_step_4_an_event_with_a_rejected_auth_event_is_rejected(version: str) -> None:
     """Rule 3.3, by number and text."""
     room = public_room(version, BOB)
     pdu = room.propose("m.room.message", BOB, {})
@@ -140,8 +140,8 @@ def test_step_4_what_rests_on_a_rejected_event_is_rejected(version: str) -> None
     assert "which were themselves rejected" in rejected.text
 
 
-def test_step_4_in_version_12_the_create_event_has_to_be_known() -> None:
-    """No event names it; the room id does."""
+def test_step_4_in_version_12_the_create_event_is_needed() -> None:
+    """The room id names it, not the auth events."""
     room = public_room("12", BOB)
     pdu = room.propose("m.room.message", BOB, {})
     assert needed_for_step_4(pdu, room.version) == (*pdu.auth_events, room.create.event_id)
@@ -153,8 +153,8 @@ def test_step_4_in_version_12_the_create_event_has_to_be_known() -> None:
     assert verdict.rule.startswith("2")
 
 
-def test_before_version_12_step_4_needs_what_the_event_names() -> None:
-    """Among it the create event."""
+def test_step_4_before_version_12_the_auth_events_are_needed() -> None:
+    """They include the create event."""
     room = public_room("11", BOB)
     pdu = room.propose("m.room.message", BOB, {})
     assert needed_for_step_4(pdu, room.version) == pdu.auth_events
@@ -162,7 +162,7 @@ def test_before_version_12_step_4_needs_what_the_event_names() -> None:
 
 @VERSIONS
 def test_step_5_an_event_that_the_state_before_it_does_not_allow_is_rejected(version: str) -> None:
-    """Although its auth events, which are older, would."""
+    """Although its older auth events would allow it."""
     room = public_room(version, BOB)
     auth = room.propose_auth(BOB)
     room.member(ALICE, BOB, "ban")
@@ -172,8 +172,8 @@ def test_step_5_an_event_that_the_state_before_it_does_not_allow_is_rejected(ver
 
 
 @VERSIONS
-def test_step_6_an_event_that_the_current_state_does_not_allow_fails_softly(version: str) -> None:
-    """Bob was banned, and says that he wrote before that."""
+def test_step_6_an_event_that_the_current_state_does_not_allow_is_soft_failed(version: str) -> None:
+    """Bob was banned, and claims that the event is older than the ban."""
     room = public_room(version, BOB)
     before = room.state()
     pdu = room.propose("m.room.message", BOB, {})
@@ -184,8 +184,8 @@ def test_step_6_an_event_that_the_current_state_does_not_allow_fails_softly(vers
     assert in_place(room, pdu, before, None) == ACCEPTED
 
 
-def test_an_event_that_used_to_be_short_enough_is_kept_as_rejected() -> None:
-    """Until version 10 servers counted code points."""
+def test_an_event_over_the_limit_in_bytes_is_rejected_in_old_versions() -> None:
+    """Up to version 10 servers counted code points."""
     room = public_room("10", BOB)
     pdu = room.propose("m.room.message", BOB, {})
     rejected = authorise_by_auth_events(
@@ -194,8 +194,8 @@ def test_an_event_that_used_to_be_short_enough_is_kept_as_rejected() -> None:
     assert rejected == Rejected("size limits", "type is longer than 255 bytes")
 
 
-def test_an_overlong_event_is_examined_like_any_other() -> None:
-    """Its signature must hold, or anybody could have made it."""
+def test_an_oversized_event_is_verified() -> None:
+    """Without a valid signature anyone could have made it."""
     room = Room("10")
     room.join(ALICE)
     event = dict(room.propose("m.room.message", ALICE, {}).event) | {"type": "ü" * 200}
@@ -203,7 +203,7 @@ def test_an_overlong_event_is_examined_like_any_other() -> None:
     assert isinstance(verify_pdu(parsed, room.version, KEYS, NOW), Dropped)
 
 
-def test_step_7_without_the_policy_servers_signature_an_event_fails_softly() -> None:
+def test_step_7_an_event_without_the_policy_servers_signature_is_soft_failed() -> None:
     """If the room uses a policy server; the event that names it is exempt."""
     room = public_room("12", BOB)
     policy = PolicyServer("c.example", bytes(signer("c.example").key.verify_key))

@@ -1,4 +1,4 @@
-"""Examining many events at a time."""
+"""Verifying many events at a time."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,8 +12,8 @@ from tests.support.graph import NOW, KnownKeys
 from tests.support.rooms import ALICE, BOB, public_room
 
 
-class Asked(KnownKeys):
-    """Remembers what it was asked for."""
+class RecordingKeys(KnownKeys):
+    """Keys that record which ones were needed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,11 +25,11 @@ class Asked(KnownKeys):
         return await super().keys_for(wanted)
 
 
-async def test_all_keys_are_asked_for_at_once_and_each_once() -> None:
+async def test_all_keys_are_fetched_together_and_each_once() -> None:
     """For the latest time at which it must be valid."""
     room = public_room("12", BOB)
     said = [room.say(ALICE if number % 3 else BOB) for number in range(120)]
-    keys = Asked()
+    keys = RecordingKeys()
     verified = await EventVerifier(keys, lambda: NOW).verify((pdu.event, room.version) for pdu in said)
     assert [result for _, result in verified] == [VerifiedEvent(pdu) for pdu in said]
     latest = {pdu.sender: pdu.origin_server_ts for pdu in said}
@@ -39,8 +39,8 @@ async def test_all_keys_are_asked_for_at_once_and_each_once() -> None:
     ]
 
 
-async def test_events_are_answered_in_their_order() -> None:
-    """With what is wrong with each; one whose key is not to be had counts as unsigned."""
+async def test_results_are_in_the_order_of_the_events() -> None:
+    """An event whose key is unavailable counts as unsigned."""
     room = public_room("12", BOB)
     good, other = room.say(ALICE), room.say(BOB)
     keys = KnownKeys()

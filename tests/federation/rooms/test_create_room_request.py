@@ -1,10 +1,10 @@
-"""A room as somebody asks for it."""
+"""The defaults of a request to create a room."""
 
 from federation.rooms.creation import CreateRoomRequest
 
 
-def test_a_room_is_private_of_the_newest_version_and_open_to_other_servers() -> None:
-    """Who says nothing gets what does least harm."""
+def test_the_defaults_of_a_room() -> None:
+    """Private, of the default version, federated."""
     request = CreateRoomRequest(creator="@a:b")
     assert (request.version, request.preset, request.federate, request.listed) == (
         "12",
