@@ -115,7 +115,7 @@ async def test_a_node_is_killed(office: Office) -> None:
     told = await alice.wait_for(is_result(root), room_id=office.room_id)
     assert (outcome(told), told["sender"]) == ("interrupted", node.user("palaver"))
     assert "took_ms" not in told["content"][RESULT]
-    assert "The node was stopped before there was an answer" in told["content"]["body"]
+    assert "The node stopped before the tool answered" in told["content"]["body"]
     await echoed(office, "once more")
     assert await audited(office, "slow") == [("interrupted", None)]
 

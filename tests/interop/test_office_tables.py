@@ -54,7 +54,10 @@ EVENTS: Final[Table] = {
     "server:update_desktop": (f"{_STEP}walk_notifications",),
     "server:update_skills": (f"{_STEP}walk_notifications",),
     "server:tool_call_cancel": (f"{_STEP}walk_cancel",),
-    "notify:enter_office": (f"{_STEP}walk_leave", f"{_SERVER}test_the_others_are_told_who_comes_and_goes"),
+    "notify:enter_office": (
+        f"{_STEP}walk_leave",
+        f"{_SERVER}test_other_members_are_notified_of_joins_and_leaves",
+    ),
     "notify:leave_office": (f"{_STEP}walk_leave", f"{_STEP}walk_disconnect"),
     "notify:update_config": (f"{_STEP}walk_notifications",),
     "notify:update_tool_list": (f"{_STEP}walk_notifications",),
@@ -78,7 +81,7 @@ ERRORS: Final[Table] = {
     "4019 blob write": (_REACHES,),
     "400 401 403 408 500, 4001–4005, 4101 4102 4103 4104": (
         f"{_ERRORS}test_a_code_that_nobody_knows_ends_the_call_at_once",
-        f"{_SERVER}test_the_letter_says_more",
+        f"{_SERVER}test_the_profile_spec_uses_the_protocols_codes",
     ),
 }
 
@@ -90,13 +93,13 @@ DECISIONS: Final[Table] = {
     ),
     "version on WebSocket scope": (f"{_HERE}test_a_handshake_is_refused",),
     "credential": (
-        f"{_SERVER}test_who_shows_no_token_is_refused",
-        f"{_SERVER}test_clients_of_before_the_handshake_show_it_in_a_header",
-        f"{_SERVER}test_a_token_says_which_roles_and_offices",
+        f"{_SERVER}test_a_connection_without_a_valid_token_is_refused",
+        f"{_SERVER}test_unversioned_clients_may_send_the_token_in_a_header",
+        f"{_SERVER}test_a_token_limits_roles_and_offices",
         f"{_PUBLISHED}test_a_wrong_token_lets_nobody_in",
     ),
     "second Agent in an office": (
-        f"{_SERVER}test_a_refused_join_hears_nothing",
+        f"{_SERVER}test_a_client_whose_join_is_refused_receives_nothing",
         f"{_PUBLISHED}test_a_second_agent_is_told_at_its_first_call",
     ),
     "same Agent joins same office again": (
@@ -106,57 +109,59 @@ DECISIONS: Final[Table] = {
     "Agent in A joins B": (f"{_HERE}test_an_agent_leaves_before_it_joins_another_office",),
     "role changes on one connection": (f"{_HERE}test_a_connection_has_one_role",),
     "Computer joins another office": (
-        f"{_SERVER}test_a_computer_moves",
+        f"{_SERVER}test_a_computer_can_change_its_office",
         f"{_HERE}test_a_computer_that_cannot_move_stays",
     ),
     "name uniqueness": (
         f"{_HERE}test_names_are_unique_in_one_office",
         f"{_PUBLISHED}test_one_name_is_one_computers",
     ),
-    "refused join": (f"{_SERVER}test_a_refused_join_hears_nothing",),
+    "refused join": (f"{_SERVER}test_a_client_whose_join_is_refused_receives_nothing",),
     "malformed join": (f"{_SERVER}test_a_malformed_join_names_the_field",),
     "leave of an office one is not in": (f"{_HERE}test_whoever_has_left_hears_nothing",),
     "disconnect, server stop": (
         f"{_STEP}walk_disconnect",
-        f"{_SERVER}test_when_the_server_stops_everybody_leaves",
+        f"{_SERVER}test_all_members_leave_when_the_server_stops",
         f"{_KILL}test_a_node_is_killed",
     ),
     "call before joining": (
-        f"{_SERVER}test_isolation_is_answered_at_once",
-        f"{_SERVER}test_the_letter_says_more",
+        f"{_SERVER}test_isolation_is_enforced_with_an_immediate_answer",
+        f"{_SERVER}test_the_profile_spec_uses_the_protocols_codes",
     ),
     "cross-office client:*": (
-        f"{_SERVER}test_isolation_is_answered_at_once",
-        f"{_SERVER}test_the_letter_says_more",
+        f"{_SERVER}test_isolation_is_enforced_with_an_immediate_answer",
+        f"{_SERVER}test_the_profile_spec_uses_the_protocols_codes",
     ),
     "unknown Computer": (
         f"{_STEP}walk_unknown_computer",
-        f"{_SERVER}test_isolation_is_answered_at_once",
+        f"{_SERVER}test_isolation_is_enforced_with_an_immediate_answer",
     ),
-    "target is not a Computer, caller is not an Agent": (f"{_SERVER}test_isolation_is_answered_at_once",),
+    "target is not a Computer, caller is not an Agent": (
+        f"{_SERVER}test_isolation_is_enforced_with_an_immediate_answer",
+    ),
     "malformed or unknown client:*": (
-        f"{_SERVER}test_whatever_is_said_is_answered",
-        f"{_SERVER}test_isolation_is_answered_at_once",
+        f"{_SERVER}test_every_request_is_answered",
+        f"{_SERVER}test_isolation_is_enforced_with_an_immediate_answer",
     ),
     "the agent field": (f"{_HERE}test_whose_request_it_is_its_connection_says",),
     "list_room": (
-        f"{_SERVER}test_an_office_is_listed_to_its_members",
-        f"{_SERVER}test_it_is_listed_before_the_join_where_that_is_configured",
-        f"{_SERVER}test_the_letter_says_more",
+        f"{_SERVER}test_members_can_list_their_office",
+        f"{_SERVER}test_listing_before_joining_can_be_configured",
+        f"{_SERVER}test_the_profile_spec_uses_the_protocols_codes",
     ),
-    "server:update_*": (f"{_SERVER}test_what_a_computer_has_changed_the_others_are_told",),
+    "server:update_*": (f"{_SERVER}test_updates_of_a_computer_are_sent_to_its_office",),
     "relay deadline": (
         f"{_HERE}test_a_time_limit_is_a_number_of_seconds_up_to_an_hour",
         f"{_HERE}test_a_call_has_five_seconds_beyond_its_limit",
     ),
     "deadline passes on tool_call": (
         f"{_HERE}test_a_call_has_five_seconds_beyond_its_limit",
-        f"{_SERVER}test_a_call_that_takes_too_long_is_stopped",
+        f"{_SERVER}test_a_call_that_times_out_is_cancelled",
     ),
-    "deadline passes on others": (f"{_SERVER}test_what_is_not_answered_ends_too",),
+    "deadline passes on others": (f"{_SERVER}test_other_requests_time_out_as_well",),
     "cancel": (
         f"{_STEP}walk_cancel",
-        f"{_SERVER}test_an_agent_takes_its_call_back",
+        f"{_SERVER}test_an_agent_can_cancel_its_call",
         f"{_HERE}test_a_strangers_cancel_is_audited",
     ),
     "Computer disconnects mid-call": (
@@ -164,24 +169,24 @@ DECISIONS: Final[Table] = {
         f"{_KILL}test_a_computer_is_killed",
     ),
     "Computer's answer": (
-        f"{_SERVER}test_what_is_asked_is_brought_and_its_answer_brought_back",
+        f"{_SERVER}test_requests_and_answers_are_relayed_unchanged",
         _REACHES,
     ),
     "event unknown to the target's version, or empty ack from it": (
         f"{_HERE}test_an_older_computer_is_sent_no_upload",
-        f"{_SERVER}test_an_answer_that_is_none_is_said_to_be_none",
+        f"{_SERVER}test_an_answer_that_is_no_object_becomes_an_error",
     ),
-    "repeated req_id in flight": (f"{_SERVER}test_a_call_that_is_repeated_is_made_once",),
-    "two nodes each seat an Agent": (f"{_SHARED}test_two_agents_that_sat_down_while_nodes_were_cut_off",),
+    "repeated req_id in flight": (f"{_SERVER}test_a_repeated_call_is_sent_once",),
+    "two nodes each seat an Agent": (f"{_SHARED}test_two_agents_join_while_the_nodes_are_disconnected",),
     "office on another node": (
-        f"{_SHARED}test_an_agent_here_and_a_computer_there",
+        f"{_SHARED}test_a_local_agent_and_a_remote_computer",
         f"{_ACROSS}test_a_step",
     ),
     # Beside the table: what the numbers and traps of the protocol come to.
     "a frame above 1,000,000 bytes": (f"{_HERE}test_a_frame_that_is_too_large_ends_its_connection",),
     "clients start with polling and upgrade": (
         f"{_HERE}test_either_transport_alone_is_enough",
-        f"{_SERVER}test_both_transports_lead_there",
+        f"{_SERVER}test_both_transports_are_served",
     ),
     "TLS": (f"{_HERE}test_published_clients_speak_tls",),
     "mixed versions in one office": (

@@ -155,7 +155,7 @@ async def test_approval_rules_apply(postgres_server: Server, migrated_template: 
 
 
 async def test_a_call_is_answered_if_its_computer_disconnects(chat: ChatSetup) -> None:
-    """At once."""
+    """The caller does not wait for the timeout."""
     chat.computer.answers[TOOL_CALL] = asyncio.Future()
     message = await chat.send_text("!call hands add a=1")
     await chat.computer.wait_for(TOOL_CALL)

@@ -238,7 +238,7 @@ async def test_a_computer_needs_metadata(setup: CoreSetup, metadata: dict[str, A
 
 
 async def test_a_task_ends_if_its_computer_disconnects(setup: CoreSetup) -> None:
-    """At once."""
+    """The requester does not wait for the deadline."""
     computer = await setup.running.computer(token=setup.token)
     computer.answers[TOOL_CALL] = pending()
     await setup.known("hands")

@@ -152,7 +152,7 @@ async def test_a_call_is_cancelled(processes: Processes) -> None:
 
 
 async def test_a_call_is_answered_if_its_computer_disconnects(processes: Processes) -> None:
-    """At once."""
+    """The caller does not wait for the timeout."""
     boss, hands = await processes.one.agent(), await processes.other.computer()
     never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     hands.answers["client:tool_call"] = lambda payload: asyncio.shield(never)

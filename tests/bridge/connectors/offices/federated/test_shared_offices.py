@@ -195,7 +195,7 @@ async def test_a_call_is_cancelled_across_nodes(sites: Sites) -> None:
 
 
 async def test_a_call_is_answered_if_its_computer_disconnects(sites: Sites) -> None:
-    """At once."""
+    """The caller does not wait for the timeout."""
     boss = await sites.home.agent("boss", "kitchen")
     hands = await sites.away.computer("hands", OFFICE)
     await boss.wait_for("notify:enter_office")
