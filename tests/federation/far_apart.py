@@ -1,5 +1,4 @@
-"""Nodes of ours that reach each other by bad links, each its own way to each other, and that are killed and
-started again."""
+"""Nodes with an unreliable link for each direction, which can be killed and restarted."""
 
 import asyncio
 import contextlib
@@ -26,7 +25,7 @@ USERS = ("alice", "eve", "fay")
 
 @dataclass
 class Clock:
-    """That of all nodes. It runs as clocks do, and leaps where waiting would take too long."""
+    """The clock of all nodes. It runs normally, and tests let it jump."""
 
     ahead_ms: int = 0
 
@@ -35,7 +34,7 @@ class Clock:
 
 
 class FarApart:
-    """`seed` decides what befalls which request."""
+    """Nodes with unreliable links. `seed` decides which request suffers which failure."""
 
     def __init__(self, server: Server, template: str, names: Sequence[str], seed: object) -> None:
         self.names = tuple(names)
@@ -70,7 +69,7 @@ class FarApart:
                 await self[name].rooms.ensure_user(f"@{user}:{name}")
 
     async def start_again(self, name: str) -> None:
-        """A node on the database that it had."""
+        """Start a node again on its database."""
         stack = self._stacks[name] = AsyncExitStack()
         database = await stack.enter_async_context(pool_on(self._databases[name], retry_timeout=0.2))
         own = self._nodes(name, stack)
@@ -81,12 +80,11 @@ class FarApart:
         self.running[name] = await own._run(name, database)
 
     def _nodes(self, name: str, stack: AsyncExitStack) -> Nodes:
-        """What runs the node of that name, and no other."""
+        """Return the fixture that runs this node only."""
         return Nodes(self._server, self._template, stack, clock=self.clock)
 
     async def kill(self, name: str) -> None:
-        """At one instant it neither writes nor speaks any more, and what it was about is left as it is. Only
-        then its tasks are tidied away."""
+        """Stop a node at once: its database and links are cut, and only then its tasks are cancelled."""
         node = self.running.pop(name)
         with contextlib.ExitStack() as cut:
             for ends, link in self.links.items():
@@ -103,7 +101,7 @@ class FarApart:
     # -- links --
 
     def between(self, *groups: Iterable[str]) -> list[BadLink]:
-        """The links from those of one group to those of another, both ways."""
+        """Return the links between two groups, in both directions."""
         group_of = {name: number for number, group in enumerate(groups) for name in group}
         return [
             link
@@ -114,13 +112,14 @@ class FarApart:
     # -- coming to rest --
 
     def leap(self, milliseconds: int = SOON_MS) -> None:
-        """Time passes, and everybody has been heard from: whoever failed is tried again soon then."""
+        """Advance the clock and report a request from each node to each other, so that failed destinations
+        are retried soon."""
         self.clock.ahead_ms += milliseconds
         for here, there in self.links:
             self[here].outbox.request_received(there)
 
     async def settle(self) -> None:
-        """All links are well, and everything that was queued has arrived."""
+        """Repair all links and wait until everything queued has arrived."""
         for link in self.links.values():
             link.heal()
         latest = time.monotonic() + TIMEOUT
@@ -132,7 +131,7 @@ class FarApart:
             await asyncio.sleep(0.005)
 
     async def _under_way(self) -> list[tuple[str, str]]:
-        """From whom to whom something is still to come."""
+        """Return the pairs of nodes with queued items."""
         waiting = [ends for ends, link in self.links.items() if not link.is_quiet()]
         for name, node in self.running.items():
             async with node.database.transaction(readonly=True) as connection:
@@ -140,7 +139,7 @@ class FarApart:
         return waiting
 
     async def converge(self, room_id: str, speakers: Mapping[str, str]) -> None:
-        """One after the other says something, until for all of them the graph ends in the same words."""
+        """Send messages until all nodes have the same forward extremities."""
         await self.settle()
         for name in [*self.names] * 3:
             await self[name].say(room_id, speakers[name], "Well?")
@@ -167,7 +166,7 @@ def _at(port: int) -> PeerSettings:
 
 
 def _take_away_database(node: Node) -> None:
-    """All connections end where they are, and there is nothing to connect to any more."""
+    """Terminate all connections and refuse new ones."""
     node.database._pool.address = DatabaseAddress("postgresql://nobody@127.0.0.1:1/nothing")
     for connection in (*node.database._pool.connections, node.database.session._connection):
         if connection is not None:

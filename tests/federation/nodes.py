@@ -1,4 +1,4 @@
-"""Whole federating nodes on loopback: a room graph, an outbox, memberships, and the port of each."""
+"""Whole federating nodes on loopback: room graph, outbox, memberships and port."""
 
 import asyncio
 import contextlib
@@ -70,7 +70,7 @@ def now_ms() -> int:
 
 @dataclass
 class Heard:
-    """What a node's people are told that is worth something for a moment."""
+    """Collects the EDUs that the listeners of a node receive."""
 
     edus: list[EduUpdate] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -122,7 +122,7 @@ class Node:
         return self.homeserver.rooms
 
     def user(self, localpart: str) -> str:
-        """Those of `PEOPLE` live here; of others only the name is known."""
+        """Return a user id; local users of `PEOPLE` exist."""
         return f"@{localpart}:{self.name}"
 
     async def create(
@@ -132,7 +132,7 @@ class Node:
         join_rule: Mapping[str, Any] | str = "public",
         levels: Mapping[str, Any] | None = None,
     ) -> str:
-        """A room of that user; gives its id."""
+        """Create a room; return its id."""
         switches = ROOM_VERSIONS[version]
         rule = {"join_rule": join_rule} if isinstance(join_rule, str) else join_rule
         users = {} if switches.creators_have_infinite_power else {creator: 100}
@@ -152,13 +152,13 @@ class Node:
         return (await self.graph.send_event(room_id, "m.room.message", content, user)).event_id
 
     async def membership_of(self, room_id: str, user: str) -> object:
-        """As this node sees it."""
+        """Return the membership as this node sees it."""
         key = ("m.room.member", user)
         member = (await self.graph.current_events(room_id, [key])).get(key)
         return None if member is None else member.membership
 
     async def until_member(self, room_id: str, user: str, membership: str) -> None:
-        """As this node sees it."""
+        """Wait until this node sees the membership."""
         position = await self.graph.stream.last_position()
         async with asyncio.timeout(TIMEOUT):
             while await self.membership_of(room_id, user) != membership:
@@ -176,7 +176,7 @@ class Node:
 
 
 class Nodes:
-    """They know of each other by name; each has a database of its own."""
+    """Starts nodes that know each other as peers, each with its own database."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class Nodes:
         clock: Callable[[], int] = now_ms,
         **more: Any,
     ) -> None:
-        """`more`: of the `HomeserverSettings` of each of them."""
+        """`more` are further `HomeserverSettings` of each node."""
         self._clock = clock
         self._more = more
         self._in_full = in_full
@@ -206,7 +206,7 @@ class Nodes:
         return [await self._start(name) for name in names]
 
     async def start_over_tls(self, name: str | None = None) -> Node:
-        """Under a name that leads to it, so that a Synapse finds it too."""
+        """Start a node under a name that resolves to it, so that Synapse can reach it."""
         return await self._start(name or f"localhost:{lasting_port()}")
 
     async def _start(self, name: str) -> Node:
@@ -263,7 +263,7 @@ class Nodes:
         return node
 
     def _settled(self, settings: HomeserverSettings) -> HomeserverSettings:
-        """As the node gets them, for tests in which nodes do not know each other from the beginning."""
+        """Give a node its peer settings, for tests in which nodes do not know each other at the start."""
         return settings
 
     def _address_of(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Pictures for the tests, made anew each time."""
+"""Generated images."""
 
 import io
 import struct
@@ -25,7 +25,7 @@ def picture(
 
 
 def moving(kind: str = "GIF", size: tuple[int, int] = (64, 64)) -> bytes:
-    """Red, then blue."""
+    """A red frame, then a blue one."""
     written = io.BytesIO()
     frames = [Image.new("RGB", size, colour) for colour in ((255, 0, 0), (0, 0, 255))]
     frames[0].save(written, kind, save_all=True, append_images=frames[1:], duration=100)
@@ -33,7 +33,7 @@ def moving(kind: str = "GIF", size: tuple[int, int] = (64, 64)) -> bytes:
 
 
 def bomb(width: int = 60_000, height: int = 60_000) -> bytes:
-    """A PNG of a few bytes that claims to be huge."""
+    """A PNG of a few bytes that declares huge dimensions."""
     small = bytearray(picture(size=(1, 1)))
     small[16:24] = struct.pack(">II", width, height)
     small[29:33] = struct.pack(">I", zlib.crc32(small[12:29]))

@@ -1,4 +1,4 @@
-"""People on several nodes who do at random what people do, while links break and nodes are killed."""
+"""Users of several nodes who perform random operations, while links fail and nodes are killed."""
 
 import asyncio
 import contextlib
@@ -88,7 +88,7 @@ class RandomWalk:
                 raise
 
     async def _tried(self, act: Awaitable[object]) -> None:
-        """Much of what people try is not allowed."""
+        """Run an operation that may be refused."""
         with contextlib.suppress(MatrixError):
             await act
 

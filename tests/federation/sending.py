@@ -1,4 +1,4 @@
-"""An outbox, the events that go through it, and a clock that stands still unless it is told to go on."""
+"""An outbox, its events, and a clock that only tests advance."""
 
 import asyncio
 import contextlib
@@ -26,13 +26,13 @@ VERSION = ROOM_VERSIONS["11"]
 
 
 def rooms(count: int) -> list[Room]:
-    """Different ones: in version 12 what the create event says makes the id."""
+    """Return different rooms: in version 12 the id depends on the create event."""
     return [public_room("12", number=number) for number in range(count)]
 
 
 @dataclass
 class Seen(HomeserverObserver):
-    """What the outbox tells whoever counts."""
+    """Records the reports of an outbox."""
 
     ended: list[Outcome] = field(default_factory=list)
     left: list[tuple[str, int]] = field(default_factory=list)
@@ -69,6 +69,7 @@ class Seen(HomeserverObserver):
         self._changed.set()
 
     async def until(self, condition: Any) -> None:
+        """Wait for a condition, advancing the clock while the sender is paced."""
         async with asyncio.timeout(TIMEOUT):
             while not condition(self):
                 self._changed.clear()
@@ -93,7 +94,7 @@ class Sending:
     clock: Clock
 
     async def send(self, pdus: Sequence[Pdu], *destinations: str) -> None:
-        """As the room graph does: events and queue in one transaction."""
+        """Write events and queue rows in one transaction, as the room graph does."""
         async with self.database.transaction() as connection:
             await write(connection, pdus)
             events = committed(pdus, *destinations)
@@ -101,7 +102,7 @@ class Sending:
         self.outbox.notify_queued(events, places)
 
     async def until_failed(self, destination: str, attempts: int = 1) -> None:
-        """So many attempts have ended, and the next one is waited for."""
+        """Wait until so many attempts have failed and the destination backs off."""
         await self.seen.until(
             lambda seen: len(seen.ended) == attempts and seen.states.get(destination) is State.BACKING_OFF
         )
@@ -116,7 +117,7 @@ class Sending:
                 await asyncio.sleep(0)
 
     async def settled(self, destination: str) -> None:
-        """What was delivered has left the queue."""
+        """Wait until the queue is empty."""
         async with asyncio.timeout(TIMEOUT):
             while await self._waits_for(destination):
                 await asyncio.sleep(0.01)
@@ -126,7 +127,7 @@ class Sending:
             return destination in await table.list_destinations(connection)
 
     def later(self, destination: str, milliseconds: int) -> None:
-        """Time passes, and the machine looks at the clock."""
+        """Advance the clock and trigger the machine's timer."""
         self.clock.now += milliseconds
         self.outbox._senders[destination].receive(Timer())
 
@@ -148,7 +149,7 @@ async def sending(
 
 
 def says(room: Room, *bodies: str) -> list[Pdu]:
-    """Messages of Alice. The room does not learn of them: nobody here asks it what it thinks of them."""
+    """Return messages of Alice, which the room does not record."""
     auth = [pdu.event_id for pdu in room.propose_auth(ALICE)]
     previous = room.head[0].event_id
     made = []
@@ -203,7 +204,7 @@ async def write(connection: Connection, pdus: Sequence[Pdu]) -> None:
 async def queue(
     connection: Connection, outbox: Outbox, events: Sequence[CommittedEvent], now_ms: int
 ) -> list[table.QueuedPdu]:
-    """As the room graph does, in the transaction that commits the events."""
+    """Write queue rows as the room graph does, in the transaction that commits the events."""
     rooms = {event.pdu.event_id: event.pdu.room_id for event in events}
     entries = [(to, rooms[event_id], event_id) for to, event_id in outbox.queue_entries(events)]
     return await table.queue_pdus(connection, entries, now_ms)

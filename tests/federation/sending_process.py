@@ -1,7 +1,7 @@
 """A process with an outbox, for a test that kills it.
 
-`python -m tests.federation.sending_process URL PEER ADDRESS COUNT` says COUNT things in a room, each
-in a transaction of its own, and sends them to PEER in plain HTTP. It goes on until somebody ends it.
+`python -m tests.federation.sending_process URL PEER ADDRESS COUNT` sends COUNT messages in a room, each in
+its own database transaction, to PEER in plain HTTP, and runs until it is killed.
 """
 
 import asyncio

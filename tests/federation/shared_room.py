@@ -1,4 +1,4 @@
-"""A room that several nodes share, and what must be the same on all of them once they have heard all."""
+"""A room on several nodes, and checks that all nodes agree on it."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from tests.federation.nodes import Node
 
 @dataclass(frozen=True)
 class Known:
-    """What a node has of a room."""
+    """The data that a node has of a room."""
 
     verdicts: dict[EventId, str]
     """On each event that has its place."""
@@ -31,7 +31,7 @@ class Known:
 
 @dataclass
 class SharedRoom:
-    """Each node has a keeper, Alice, whom nobody may touch, and two others, who are kicked about."""
+    """Each node has one user with power, whom nobody may moderate, and two others who are moderated."""
 
     far: FarApart
     room_id: str
@@ -47,13 +47,13 @@ class SharedRoom:
         return [f"@{who}:{name}" for name in self.far.names for who in ("eve", "fay")]
 
     async def mark(self) -> None:
-        """All are there."""
+        """Send a message and wait until all nodes have it."""
         await self.far.converge(self.room_id, self.keepers)
         for name in self.far.names:
             self.since |= (await known(self.far[name], self.room_id)).verdicts.keys()
 
     async def check(self) -> dict[str, Known]:
-        """All are of one mind."""
+        """Assert that all nodes agree."""
         await self.far.converge(self.room_id, self.keepers)
         of = {name: await known(self.far[name], self.room_id) for name in self.far.names}
         everything = {event_id for one in of.values() for event_id in one.verdicts} - self.since
@@ -76,7 +76,7 @@ class SharedRoom:
             assert one.state == first.state
             assert one.written_state == one.state
             problems = [sentence for sentence, _ in self.far[name].seen.problems]
-            assert not any("nobody foresaw" in sentence for sentence in problems)
+            assert not any("unexpected error" in sentence for sentence in problems)
         for event_id in refused:
             # Of what keepers do only an invite can meet another will: that of who is invited.
             pdu = first.shown[event_id]
@@ -85,7 +85,7 @@ class SharedRoom:
 
 
 async def shared_room(far: FarApart, version: str, others: Collection[str] | None = None) -> SharedRoom:
-    """Made on the first node. `others`: who joins of those who are no keepers; all, if nothing is said."""
+    """Create the room on the first node. `others` are the additional users who join; all by default."""
     first, *rest = far.names
     keeper = f"@alice:{first}"
     room = SharedRoom(far, await far[first].create(version, keeper))

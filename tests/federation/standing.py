@@ -1,4 +1,4 @@
-"""Rooms of `tests.support.rooms` as a server that is in them sees them."""
+"""Rooms of `tests.support.rooms` as a participating server sees them."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ VERSIONS = ("10", "11", "12")
 
 
 def offered(change: MembershipChange, room: Room) -> dict[str, Any]:
-    """What a resident server answers to `make_*`: here the event itself, as it does not matter that it has
-    been signed already, nor whether the rules allow it."""
+    """Return the response of a resident server to `make_*`: the event itself, already signed and not
+    checked against the auth rules."""
     event = room.propose(
         "m.room.member", change.user, {**change.content, "membership": change.membership}, change.user
     )
@@ -33,7 +33,8 @@ def restricted_room(version: str, *conditions: str, rule: str = "restricted", in
 
 
 def chain_of(room: Room, *pdus: Pdu) -> list[Pdu]:
-    """What the events rest on, transitively; from version 12 on the create event is among it by room id."""
+    """Return the auth chain of events; from room version 12 on the create event is referenced by the room
+    id."""
     found: dict[str, Pdu] = {}
     waiting = [event_id for pdu in pdus for event_id in pdu.auth_events]
     while waiting:
@@ -50,7 +51,7 @@ def denying(room: Room, server: str = "b.example") -> Room:
 
 
 def invited(version: str, user: str = BOB, **content: Any) -> Room:
-    """Alice's room, into which she has invited somebody."""
+    """Alice's room with an invited user."""
     room = Room(version)
     room.join(ALICE)
     room.member(ALICE, user, "invite", content=content)

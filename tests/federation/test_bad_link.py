@@ -1,4 +1,4 @@
-"""Nodes of ours with bad links between them: whatever happens on the way, in the end they agree."""
+"""Nodes with unreliable links between them agree in the end."""
 
 import asyncio
 from collections import Counter
@@ -35,8 +35,9 @@ async def until_known(far: FarApart, name: str, event_id: str) -> None:
 async def test_after_a_random_walk_all_agree(
     postgres_server: Server, migrated_template: str, version: str, seed: int
 ) -> None:
-    """On the state, now and before each event, on which events there are, and on how they are shown; each is
-    told once, none is rejected, and none fails softly but what somebody did who was being moderated."""
+    """On the current state, on the state before each event, on the set of events and on their redactions;
+    each event is delivered once, none is rejected, and the only soft-failed ones were sent by users who
+    were being moderated."""
     async with far_apart(postgres_server, migrated_template, [ONE, TWO, THREE], f"{version} {seed}") as far:
         room = await shared_room(far, version)
         await RandomWalk(far, room).go(50)
@@ -52,8 +53,9 @@ async def test_after_a_random_walk_all_agree(
 async def test_a_partition_that_a_third_node_sees_both_sides_of(
     postgres_server: Server, migrated_template: str, version: str
 ) -> None:
-    """What either side does the other learns through the third. Who was banned on one side speaks on on the
-    other; those who heard of the ban first are not told, and in the end he is banned for all."""
+    """Either side gets the other's events through the third node. A user banned on one side continues on
+    the other; the nodes that received the ban first soft-fail those events, and in the end the user is
+    banned everywhere."""
     async with far_apart(postgres_server, migrated_template, [ONE, TWO, THREE]) as far:
         room = await shared_room(far, version)
         for link in far.between([ONE], [TWO]):
@@ -88,11 +90,11 @@ async def test_a_partition_that_a_third_node_sees_both_sides_of(
 
 
 @VERSIONS
-async def test_a_join_on_a_bad_link_is_made_good(
+async def test_a_join_with_a_lost_response_is_repaired(
     postgres_server: Server, migrated_template: str, version: str
 ) -> None:
-    """Where the answer is lost, the other side has let us in and sends what we do not know. Joining once more
-    puts it right."""
+    """The remote server considers this server joined and sends events of an unknown room. Joining again
+    repairs it."""
     async with far_apart(postgres_server, migrated_template, [ONE, TWO]) as far:
         link = far.links[TWO, ONE]
         for trouble in Trouble:
@@ -119,8 +121,8 @@ async def test_a_join_on_a_bad_link_is_made_good(
 async def test_everything_arrives_twice_and_counts_once(
     postgres_server: Server, migrated_template: str
 ) -> None:
-    """Whether one after the other, at once, or when newer things have come already: joins, invites, knocks,
-    events, and what is sent to devices."""
+    """One after the other, concurrently, or after newer data: joins, invites, knocks, events, and
+    to-device messages."""
     async with far_apart(postgres_server, migrated_template, [ONE, TWO]) as far:
         for link in far.links.values():
             link.duplicate()
@@ -146,11 +148,11 @@ async def test_everything_arrives_twice_and_counts_once(
         assert min(befell[trouble] for trouble in (Trouble.TWICE, Trouble.AT_ONCE, Trouble.AGAIN)) > 0
 
 
-async def test_whom_we_cannot_ask_we_do_not_believe_until_we_can(
+async def test_events_wait_until_missing_events_can_be_fetched(
     postgres_server: Server, migrated_template: str
 ) -> None:
-    """One direction only is cut. Events that follow unknown ones wait with their server, and none is lost.
-    After some attempts they do not hold up the others any more."""
+    """One direction of the link is cut. Events after unknown ones stay queued at their server, and none is
+    lost. After some attempts they no longer delay the others."""
     async with far_apart(postgres_server, migrated_template, [ONE, TWO, THREE]) as far:
         room = await shared_room(far, "11", others=[])
         aside = await shared_room(far, "11", others=[])
@@ -175,8 +177,8 @@ async def test_whom_we_cannot_ask_we_do_not_believe_until_we_can(
         await aside.check()
 
 
-async def test_who_was_away_for_long_catches_up(postgres_server: Server, migrated_template: str) -> None:
-    """Both sides have written more than a peer is asked for at once."""
+async def test_a_node_catches_up_after_a_long_outage(postgres_server: Server, migrated_template: str) -> None:
+    """Both sides have sent more than one request to a peer can return."""
     async with far_apart(postgres_server, migrated_template, [ONE, TWO]) as far:
         room = await shared_room(far, "12", others=[])
         for link in far.links.values():
@@ -193,9 +195,9 @@ async def test_who_was_away_for_long_catches_up(postgres_server: Server, migrate
             assert here[-130:] == there[-130:], "what each side has said stays in its order"
 
 
-async def test_who_is_killed_goes_on_where_it_was(postgres_server: Server, migrated_template: str) -> None:
-    """The one that sends and the one that receives, in the middle of a burst: more than is written at
-    once. Whoever was not answered tries again under the same transaction id, and everything is there once."""
+async def test_killed_nodes_resume(postgres_server: Server, migrated_template: str) -> None:
+    """The sending and the receiving node, during a burst larger than one transaction. Transactions without
+    a response are repeated with the same id, and each event is stored once."""
     async with far_apart(postgres_server, migrated_template, [ONE, TWO]) as far:
         room = await shared_room(far, "12", others=[])
         said = [str(number) for number in range(5 * BATCH_SIZE)]

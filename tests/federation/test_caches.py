@@ -1,10 +1,10 @@
-"""A cache by weight: what peers send must not grow for ever."""
+"""A cache bounded by the weight of its values."""
 
 from federation.caches import WeightedCache
 
 
-def test_what_was_not_used_for_the_longest_goes_first() -> None:
-    """As much of it as the new entry weighs. Looking is a use."""
+def test_the_least_recently_used_entries_are_evicted() -> None:
+    """As many as the new entry needs. Reading counts as use."""
     cache: WeightedCache[str, str] = WeightedCache(10, len)
     cache["a"] = "1111"
     cache["b"] = "2222"
@@ -14,8 +14,8 @@ def test_what_was_not_used_for_the_longest_goes_first() -> None:
     assert (cache.currsize, len(cache)) == (9, 2)
 
 
-def test_what_is_too_heavy_is_not_kept() -> None:
-    """And pushes nothing else out, but for what it was to replace."""
+def test_a_value_that_is_too_heavy_is_not_stored() -> None:
+    """It evicts nothing but the value with its key."""
     cache: WeightedCache[str, str] = WeightedCache(10, len)
     cache["a"] = "1111"
     cache["b"] = "2" * 11
@@ -24,7 +24,7 @@ def test_what_is_too_heavy_is_not_kept() -> None:
     assert (cache.get("a"), cache.currsize) == (None, 0)
 
 
-def test_replacing_and_forgetting_give_the_weight_back() -> None:
+def test_replacing_and_deleting_release_the_weight() -> None:
     """Otherwise the cache would shrink for ever."""
     cache: WeightedCache[str, str] = WeightedCache(10, len)
     cache["a"] = "1111"

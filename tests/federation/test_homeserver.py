@@ -1,4 +1,4 @@
-"""A homeserver, put together."""
+"""An assembled homeserver."""
 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -24,16 +24,16 @@ def _open(settings: HomeserverSettings, database: Database) -> AbstractAsyncCont
     return open_homeserver(settings, database, lambda: keys, now_ms=now_ms, observer=HomeserverObserver())
 
 
-async def test_it_speaks_only_with_those_it_may(database: Database, tmp_path: Path) -> None:
-    """Closed by default, and that in both directions."""
+async def test_the_federation_policy_applies_in_both_directions(database: Database, tmp_path: Path) -> None:
+    """It is closed by default."""
     async with _open(HomeserverSettings(NAME, "1", tmp_path / "media"), database) as homeserver:
         with pytest.raises(PeerNotAllowed):
             await homeserver.client.request("GET", "matrix.org", request_target("/_matrix/key/v2/server"))
         assert homeserver.outbox.view() == {}
 
 
-async def test_a_file_that_cannot_be_used_is_named(database: Database, tmp_path: Path) -> None:
-    """And what had been opened before is closed again."""
+async def test_an_unusable_file_is_reported(database: Database, tmp_path: Path) -> None:
+    """What was opened before is closed."""
     settings = HomeserverSettings(NAME, "1", tmp_path / "media", authorities=tmp_path / "none.pem")
     with pytest.raises(LocalError, match=r"none\.pem"):
         async with _open(settings, database):
@@ -44,8 +44,8 @@ async def test_a_file_that_cannot_be_used_is_named(database: Database, tmp_path:
             pass
 
 
-async def test_two_of_them_share_a_room(postgres_server: Server, migrated_template: str) -> None:
-    """What one says the other's stream brings, in every version that new rooms may have."""
+async def test_two_homeservers_share_a_room(postgres_server: Server, migrated_template: str) -> None:
+    """Events of one are in the other's stream, in each room version for new rooms."""
     async with nodes(postgres_server, migrated_template) as all_:
         one, other = await all_.start("one.test", "other.test")
         for version in ("10", "11", "12"):
@@ -57,6 +57,6 @@ async def test_two_of_them_share_a_room(postgres_server: Server, migrated_templa
             await other.until(lambda event_id, _, said=said: event_id == said, position)
 
 
-def test_the_policy_is_the_settings_own() -> None:
-    """A homeserver that is told nothing admits nobody."""
+def test_the_default_policy_admits_no_server() -> None:
+    """It has to be configured."""
     assert HomeserverSettings(NAME, "1", Path("media")).policy == policy((), is_open=False)

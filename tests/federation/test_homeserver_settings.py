@@ -1,4 +1,4 @@
-"""What a homeserver is told when it starts."""
+"""The settings of a homeserver."""
 
 from ipaddress import ip_address
 from pathlib import Path
@@ -7,7 +7,8 @@ from federation.homeserver import HomeserverSettings
 
 
 def test_closed_by_default() -> None:
-    """Who configures nothing speaks with nobody, and no stranger can lead it into its own network."""
+    """Without configuration no server may be contacted, and none can direct requests into the node's own
+    network."""
     settings = HomeserverSettings("kitchen.local", "1", Path("media"))
     assert not settings.policy.admits("matrix.org")
     assert any(ip_address("192.168.1.1") in network for network in settings.blocked)

@@ -1,12 +1,12 @@
-"""What a homeserver reports."""
+"""The observer of a homeserver."""
 
 from federation.observer import HomeserverObserver, Outcome, Waiting
 from federation.outbox.destination import State
 from federation.outbox.messages import RemovalReason
 
 
-def test_an_observer_need_not_look_at_everything() -> None:
-    """What it does not override does nothing."""
+def test_observer_methods_do_nothing_by_default() -> None:
+    """Subclasses override what they need."""
     observer = HomeserverObserver()
     observer.event_received("accepted")
     observer.state_resolved(0.1)

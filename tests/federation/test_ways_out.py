@@ -1,4 +1,4 @@
-"""Everything that asks other servers."""
+"""The clients for other servers."""
 
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -18,8 +18,8 @@ from tests.support.ports import lasting_port
 VERSION = request_target("/_matrix/federation/v1/version")
 
 
-async def test_the_policy_and_the_blocked_networks_hold(database: Database, tmp_path: Path) -> None:
-    """An open node asks strangers, but is not led by them into its own network."""
+async def test_the_policy_and_blocked_networks_apply(database: Database, tmp_path: Path) -> None:
+    """An open node contacts unknown servers, but they cannot direct it into its own network."""
     keys = keys_of("us.test")
     settings = HomeserverSettings(
         "us.test", "1", tmp_path, policy=policy((), is_open=True, refused=["refused.test"])

@@ -1,4 +1,4 @@
-"""Aliases here and elsewhere, and published rooms."""
+"""Local and remote aliases, and published rooms."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -22,7 +22,7 @@ NOW = 5
 
 
 class Peer:
-    """Another server, which gives everybody the same answer."""
+    """A server that sends the same response to each request."""
 
     answer: tuple[Any, int] = ({"room_id": "!room:a.example", "servers": ["z.example", "a.example"]}, 200)
 
@@ -56,10 +56,10 @@ async def directory(neighbourhood: Neighbourhood, peer: Peer, here: Graph) -> Di
     return Directory(HERE, here.database, membership_client, here.graph, now_ms=lambda: NOW)
 
 
-async def test_an_alias_leads_to_a_room_and_its_servers(
+async def test_an_alias_resolves_to_a_room_and_its_servers(
     directory: Directory, here: Graph, room: Room
 ) -> None:
-    """Ourselves first."""
+    """This server is first."""
     await join(here, room)
     await directory.create(KITCHEN, room.room_id, US)
     resolve: LocalAlias = directory.resolve
@@ -71,14 +71,14 @@ async def test_an_alias_leads_to_a_room_and_its_servers(
     assert await directory.fetch(KITCHEN) == Alias(KITCHEN, room.room_id, US, NOW)
 
 
-async def test_an_alias_may_name_a_room_that_nobody_here_is_in(directory: Directory) -> None:
-    """Not any more, or not yet."""
+async def test_an_alias_may_belong_to_a_room_without_local_users(directory: Directory) -> None:
+    """No longer, or not yet."""
     await directory.create(KITCHEN, "!gone:a.example", US)
     assert await directory.resolve(KITCHEN) == ("!gone:a.example", ())
 
 
-async def test_an_alias_names_one_room(directory: Directory) -> None:
-    """To say it twice does no harm; it is free again when it was taken away."""
+async def test_an_alias_belongs_to_one_room(directory: Directory) -> None:
+    """Creating it again has no effect; it is free after it was deleted."""
     await directory.create(KITCHEN, "!first:a.example", US)
     await directory.create(KITCHEN, "!first:a.example", US)
     with pytest.raises(MatrixError, match="409 M_ROOM_IN_USE"):
@@ -95,8 +95,8 @@ async def test_an_alias_names_one_room(directory: Directory) -> None:
 @pytest.mark.parametrize(
     "alias", ["", "kitchen", f"#a\0b:{HERE}", "#kitchen", f"#{'x' * 255}:{HERE}", f"#kitchen:{PEER}"]
 )
-async def test_what_is_no_alias_of_ours_is_refused(directory: Directory, alias: str) -> None:
-    """Another server's, or none at all."""
+async def test_only_aliases_of_this_server_can_be_changed(directory: Directory, alias: str) -> None:
+    """Aliases of other servers and invalid ones are refused."""
     for asked in (
         directory.create(alias, "!room:a.example", US),
         directory.remove(alias),
@@ -107,8 +107,8 @@ async def test_what_is_no_alias_of_ours_is_refused(directory: Directory, alias: 
 
 
 @pytest.mark.parametrize("room_id", ["", "room", "!a\0b:c.example", "!room"])
-async def test_what_is_no_room_is_refused(directory: Directory, room_id: str) -> None:
-    """Wherever a room is named."""
+async def test_invalid_room_ids_are_refused(directory: Directory, room_id: str) -> None:
+    """By all operations."""
     for asked in (
         directory.create(KITCHEN, room_id, US),
         directory.aliases_of(room_id),
@@ -119,8 +119,8 @@ async def test_what_is_no_room_is_refused(directory: Directory, room_id: str) ->
             await asked
 
 
-async def test_another_servers_alias_is_asked_for_there(directory: Directory, peer: Peer) -> None:
-    """Names that are none are left out; the order is theirs, and a list without end has one."""
+async def test_a_remote_alias_is_resolved_by_its_server(directory: Directory, peer: Peer) -> None:
+    """Invalid server names are left out; the order is kept, and the list is limited."""
     assert await directory.resolve(f"#kitchen:{PEER}") == ("!room:a.example", ("z.example", "a.example"))
     servers = ["bad name", "", 5, "a.example", HERE, *(f"s{number}.example" for number in range(2000))]
     peer.answer = ({"room_id": "!room:a.example", "servers": servers}, 200)
@@ -130,8 +130,8 @@ async def test_another_servers_alias_is_asked_for_there(directory: Directory, pe
     assert len(found[1]) == MAX_SERVERS
 
 
-async def test_what_can_go_wrong_elsewhere(directory: Directory, peer: Peer) -> None:
-    """There is no such alias; the server refuses; it answers nonsense; it is not there."""
+async def test_failures_of_remote_aliases(directory: Directory, peer: Peer) -> None:
+    """The alias does not exist; the server refuses, sends an invalid response, or is unreachable."""
     peer.answer = ({"errcode": "M_NOT_FOUND"}, 404)
     assert await directory.resolve(f"#kitchen:{PEER}") is None
     peer.answer = ({"errcode": "M_FORBIDDEN"}, 403)
@@ -158,16 +158,16 @@ async def test_what_can_go_wrong_elsewhere(directory: Directory, peer: Peer) -> 
         ({"room_alias": f"#kitchen:{PEER}"}, "404 M_NOT_FOUND"),
     ],
 )
-async def test_servers_are_answered_about_our_aliases_alone(
+async def test_queries_are_answered_for_local_aliases_only(
     directory: Directory, query: dict[str, str], refusal: str
 ) -> None:
-    """Nobody is asked on their behalf."""
+    """No other server is queried for them."""
     with pytest.raises(MatrixError, match=refusal):
         await directory.handle_query(query, "requester.test")
 
 
-async def test_rooms_are_published(directory: Directory) -> None:
-    """And taken off the list; twice does no harm."""
+async def test_rooms_are_published_and_unpublished(directory: Directory) -> None:
+    """Repeating an operation has no effect."""
     for listed in (True, True, False, False):
         await directory.publish("!room:a.example", listed)
         assert await directory.is_published("!room:a.example") is listed

@@ -1,4 +1,4 @@
-"""Fields of profiles, their limits, and what rooms are told."""
+"""Profiles: fields, limits and member events."""
 
 import contextlib
 from typing import Any
@@ -24,8 +24,8 @@ JSON = st.recursive(
 )
 
 
-def test_fields_are_set_and_taken_out() -> None:
-    """The others stay. An empty name is none; an empty value of another field is one."""
+def test_fields_are_set_and_removed() -> None:
+    """Other fields stay. An empty display name or avatar is removed; other fields may be empty."""
     profile = apply_changes({}, {"displayname": "Äda", "avatar_url": "mxc://a/b", "m.tz": "Europe/Berlin"})
     assert profile == {"displayname": "Äda", "avatar_url": "mxc://a/b", "m.tz": "Europe/Berlin"}
     assert apply_changes(profile, {"displayname": None, "never_there": None}) == {
@@ -58,14 +58,14 @@ def test_fields_are_set_and_taken_out() -> None:
         ({"m.note": "x" * MAX_BYTES}, "M_PROFILE_TOO_LARGE"),
     ],
 )
-def test_what_no_profile_may_hold(changes: dict[str, Any], errcode: str) -> None:
+def test_invalid_fields_are_refused(changes: dict[str, Any], errcode: str) -> None:
     """Each limit has its errcode."""
     with pytest.raises(MatrixError, match=errcode):
         apply_changes({}, changes)
 
 
-def test_the_limits_themselves_are_kept() -> None:
-    """The longest name, picture, key and profile; and backslashes that only look like NUL."""
+def test_limits_are_inclusive() -> None:
+    """The longest display name, avatar, key and profile are allowed; so is text that only looks like NUL."""
     assert apply_changes({}, {"displayname": "ä" * 256, "avatar_url": "x" * 1000, "a" * 255: 1})
     whole = {"m.note": "x" * (MAX_BYTES - len('{"m.note":""}'))}
     assert apply_changes({}, whole) == whole
@@ -73,14 +73,14 @@ def test_the_limits_themselves_are_kept() -> None:
 
 
 @given(st.dictionaries(st.text(max_size=5) | st.sampled_from(["displayname", "avatar_url"]), JSON))
-def test_hostile_fields_are_refused_or_can_be_written(changes: dict[str, Any]) -> None:
-    """Whatever comes."""
+def test_any_field_is_refused_or_can_be_encoded(changes: dict[str, Any]) -> None:
+    """With arbitrary input."""
     with contextlib.suppress(MatrixError):
         assert len(encode(apply_changes({}, changes))) <= MAX_BYTES
 
 
-def test_rooms_are_told_what_has_changed() -> None:
-    """And only then. What else the membership event says stays, but for what was about that event alone."""
+def test_member_content_is_updated_when_the_profile_differs() -> None:
+    """Other fields of the content stay, except those of one event only."""
     profile = {"displayname": "Ada", "m.tz": "UTC"}
     assert updated_member_content({"membership": "join", "displayname": "Ada"}, profile) is None
     assert (
@@ -103,8 +103,8 @@ def test_rooms_are_told_what_has_changed() -> None:
     assert updated_member_content(before, {}) == {"membership": "join", "io.a2c.role": "agent"}
 
 
-def test_the_question_of_a_server() -> None:
-    """The user must be one, wherever he lives; any field may be asked for."""
+def test_profile_queries_are_parsed() -> None:
+    """The user id must be valid; any field may be requested."""
     assert parse_profile_query({"user_id": "@Ädä:b.example", "field": "m.tz"}) == ("@Ädä:b.example", "m.tz")
     assert parse_profile_query({"user_id": "@a:b.example"}) == ("@a:b.example", None)
     for query, errcode in (
@@ -118,8 +118,8 @@ def test_the_question_of_a_server() -> None:
             parse_profile_query(query)
 
 
-def test_another_servers_answer_is_read() -> None:
-    """Names that are no text and numbers that nobody could sign are left out; too much is no profile."""
+def test_remote_profiles_are_parsed() -> None:
+    """Invalid values are left out; a profile that is too large is refused."""
     answer = {"displayname": 5, "avatar_url": "mxc://a/b", "m.tz": "UTC", "x": 1.5, "y": 2**70}
     assert parse_profile(answer) == {"avatar_url": "mxc://a/b", "m.tz": "UTC"}
     assert parse_profile({}) == {}
@@ -127,7 +127,7 @@ def test_another_servers_answer_is_read() -> None:
 
 
 @given(st.dictionaries(st.text(max_size=5), JSON))
-def test_any_answer_can_be_read(answer: dict[str, Any]) -> None:
-    """And what was read can be written."""
+def test_any_remote_profile_can_be_parsed(answer: dict[str, Any]) -> None:
+    """And the result can be encoded."""
     profile = parse_profile(answer)
     assert profile is None or encode(profile)

@@ -1,4 +1,4 @@
-"""Rooms are told of profiles, whatever happens in between."""
+"""Sending changed profiles to rooms."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,14 +25,14 @@ def profiles_of(node: Node, reports: list[str] | None = None) -> Profiles:
     return Profiles(node.name, node.database, node.client, node.graph, now_ms=now_ms, report=report)
 
 
-async def said(node: Node, room_id: str, user: str) -> dict[str, object]:
-    """What the room says of the user."""
+async def member_content(node: Node, room_id: str, user: str) -> dict[str, object]:
+    """Return the content of the user's member event."""
     key = ("m.room.member", user)
     return dict((await node.graph.current_events(room_id, [key]))[key].content)
 
 
-async def until_told(node: Node) -> None:
-    """Nothing is left to be told."""
+async def until_updated(node: Node) -> None:
+    """Wait until no change is pending."""
     async with asyncio.timeout(TIMEOUT):
         while True:
             async with node.database.transaction(readonly=True) as connection:
@@ -43,13 +43,13 @@ async def until_told(node: Node) -> None:
 
 
 async def events_of(node: Node, user: str) -> int:
-    """How many membership events of the user were taken in."""
+    """Return how many member events of the user were received."""
     entries = (await node.graph.stream.read(0, 1000)).entries
     return sum(entry.event.type == "m.room.member" and entry.event.state_key == user for entry in entries)
 
 
-async def test_all_rooms_are_told(node: Node) -> None:
-    """In which the user is; once; and what else they say of the user stays."""
+async def test_all_rooms_are_updated(node: Node) -> None:
+    """The user's rooms, once each; other fields of the member events stay."""
     alice, profiles = node.user("alice"), profiles_of(node)
     await profiles.ensure_user(alice)
     rooms = [await node.create(version, alice) for version in ("10", "11", "12")]
@@ -60,23 +60,27 @@ async def test_all_rooms_are_told(node: Node) -> None:
     before = await events_of(node, alice)
     await profiles.start()
     await profiles.set_profile(alice, displayname="Alice", avatar_url="mxc://a/b")
-    await until_told(node)
-    assert await said(node, rooms[0], alice) == {**role, "displayname": "Alice", "avatar_url": "mxc://a/b"}
+    await until_updated(node)
+    assert await member_content(node, rooms[0], alice) == {
+        **role,
+        "displayname": "Alice",
+        "avatar_url": "mxc://a/b",
+    }
     for room_id in rooms[1:]:
-        assert await said(node, room_id, alice) == {
+        assert await member_content(node, room_id, alice) == {
             "membership": "join",
             "displayname": "Alice",
             "avatar_url": "mxc://a/b",
         }
-    assert (await said(node, left, alice))["membership"] == "leave"
+    assert (await member_content(node, left, alice))["membership"] == "leave"
     await profiles.set_profile(alice, displayname="Alice")
-    await until_told(node)
+    await until_updated(node)
     assert await events_of(node, alice) == before + 3
     await profiles.close()
 
 
 async def test_a_kill_loses_nothing_and_repeats_nothing(node: Node) -> None:
-    """The process that had changed the profile told one room of two, and was gone."""
+    """A process that was killed after updating one of two rooms is completed."""
     alice = node.user("alice")
     killed = profiles_of(node)
     await killed.ensure_user(alice)
@@ -87,14 +91,14 @@ async def test_a_kill_loses_nothing_and_repeats_nothing(node: Node) -> None:
     before = await events_of(node, alice)
     started = profiles_of(node)
     await started.start()
-    await until_told(node)
-    assert await said(node, untold, alice) == new
+    await until_updated(node)
+    assert await member_content(node, untold, alice) == new
     assert await events_of(node, alice) == before + 1
     await started.close()
 
 
 async def test_a_room_that_refuses_does_not_stop_the_others(node: Node) -> None:
-    """It is reported, and not tried for ever."""
+    """The refusal is reported and not retried."""
     alice, reports = node.user("alice"), list[str]()
     profiles = profiles_of(node, reports)
     await profiles.ensure_user(alice)
@@ -104,7 +108,11 @@ async def test_a_room_that_refuses_does_not_stop_the_others(node: Node) -> None:
     await node.graph.send_event(rooms[1], "m.room.member", full, alice, alice)
     await profiles.start()
     await profiles.set_profile(alice, displayname="\N{CROCODILE}" * 256)
-    await until_told(node)
-    assert ["displayname" in await said(node, room_id, alice) for room_id in rooms] == [True, False, True]
+    await until_updated(node)
+    assert ["displayname" in await member_content(node, room_id, alice) for room_id in rooms] == [
+        True,
+        False,
+        True,
+    ]
     assert [rooms[1] in report for report in reports] == [True]
     await profiles.close()

@@ -1,4 +1,4 @@
-"""Users, their profiles, and those of other servers' users."""
+"""Local users and profiles, and remote profiles."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ ALICE, BOB = f"@alice:{OWN_NAME}", f"@bob:{PEER}"
 
 
 class Peer:
-    """Another server, which says of everybody what it was given."""
+    """A server that responds with a given profile for each user."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -59,8 +59,8 @@ async def profiles(neighbourhood: Neighbourhood, peer: Peer, database: Database)
         await made.close()
 
 
-async def test_a_user_comes_to_be_once(profiles: Profiles) -> None:
-    """With an empty profile; to say it again changes nothing."""
+async def test_a_user_is_created_once(profiles: Profiles) -> None:
+    """With an empty profile; creating it again has no effect."""
     assert not await profiles.exists(ALICE)
     assert await profiles.profile(ALICE) is None
     await profiles.ensure_user(ALICE)
@@ -73,8 +73,8 @@ async def test_a_user_comes_to_be_once(profiles: Profiles) -> None:
 @pytest.mark.parametrize(
     "user", [BOB, "alice", f"@Alice:{OWN_NAME}", f"@:{OWN_NAME}", f"@a\0b:{OWN_NAME}", "@a"]
 )
-async def test_others_are_no_users_of_this_server(profiles: Profiles, user: str) -> None:
-    """Those of other servers, and names that no new user may have."""
+async def test_only_valid_local_users_are_created(profiles: Profiles, user: str) -> None:
+    """Users of other servers and invalid localparts are refused."""
     with pytest.raises(MatrixError, match="400 M_INVALID_USERNAME"):
         await profiles.ensure_user(user)
     assert not await profiles.exists(user)
@@ -83,7 +83,7 @@ async def test_others_are_no_users_of_this_server(profiles: Profiles, user: str)
 
 
 async def test_a_profile_is_changed_field_by_field(profiles: Profiles) -> None:
-    """What is refused changes nothing, neither does it for the other fields of the same call."""
+    """A refused field leaves the other fields of the call unchanged too."""
     await profiles.ensure_user(ALICE)
     await profiles.set_profile(ALICE, displayname="Alice", avatar_url="mxc://a/b")
     await profiles.set_profile(ALICE, displayname=None, **{"m.tz": "UTC"})
@@ -93,17 +93,17 @@ async def test_a_profile_is_changed_field_by_field(profiles: Profiles) -> None:
     assert await profiles.profile(ALICE) == {"avatar_url": "mxc://a/b", "m.tz": "UTC"}
 
 
-async def test_two_changes_at_once_are_both_made(profiles: Profiles) -> None:
-    """Each builds upon the other."""
+async def test_concurrent_changes_are_both_made(profiles: Profiles) -> None:
+    """Each is based on the other."""
     await profiles.ensure_user(ALICE)
     await asyncio.gather(*(profiles.set_profile(ALICE, **{f"m.x{number}": number}) for number in range(8)))
     assert await profiles.profile(ALICE) == {f"m.x{number}": number for number in range(8)}
 
 
-async def test_rooms_are_told_of_names_and_pictures_alone(
+async def test_only_display_name_and_avatar_update_rooms(
     neighbourhood: Neighbourhood, database: Database
 ) -> None:
-    """The other fields stand in no membership event."""
+    """Other fields are not in member events."""
     async with graph_on(database, public_room("12")) as here:
         client = neighbourhood.reach().client
         profiles = Profiles(OWN_NAME, database, client, here.graph, now_ms=lambda: 1)
@@ -116,10 +116,10 @@ async def test_rooms_are_told_of_names_and_pictures_alone(
             assert [change.user_id for change in await list_changes(connection, 0, 10)] == [ALICE]
 
 
-async def test_another_servers_word_is_kept_for_some_minutes(
+async def test_remote_profiles_are_cached_for_some_minutes(
     neighbourhood: Neighbourhood, profiles: Profiles, peer: Peer
 ) -> None:
-    """And asked for again after that."""
+    """Then they are requested again."""
     for _ in range(3):
         assert await profiles.profile(BOB) == {"displayname": "Bob"}
     assert peer.asked == [BOB]
@@ -129,8 +129,8 @@ async def test_another_servers_word_is_kept_for_some_minutes(
     assert peer.asked == [BOB, BOB]
 
 
-async def test_whoever_asks_at_the_same_time_gets_the_same_answer(profiles: Profiles, peer: Peer) -> None:
-    """One question is enough; each may change what it gets."""
+async def test_concurrent_queries_make_one_request(profiles: Profiles, peer: Peer) -> None:
+    """Each caller gets its own copy."""
     peer.may_answer.clear()
     waiting = [asyncio.create_task(profiles.profile(BOB)) for _ in range(5)]
     while not peer.asked:
@@ -144,10 +144,10 @@ async def test_whoever_asks_at_the_same_time_gets_the_same_answer(profiles: Prof
     assert await profiles.profile(BOB) == {"displayname": "Bob"}
 
 
-async def test_nobody_of_that_name_is_an_answer_too(
+async def test_missing_users_are_cached_too(
     neighbourhood: Neighbourhood, profiles: Profiles, peer: Peer
 ) -> None:
-    """It is good for a shorter time."""
+    """For a shorter time."""
     peer.answer = ({"errcode": "M_NOT_FOUND"}, 404)
     assert await profiles.profile(BOB) is None
     peer.answer = ({}, 200)
@@ -156,8 +156,8 @@ async def test_nobody_of_that_name_is_an_answer_too(
     assert await profiles.profile(BOB) == {}
 
 
-async def test_what_goes_wrong_is_not_kept(profiles: Profiles, peer: Peer) -> None:
-    """A refusal, an answer that is no profile, a server that is not there."""
+async def test_failures_are_not_cached(profiles: Profiles, peer: Peer) -> None:
+    """A refusal, an invalid response, an unreachable server."""
     peer.answer = ({"errcode": "M_FORBIDDEN"}, 403)
     with pytest.raises(PeerRefused):
         await profiles.profile(BOB)
@@ -172,8 +172,8 @@ async def test_what_goes_wrong_is_not_kept(profiles: Profiles, peer: Peer) -> No
         await profiles.profile("eve")
 
 
-async def test_servers_are_answered_about_our_users_alone(profiles: Profiles, peer: Peer) -> None:
-    """All of the profile, or the field that was asked for, if there is one."""
+async def test_queries_are_answered_for_local_users_only(profiles: Profiles, peer: Peer) -> None:
+    """With the whole profile or the requested field."""
     await profiles.ensure_user(ALICE)
     await profiles.set_profile(ALICE, displayname="Alice", **{"m.tz": "UTC"})
     assert await profiles.handle_query({"user_id": ALICE}) == {"displayname": "Alice", "m.tz": "UTC"}

@@ -1,4 +1,4 @@
-"""The lists of this server and of others."""
+"""The room directories of this server and of others."""
 
 import json
 from collections.abc import AsyncIterator
@@ -40,8 +40,8 @@ def ids(answer: dict[str, Any]) -> list[str]:
     return [entry["room_id"] for entry in answer["chunk"]]
 
 
-async def test_only_rooms_that_somebody_could_enter_are_listed(here: Node) -> None:
-    """Published ones, of those that somebody here is in; the largest first."""
+async def test_only_accessible_published_rooms_are_listed(here: Node) -> None:
+    """Rooms with local users; the largest first."""
     alice, bob = here.user("alice"), here.user("bob")
     small, large = [await here.create("12", alice) for _ in range(2)]
     await here.membership.join(large, bob)
@@ -60,8 +60,8 @@ async def test_only_rooms_that_somebody_could_enter_are_listed(here: Node) -> No
     assert unpublished not in listed
 
 
-async def test_servers_see_no_rooms_that_shut_them_out(here: Node) -> None:
-    """Our own users do."""
+async def test_rooms_that_exclude_a_server_are_not_listed_for_it(here: Node) -> None:
+    """They are listed for local users."""
     alice = here.user("alice")
     room_id = await here.create("12", alice)
     await published(here, room_id)
@@ -73,8 +73,8 @@ async def test_servers_see_no_rooms_that_shut_them_out(here: Node) -> None:
     assert ids(await rooms.local(RoomsQuery())) == [room_id]
 
 
-async def test_servers_may_be_told_nothing(here: Node) -> None:
-    """Where it is switched off."""
+async def test_the_directory_can_be_closed_to_other_servers(here: Node) -> None:
+    """By a setting."""
     rooms = list_of(here, public_rooms_over_federation=False)
     with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
         await rooms.handle_query("there.test", RoomsQuery())
@@ -91,8 +91,8 @@ async def asking(
     return PublicRooms(here.database, client, summaries), server
 
 
-async def test_another_server_is_asked(neighbourhood: Neighbourhood, here: Node) -> None:
-    """With a GET, or with a POST for what only that can say."""
+async def test_the_directory_of_another_server_is_queried(neighbourhood: Neighbourhood, here: Node) -> None:
+    """With GET, or with POST for a search."""
     answer = {"chunk": [{"room_id": "!r:peer.test", "num_joined_members": 3}, {}], "next_batch": "theirs"}
     rooms, server = await asking(neighbourhood, here, answering(answer))
     read = await rooms.remote(PEER, from_query({"limit": "7", "since": "x"}, remote=True))
@@ -125,10 +125,10 @@ async def test_another_server_is_asked(neighbourhood: Neighbourhood, here: Node)
         ({"errcode": "M_FORBIDDEN"}, 403, PeerRefused),
     ],
 )
-async def test_what_another_server_does_wrong(
+async def test_invalid_responses_are_peer_errors(
     neighbourhood: Neighbourhood, here: Node, content: Any, status: int, error: type[Exception]
 ) -> None:
-    """Is its own fault."""
+    """They name the peer."""
     rooms, _ = await asking(neighbourhood, here, answering(content, status))
     with pytest.raises(error):
         await rooms.remote(PEER, RoomsQuery())

@@ -1,4 +1,4 @@
-"""The list of rooms: questions, search, pages; and another server's list."""
+"""The room directory: requests, search and pages, and directories of other servers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -43,10 +43,10 @@ def names(answer: dict[str, Any]) -> str:
     return "".join(entry["room_id"][1:].partition(":")[0] for entry in answer["chunk"])
 
 
-def walked(
+def paginated(
     rooms: Sequence[RoomSummary], limit: int, direction: str = "next_batch", start: str = ""
 ) -> list[str]:
-    """Page after page."""
+    """Return all pages."""
     pages = []
     since: str | None = start
     while since is not None:
@@ -56,8 +56,8 @@ def walked(
     return pages
 
 
-def test_the_largest_come_first() -> None:
-    """And equals in the order of their ids; what belongs to spaces is left out."""
+def test_the_largest_rooms_come_first() -> None:
+    """Rooms of equal size are sorted by id; fields for spaces are left out."""
     rooms = [room("a", 1, room_version="12"), room("c", 5, name="C"), room("b", 5), room("d", 9)]
     answer = page(rooms, RoomsQuery())
     assert names(answer) == "dbca"
@@ -70,21 +70,21 @@ def test_the_largest_come_first() -> None:
     assert "room_version" not in answer["chunk"][3]
 
 
-def test_pages_follow_each_other_both_ways() -> None:
-    """Nothing twice, nothing left out."""
+def test_pagination_works_in_both_directions() -> None:
+    """No room is repeated or missing."""
     rooms = [room(name, members) for name, members in zip("abcdefg", (7, 6, 6, 6, 3, 2, 1), strict=True)]
-    assert walked(rooms, 3) == ["abc", "def", "g"]
-    assert walked(rooms, 7) == ["abcdefg"]
+    assert paginated(rooms, 3) == ["abc", "def", "g"]
+    assert paginated(rooms, 7) == ["abcdefg"]
     last = page(rooms, from_body({"limit": 3, "since": "n2!f:a.example"}))
     assert names(last) == "g"
-    assert walked(rooms, 3, "prev_batch", last["prev_batch"]) == ["def", "abc"]
+    assert paginated(rooms, 3, "prev_batch", last["prev_batch"]) == ["def", "abc"]
     first = page(rooms, from_body({"limit": 3, "since": "p6!d:a.example"}))
     assert names(first) == "abc"
     assert names(page(rooms, from_body({"limit": 3, "since": first["next_batch"]}))) == "def"
 
 
-def test_pages_survive_what_happens_to_rooms_in_between() -> None:
-    """A room that has gone, all that have gone, and more that have come."""
+def test_pagination_survives_changes() -> None:
+    """A removed room, all rooms removed, new rooms."""
     rooms = [room(name, 5) for name in "abcd"]
     token = page(rooms, RoomsQuery(limit=2))["next_batch"]
     assert names(page([rooms[0], rooms[3]], from_body({"since": token}))) == "d"
@@ -100,24 +100,24 @@ def test_pages_survive_what_happens_to_rooms_in_between() -> None:
     st.lists(st.tuples(st.sampled_from("abcdefghij"), st.integers(0, 3)), unique_by=lambda one: one[0]),
     st.integers(1, 4),
 )
-def test_all_rooms_are_walked_once(given_: list[tuple[str, int]], limit: int) -> None:
-    """Whatever their sizes and that of the pages; backwards as forwards."""
+def test_pagination_lists_each_room_once(given_: list[tuple[str, int]], limit: int) -> None:
+    """For any room sizes and page sizes, in both directions."""
     rooms = [room(name, members) for name, members in given_]
     expected = names(page(rooms, RoomsQuery()))
-    assert "".join(walked(rooms, limit)) == expected
-    backwards = walked(rooms, limit, "prev_batch", "p0~")
+    assert "".join(paginated(rooms, limit)) == expected
+    backwards = paginated(rooms, limit, "prev_batch", "p0~")
     assert "".join(reversed(backwards)) == expected
 
 
-def test_a_page_is_no_larger_than_an_answer_may_be() -> None:
-    """Topics are as long as events; a single one always fits."""
+def test_the_size_of_a_page_is_limited() -> None:
+    """Topics may be as long as events; a single room always fits."""
     rooms = [room(name, topic="x" * (MAX_BYTES // 3)) for name in "abcde"] + [
         room("f", topic="x" * MAX_BYTES)
     ]
-    assert walked(rooms, 100) == ["ab", "cd", "e", "f"]
+    assert paginated(rooms, 100) == ["ab", "cd", "e", "f"]
 
 
-def test_a_search_finds_every_word() -> None:
+def test_a_search_matches_all_words() -> None:
     """In name, topic or alias, in any case and order; not in the id."""
     rooms = [
         room("a", name="Soup Kitchen", topic="Tomatoes"),
@@ -134,8 +134,8 @@ def test_a_search_finds_every_word() -> None:
     assert found("  ") == "abkitchen"
 
 
-def test_types_are_chosen() -> None:
-    """None of them stands for rooms without a type."""
+def test_rooms_are_filtered_by_type() -> None:
+    """None matches rooms without a type."""
     rooms = [room("a", room_type="m.space"), room("b"), room("c", room_type="io.a2c.office")]
     for types, expected in (
         (["m.space"], "a"), ([None], "b"), (["m.space", None], "ab"), ([], ""), (None, "abc"),
@@ -143,13 +143,13 @@ def test_types_are_chosen() -> None:
         assert names(page(rooms, from_body({"filter": {"room_types": types}}))) == expected
 
 
-def test_there_is_no_third_partys_network_here() -> None:
-    """So nothing is on it."""
+def test_third_party_networks_have_no_rooms() -> None:
+    """This server has none."""
     assert page([room("a")], from_query({"third_party_instance_id": "irc"}))["chunk"] == []
 
 
 def test_limits_are_capped() -> None:
-    """0 stands for no limit."""
+    """0 means no limit."""
     for query in ({}, {"limit": "0"}, {"limit": "1000"}, {"limit": "9" * 18}):
         assert from_query(query).limit == MAX_ROOMS
     assert from_query({"limit": "5"}).limit == 5
@@ -163,7 +163,7 @@ def test_limits_are_capped() -> None:
         {"since": "n-1!a:b"}, {"since": "p1" + "x" * 256},
     ],
 )  # fmt: skip
-def test_bad_queries_are_refused(query: dict[str, str]) -> None:
+def test_invalid_queries_are_refused(query: dict[str, str]) -> None:
     """As invalid parameters."""
     with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
         from_query(query)
@@ -187,15 +187,15 @@ def test_bad_queries_are_refused(query: dict[str, str]) -> None:
         ({"filter": {"room_types": ["x"] * 101}}, "M_INVALID_PARAM"),
     ],
 )
-def test_bad_bodies_are_refused(body: object, errcode: str) -> None:
-    """With what is wrong with them."""
+def test_invalid_bodies_are_refused(body: object, errcode: str) -> None:
+    """With an error for the field."""
     with pytest.raises(MatrixError, match=f"400 {errcode}"):
         from_body(body)
 
 
 @given(JSON | st.dictionaries(st.sampled_from(NAMES), JSON))
-def test_hostile_questions_are_answered_or_refused(body: object) -> None:
-    """Never anything else."""
+def test_any_request_is_answered_or_refused(body: object) -> None:
+    """No other exception is raised."""
     try:
         question = from_body(body)
     except MatrixError:
@@ -204,8 +204,8 @@ def test_hostile_questions_are_answered_or_refused(body: object) -> None:
 
 
 @given(st.text(max_size=20).map(lambda text: "n1" + text) | st.text(max_size=20))
-def test_hostile_tokens_lead_somewhere_or_are_refused(token: str) -> None:
-    """They are compared, and nothing else."""
+def test_any_token_is_accepted_or_refused(token: str) -> None:
+    """Tokens are only compared."""
     try:
         question = from_query({"since": token})
     except MatrixError:
@@ -213,8 +213,8 @@ def test_hostile_tokens_lead_somewhere_or_are_refused(token: str) -> None:
     assert len(page([room("a"), room("b")], question)["chunk"]) in (0, 1, 2)
 
 
-def test_who_sees_a_room() -> None:
-    """Nobody sees one that is closed; a server sees none in which it could not take part."""
+def test_visibility_of_a_room() -> None:
+    """A closed room is never listed; a server sees no room that excludes it."""
     assert is_listed(room("a"), None)
     assert is_listed(room("a"), "b.example")
     shut = RoomSummary({}, is_open=True, allowed_by=(), acl=server_acl({"deny": ["*"]}), only_server=None)
@@ -224,8 +224,8 @@ def test_who_sees_a_room() -> None:
     assert not is_listed(closed, None)
 
 
-def test_a_question_for_another_server() -> None:
-    """A search takes a body; its tokens are taken as they are."""
+def test_requests_to_another_server() -> None:
+    """A search has a body; tokens of the server are passed unchanged."""
     plain = from_query({"limit": "5", "since": "theirs", "third_party_instance_id": "irc"}, remote=True)
     assert not is_search(plain)
     assert encode_query(plain) == [("limit", "5"), ("since", "theirs"), ("third_party_instance_id", "irc")]
@@ -241,8 +241,8 @@ def test_a_question_for_another_server() -> None:
         from_query({"since": "x" * 1001}, remote=True)
 
 
-def test_another_servers_list_is_read() -> None:
-    """Rooms without an id are left out, and so is what is no token or number."""
+def test_the_response_of_another_server_is_parsed() -> None:
+    """Rooms without an id and invalid tokens and numbers are left out."""
     chunk = [{"room_id": "!a:b.example", "name": "A", "aliases": []}, {"name": "B"}, 5]
     answer = {"chunk": chunk, "next_batch": "n", "prev_batch": 5, "total_room_count_estimate": -1}
     assert parse_page(answer) == {
@@ -266,7 +266,7 @@ def test_another_servers_list_is_read() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(["chunk", "next_batch", "total_room_count_estimate"]), JSON))
-def test_a_hostile_list_can_be_passed_on_or_is_none(answer: dict[str, Any]) -> None:
-    """Whatever is in it."""
+def test_any_response_can_be_encoded_or_is_refused(answer: dict[str, Any]) -> None:
+    """With arbitrary input."""
     read = parse_page(answer)
     assert read is None or orjson.dumps(read)

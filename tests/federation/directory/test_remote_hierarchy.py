@@ -1,4 +1,4 @@
-"""Other servers are asked about spaces, and not more often than needed."""
+"""Requests for spaces to other servers, and their cache."""
 
 import asyncio
 from typing import Any
@@ -48,8 +48,8 @@ async def name_from(asked: RemoteSpaces, *servers: str, suggested_only: bool = F
     return None if seen is None else seen.fields["name"]
 
 
-async def test_the_first_server_that_says_anything_is_believed(neighbourhood: Neighbourhood) -> None:
-    """The others are not asked; refusals and nonsense are passed over."""
+async def test_the_first_valid_response_is_used(neighbourhood: Neighbourhood) -> None:
+    """No further server is queried; refusals and invalid responses are skipped."""
     one, two, three = await peers(neighbourhood, "one.test", "two.test", "three.test")
     one.answer = ({"errcode": "M_NOT_FOUND"}, 404)
     two.answer = ({"room": {"room_id": "!other:a.example"}}, 200)
@@ -60,8 +60,8 @@ async def test_the_first_server_that_says_anything_is_believed(neighbourhood: Ne
     assert await name_from(asked, "one.test", "two.test") is None
 
 
-async def test_three_servers_are_asked_at_most(neighbourhood: Neighbourhood) -> None:
-    """A space may name a thousand."""
+async def test_at_most_three_servers_are_queried(neighbourhood: Neighbourhood) -> None:
+    """A space may list a thousand."""
     names = ["one.test", "two.test", "three.test", "four.test"]
     servers = await peers(neighbourhood, *names)
     for peer in servers[:3]:
@@ -70,8 +70,8 @@ async def test_three_servers_are_asked_at_most(neighbourhood: Neighbourhood) -> 
     assert servers[3].paths == []
 
 
-async def test_older_servers_know_another_path(neighbourhood: Neighbourhood) -> None:
-    """It is tried when the server does not know the other; not when it refuses."""
+async def test_the_unstable_path_is_used_for_older_servers(neighbourhood: Neighbourhood) -> None:
+    """If the stable endpoint is unknown, not if it refuses."""
     (peer,) = await peers(neighbourhood, "one.test")
     peer.is_old = True
     asked = hierarchy(neighbourhood)
@@ -84,8 +84,8 @@ async def test_older_servers_know_another_path(neighbourhood: Neighbourhood) -> 
     assert len(peer.paths) == 3
 
 
-async def test_answers_are_kept_for_some_minutes(neighbourhood: Neighbourhood) -> None:
-    """For each server apart: what one says of a room must not become the word of another."""
+async def test_responses_are_cached_for_some_minutes(neighbourhood: Neighbourhood) -> None:
+    """Separately for each server: one server's response must not count as another's."""
     one, two = await peers(neighbourhood, "one.test", "two.test")
     asked = hierarchy(neighbourhood)
     for _ in range(3):
@@ -98,8 +98,8 @@ async def test_answers_are_kept_for_some_minutes(neighbourhood: Neighbourhood) -
     assert len(one.paths) == 3
 
 
-async def test_refusals_are_kept_for_a_minute(neighbourhood: Neighbourhood) -> None:
-    """Then it may be another matter."""
+async def test_refusals_are_cached_for_a_minute(neighbourhood: Neighbourhood) -> None:
+    """Then the server is queried again."""
     (peer,) = await peers(neighbourhood, "one.test")
     good, peer.answer = peer.answer, ({"errcode": "M_NOT_FOUND"}, 404)
     asked = hierarchy(neighbourhood)
@@ -110,8 +110,8 @@ async def test_refusals_are_kept_for_a_minute(neighbourhood: Neighbourhood) -> N
     assert await name_from(asked, "one.test") == "one.test"
 
 
-async def test_a_silent_server_is_not_asked_about_the_next_room(neighbourhood: Neighbourhood) -> None:
-    """A space that names a dead server a thousand times costs one wait."""
+async def test_an_unreachable_server_is_not_queried_for_the_next_room(neighbourhood: Neighbourhood) -> None:
+    """A space that lists it a thousand times costs one timeout."""
     reach = neighbourhood.reach()
     asked = RemoteSpaces(reach.client, now_ms=lambda: int(neighbourhood.clock() * 1000))
     for number in range(5):
@@ -122,8 +122,8 @@ async def test_a_silent_server_is_not_asked_about_the_next_room(neighbourhood: N
     assert len(reach.counted.ended) == 2
 
 
-async def test_whoever_asks_at_the_same_time_gets_the_same_answer(neighbourhood: Neighbourhood) -> None:
-    """One request is enough."""
+async def test_concurrent_queries_make_one_request(neighbourhood: Neighbourhood) -> None:
+    """All callers get its result."""
     (peer,) = await peers(neighbourhood, "one.test")
     asked = hierarchy(neighbourhood)
     assert await asyncio.gather(*(name_from(asked, "one.test") for _ in range(5))) == ["one.test"] * 5
@@ -132,8 +132,8 @@ async def test_whoever_asks_at_the_same_time_gets_the_same_answer(neighbourhood:
 
 
 @pytest.mark.parametrize("answer", [{}, {"room": 5}, {"room": {"room_id": ROOM, "children_state": 5}}])
-async def test_hostile_answers_do_no_harm(neighbourhood: Neighbourhood, answer: dict[str, Any]) -> None:
-    """There is no answer then, or one without children."""
+async def test_invalid_responses_are_ignored(neighbourhood: Neighbourhood, answer: dict[str, Any]) -> None:
+    """There is no result, or one without children."""
     (peer,) = await peers(neighbourhood, "one.test")
     peer.answer = (answer, 200)
     seen = await hierarchy(neighbourhood).query(ROOM, ["one.test"], suggested_only=False)

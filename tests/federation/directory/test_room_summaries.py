@@ -1,4 +1,4 @@
-"""Summaries of rooms, as the rooms are now."""
+"""Summaries of the current state of rooms."""
 
 from collections.abc import AsyncIterator
 
@@ -21,8 +21,8 @@ def summaries_of(node: Node) -> RoomSummaries:
     return RoomSummaries(node.name, node.database, node.graph)
 
 
-async def test_a_summary_follows_its_room(pair: tuple[Node, Node]) -> None:
-    """Its state and its members, here and elsewhere."""
+async def test_a_summary_follows_changes_of_its_room(pair: tuple[Node, Node]) -> None:
+    """Its state, and its local and remote members."""
     here, there = pair
     alice, bob = here.user("alice"), there.user("bob")
     summaries = summaries_of(here)
@@ -38,8 +38,8 @@ async def test_a_summary_follows_its_room(pair: tuple[Node, Node]) -> None:
     assert (second.fields["name"], second.fields["num_joined_members"]) == ("Kitchen", 2)
 
 
-async def test_there_is_none_of_rooms_that_nobody_here_is_in(pair: tuple[Node, Node]) -> None:
-    """Unknown ones, and those that all have left."""
+async def test_rooms_without_local_users_have_no_summary(pair: tuple[Node, Node]) -> None:
+    """Unknown rooms, and rooms that all have left."""
     here, there = pair
     alice, bob = here.user("alice"), there.user("bob")
     room_id = await here.create("12", alice)
@@ -53,8 +53,8 @@ async def test_there_is_none_of_rooms_that_nobody_here_is_in(pair: tuple[Node, N
     assert await summaries.of("!none:here.test") is None
 
 
-async def test_what_was_redacted_is_not_said(pair: tuple[Node, Node]) -> None:
-    """Words are gone, and children too; the rules of the room stay."""
+async def test_redacted_texts_are_not_in_the_summary(pair: tuple[Node, Node]) -> None:
+    """Redacted children are removed too; join rules and ACLs stay in effect."""
     here, _ = pair
     alice, summaries = here.user("alice"), summaries_of(here)
     space = await create_space(here, alice)
@@ -79,8 +79,8 @@ async def test_what_was_redacted_is_not_said(pair: tuple[Node, Node]) -> None:
     assert await summaries.children(made, suggested_only=False) == []
 
 
-async def test_children_follow_their_space(pair: tuple[Node, Node]) -> None:
-    """Those that come, go, and are suggested."""
+async def test_children_follow_changes_of_the_space(pair: tuple[Node, Node]) -> None:
+    """Added, removed and suggested children."""
     here, _ = pair
     alice, summaries = here.user("alice"), summaries_of(here)
     space = await create_space(here, alice)
@@ -103,7 +103,7 @@ async def test_children_follow_their_space(pair: tuple[Node, Node]) -> None:
 
 
 async def test_only_a_space_has_children(pair: tuple[Node, Node]) -> None:
-    """Whatever events another room holds."""
+    """Even if another room has `m.space.child` events."""
     here, _ = pair
     alice, summaries = here.user("alice"), summaries_of(here)
     room_id = await here.create("12", alice)

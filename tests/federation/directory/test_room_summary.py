@@ -1,4 +1,4 @@
-"""What is said of a room, and who is let in."""
+"""Room summaries and access to rooms."""
 
 from typing import Any
 
@@ -28,8 +28,8 @@ def summary(room: Room, members: int = 2) -> RoomSummary:
     return summarise(room.version, state, members)
 
 
-def test_a_bare_room_has_only_what_every_room_has() -> None:
-    """Members, version, and how to come in."""
+def test_the_summary_of_a_minimal_room() -> None:
+    """Members, version and join rule."""
     room = public_room("12", BOB)
     assert summary(room).fields == {
         "room_id": room.room_id,
@@ -41,7 +41,7 @@ def test_a_bare_room_has_only_what_every_room_has() -> None:
     }
 
 
-def test_a_furnished_room_says_all_of_it() -> None:
+def test_the_summary_of_a_room_with_all_fields() -> None:
     """Each from its state event."""
     room = public_room("12", type="m.space")
     for type_, content in (
@@ -72,8 +72,8 @@ def test_a_furnished_room_says_all_of_it() -> None:
     }
 
 
-def test_what_is_of_another_type_is_not_said() -> None:
-    """State events hold whatever their senders like."""
+def test_fields_of_the_wrong_type_are_left_out() -> None:
+    """State events may contain anything."""
     room = public_room("11", type=["m.space"])
     for type_, content in (
         ("m.room.name", {"name": 5}),
@@ -106,8 +106,8 @@ def test_what_is_of_another_type_is_not_said() -> None:
         ("10", "private", False),
     ],
 )
-def test_who_may_come_in_is_a_matter_of_the_version(version: str, rule: str, is_open: bool) -> None:
-    """A rule that the version does not know lets nobody in."""
+def test_join_rules_depend_on_the_room_version(version: str, rule: str, is_open: bool) -> None:
+    """A rule that the version does not define admits nobody."""
     room = public_room(version)
     room.join_rule(ALICE, rule)
     assert summary(room).is_open is is_open
@@ -115,8 +115,8 @@ def test_who_may_come_in_is_a_matter_of_the_version(version: str, rule: str, is_
     assert summary(room).is_open
 
 
-def test_the_rooms_that_open_another_are_named() -> None:
-    """Where the rule is a restricted one; others than rooms are not."""
+def test_allowed_rooms_of_a_restricted_join_rule() -> None:
+    """Conditions other than rooms are ignored."""
     room = public_room("10")
     allow = [
         {"type": "m.room_membership", "room_id": "!space:a.example"},
@@ -132,8 +132,8 @@ def test_the_rooms_that_open_another_are_named() -> None:
     assert "allowed_room_ids" not in summary(room).fields
 
 
-def test_some_servers_cannot_take_part() -> None:
-    """By the ACL, or because the room keeps to one server."""
+def test_some_servers_are_excluded() -> None:
+    """By the server ACL or by `m.federate`."""
     room = public_room("11")
     room.send("m.room.server_acl", ALICE, {"allow": ["*"], "deny": ["evil.*"]}, "")
     assert summary(room).excludes("evil.example")
@@ -143,8 +143,8 @@ def test_some_servers_cannot_take_part() -> None:
     assert not closed.excludes("a.example")
 
 
-def test_another_servers_summary_is_read() -> None:
-    """What has the wrong type is left out; what nobody knows too."""
+def test_a_remote_summary_is_parsed() -> None:
+    """Fields of the wrong type and unknown fields are left out."""
     entry = {
         "room_id": "!r:b.example",
         "num_joined_members": 5,
@@ -169,8 +169,8 @@ def test_another_servers_summary_is_read() -> None:
 
 
 @given(JSON | st.dictionaries(st.sampled_from(["room_id", "num_joined_members", "name", "join_rule"]), JSON))
-def test_a_hostile_summary_does_no_harm(entry: Any) -> None:
-    """It is none, or can be passed on."""
+def test_any_summary_can_be_encoded_or_is_refused(entry: Any) -> None:
+    """With arbitrary input."""
     if isinstance(entry, dict):
         said = parse_summary({"room_id": "!r:b.example", **entry})
         assert said is None or orjson.dumps(said)
@@ -193,8 +193,8 @@ def test_a_hostile_summary_does_no_harm(entry: Any) -> None:
         ({"join_rule": "invite", "world_readable": True}, True),
     ],
 )
-def test_another_servers_word_on_who_may_come_in(said: dict[str, Any], is_open: bool) -> None:
-    """Without a join rule a room counts as public."""
+def test_the_join_rule_of_a_remote_summary(said: dict[str, Any], is_open: bool) -> None:
+    """Without one the room counts as public."""
     read = parse_summary({"room_id": "!r:b.example", **said})
     assert read is not None
     assert is_reported_open(read) is is_open

@@ -1,4 +1,4 @@
-"""SpaceHierarchies across nodes of ours: what servers are shown, and what our users see of all levels."""
+"""Spaces across several nodes: what servers and users may see."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -24,7 +24,7 @@ async def pair(postgres_server: Server, migrated_template: str) -> AsyncIterator
 
 
 class Clock:
-    """Goes on by so much each time it is looked at."""
+    """Advances by a fixed time at each reading."""
 
     def __init__(self, step: int = 0) -> None:
         self.now, self.step = now_ms(), step
@@ -63,8 +63,8 @@ async def is_shown(node: Node, server: str, room_id: str) -> bool:
 
 
 @pytest.mark.parametrize("version", ["10", "12"])
-async def test_a_room_is_shown_to_servers_that_could_come_in(pair: tuple[Node, Node], version: str) -> None:
-    """By its join rule, by who is in it or invited, by what may be read, or by another room."""
+async def test_a_room_is_shown_to_servers_that_may_access_it(pair: tuple[Node, Node], version: str) -> None:
+    """By its join rule, members, invites, history visibility, or allowed rooms."""
     here, there = pair
     alice, bob = here.user("alice"), there.user("bob")
     for rule, shown in (("public", True), ("knock", True), ("invite", False), ("private", False)):
@@ -82,10 +82,10 @@ async def test_a_room_is_shown_to_servers_that_could_come_in(pair: tuple[Node, N
     assert not await is_shown(here, THERE, invited)
 
 
-async def test_a_restricted_room_is_shown_to_servers_of_the_rooms_that_open_it(
+async def test_a_restricted_room_is_shown_to_servers_in_its_allowed_rooms(
     pair: tuple[Node, Node],
 ) -> None:
-    """Which of their users may see it is for them to say."""
+    """The server decides which of its users may see it."""
     here, there = pair
     alice, bob = here.user("alice"), there.user("bob")
     opening = await here.create("12", alice)
@@ -96,8 +96,8 @@ async def test_a_restricted_room_is_shown_to_servers_of_the_rooms_that_open_it(
     assert not await is_shown(here, "other.test", room_id)
 
 
-async def test_a_room_is_not_shown_to_servers_that_it_shuts_out(pair: tuple[Node, Node]) -> None:
-    """However open it is otherwise."""
+async def test_a_room_is_not_shown_to_excluded_servers(pair: tuple[Node, Node]) -> None:
+    """Even if it is public."""
     here, _ = pair
     room_id = await here.create("12", here.user("alice"))
     await furnish(here, room_id, here.user("alice"), server_acl={"allow": ["*"], "deny": [THERE]})
@@ -105,8 +105,8 @@ async def test_a_room_is_not_shown_to_servers_that_it_shuts_out(pair: tuple[Node
     assert await is_shown(here, "other.test", room_id)
 
 
-async def test_children_are_told_apart(pair: tuple[Node, Node]) -> None:
-    """Those that the server may see, those that it need not ask for, and those that nobody here knows."""
+async def test_children_are_accessible_inaccessible_or_unknown(pair: tuple[Node, Node]) -> None:
+    """The server gets accessible children, the ids of inaccessible ones, and no data of unknown ones."""
     here, _ = pair
     alice = here.user("alice")
     space, room_id = await create_space(here, alice), await here.create("12", alice)
@@ -124,8 +124,8 @@ async def test_children_are_told_apart(pair: tuple[Node, Node]) -> None:
 # -- for our users --
 
 
-async def test_a_walk_through_rooms_of_this_server(pair: tuple[Node, Node]) -> None:
-    """In the order of the space; what the user may not see is passed by, and what leads back too."""
+async def test_a_walk_through_local_rooms(pair: tuple[Node, Node]) -> None:
+    """In the order of the space; inaccessible rooms are skipped, cycles are visited once."""
     here, _ = pair
     alice, bob = here.user("alice"), here.user("bob")
     space, inner = await create_space(here, alice), await create_space(here, alice)
@@ -147,8 +147,8 @@ async def test_a_walk_through_rooms_of_this_server(pair: tuple[Node, Node]) -> N
     assert ids(await spaces.hierarchy(inner, alice, suggested_only=True)) == [inner, deep]
 
 
-async def test_a_user_sees_what_he_could_enter(pair: tuple[Node, Node]) -> None:
-    """Being in a room, invited, or in one that opens it."""
+async def test_a_user_sees_rooms_that_they_may_join(pair: tuple[Node, Node]) -> None:
+    """By membership, by invite, or by membership in an allowed room."""
     here, _ = pair
     alice, bob = here.user("alice"), here.user("bob")
     space = await create_space(here, alice)
@@ -164,8 +164,8 @@ async def test_a_user_sees_what_he_could_enter(pair: tuple[Node, Node]) -> None:
     assert set(ids(await spaces.hierarchy(space, bob))) == {space, restricted, invited}
 
 
-async def test_pages_follow_each_other(pair: tuple[Node, Node]) -> None:
-    """Nothing twice, nothing left out, in any process: a token says all there is to know."""
+async def test_pagination(pair: tuple[Node, Node]) -> None:
+    """No room is repeated or missing, in any process: the token has all the state."""
     here, _ = pair
     alice, bob = here.user("alice"), here.user("bob")
     space = await create_space(here, alice)
@@ -188,7 +188,7 @@ async def test_pages_follow_each_other(pair: tuple[Node, Node]) -> None:
 
 
 async def test_a_page_ends_when_it_takes_too_long(pair: tuple[Node, Node]) -> None:
-    """With what there is; each has at least one room more."""
+    """Each page has at least one more room."""
     here, _ = pair
     alice = here.user("alice")
     space = await create_space(here, alice)
@@ -202,8 +202,8 @@ async def test_a_page_ends_when_it_takes_too_long(pair: tuple[Node, Node]) -> No
     assert "next_batch" not in second
 
 
-async def test_a_space_that_the_user_may_not_see(pair: tuple[Node, Node]) -> None:
-    """Is refused, and so is one that there is not."""
+async def test_an_inaccessible_space_is_refused(pair: tuple[Node, Node]) -> None:
+    """So is one that does not exist."""
     here, there = pair
     alice, bob = here.user("alice"), here.user("bob")
     closed, elsewhere = (
@@ -219,8 +219,8 @@ async def test_a_space_that_the_user_may_not_see(pair: tuple[Node, Node]) -> Non
     await spaces.close()
 
 
-async def test_a_walk_goes_on_at_other_servers(pair: tuple[Node, Node]) -> None:
-    """Through spaces that only they know, and back to rooms that are known here."""
+async def test_a_walk_continues_at_other_servers(pair: tuple[Node, Node]) -> None:
+    """Through spaces that only they know, and back to local rooms."""
     here, there = pair
     alice, carol = here.user("alice"), there.user("carol")
     space, theirs = await create_space(here, alice), await create_space(there, carol)
@@ -245,8 +245,8 @@ async def test_a_walk_goes_on_at_other_servers(pair: tuple[Node, Node]) -> None:
     await spaces.close()
 
 
-async def test_a_room_elsewhere_is_seen_by_whom_it_is_open_to(pair: tuple[Node, Node]) -> None:
-    """By an invite, or by a room that opens it: what the server may see is not for all of its users."""
+async def test_access_to_remote_rooms_depends_on_the_user(pair: tuple[Node, Node]) -> None:
+    """By an invite or an allowed room: not all users of a server may see what the server may see."""
     here, there = pair
     alice, bob, carol = here.user("alice"), here.user("bob"), there.user("carol")
     space = await create_space(there, carol)
@@ -263,7 +263,7 @@ async def test_a_room_elsewhere_is_seen_by_whom_it_is_open_to(pair: tuple[Node, 
     await spaces.close()
 
 
-async def test_children_whose_servers_are_silent_are_passed_by(pair: tuple[Node, Node]) -> None:
+async def test_children_of_unreachable_servers_are_skipped(pair: tuple[Node, Node]) -> None:
     """The others are shown."""
     here, _ = pair
     alice = here.user("alice")

@@ -1,4 +1,4 @@
-"""One level of a space, and the walk through all of them."""
+"""One level of a space, and the walk through all levels."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ def space(name: str, children: str, **how: Any) -> VisitedRoom:
 def walked(
     rooms: Mapping[str, VisitedRoom | None], root: str = "a", max_depth: int = MAX_DEPTH
 ) -> list[Visit]:
-    """All looks of a walk through these rooms; what is not among them is a room without children."""
+    """Return all visits of a walk through these rooms; other rooms have no children."""
     talk = walk(id_of(root), ["a.example"], max_depth)
     looks = [next(talk)]
     try:
@@ -74,26 +74,26 @@ def path(looks: Sequence[Visit]) -> str:
     return "".join(look.room_id[1] for look in looks)
 
 
-def test_the_walk_goes_deep_first_and_keeps_the_order() -> None:
-    """Each child is looked at through the servers of its event."""
+def test_the_walk_is_depth_first_and_in_order() -> None:
+    """Each child is visited via the servers of its event."""
     looks = walked({"a": space("a", "bcd"), "c": space("c", "ef")})
     assert path(looks) == "abcefd"
     assert looks[3] == Visit(id_of("e"), ("e.example",), 2)
 
 
-def test_each_room_is_looked_at_once() -> None:
-    """Also where spaces hold each other, or themselves."""
+def test_each_room_is_visited_once() -> None:
+    """Even if spaces contain each other or themselves."""
     assert path(walked({"a": space("a", "abcb"), "b": space("b", "ca"), "c": space("c", "abc")})) == "abc"
 
 
-def test_a_room_that_is_not_shown_leads_nowhere() -> None:
-    """Its children may be found elsewhere."""
+def test_children_of_a_skipped_room_are_not_visited() -> None:
+    """Unless they are children of another room."""
     assert path(walked({"a": space("a", "bc"), "b": None, "c": space("c", "d")})) == "abcd"
     assert path(walked({"a": None})) == "a"
 
 
-def test_it_goes_no_deeper_than_it_may() -> None:
-    """0 is the space alone; those of the last level are not asked for children."""
+def test_the_depth_is_limited() -> None:
+    """0 is the space alone; children of the last level are not requested."""
     rooms = {"a": space("a", "b"), "b": space("b", "c"), "c": space("c", "d")}
     assert path(walked(rooms, max_depth=0)) == "a"
     looks = walked(rooms, max_depth=2)
@@ -101,8 +101,9 @@ def test_it_goes_no_deeper_than_it_may() -> None:
     assert [look.is_last for look in looks] == [False, False, True]
 
 
-def test_what_a_server_says_of_children_is_taken_along() -> None:
-    """It is enough for what is no space, and at the last level; what is inaccessible is not looked at."""
+def test_reported_children_are_used() -> None:
+    """They suffice for rooms that are no spaces and at the last level; inaccessible children are not
+    visited."""
     heard = {id_of("b"): said("b"), id_of("c"): said("c", room_type="m.space")}
     rooms = {"a": space("a", "bcde", reported=heard, inaccessible=frozenset({id_of("d")}))}
     looks = walked(rooms)
@@ -112,7 +113,7 @@ def test_what_a_server_says_of_children_is_taken_along() -> None:
     assert [look.is_report_sufficient for look in looks] == [False, True, True, False]
 
 
-def test_a_walk_ends() -> None:
+def test_the_number_of_visits_is_limited() -> None:
     """However many rooms there are."""
     talk = walk(id_of("0"), [], MAX_DEPTH)
     looks = [next(talk)]
@@ -129,8 +130,8 @@ def test_a_walk_ends() -> None:
     st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from("abcdef"), max_size=4)),
     st.integers(0, 4),
 )
-def test_any_tangle_is_walked(tangle: dict[str, list[str]], max_depth: int) -> None:
-    """Every room once, and no room that nothing leads to."""
+def test_any_graph_is_walked(tangle: dict[str, list[str]], max_depth: int) -> None:
+    """Each reachable room once."""
     rooms: dict[str, VisitedRoom | None] = {name: space(name, "".join(to)) for name, to in tangle.items()}
     found = path(walked(rooms, max_depth=max_depth))
     assert len(set(found)) == len(found)
@@ -140,8 +141,8 @@ def test_any_tangle_is_walked(tangle: dict[str, list[str]], max_depth: int) -> N
     assert set(found) <= reachable
 
 
-def test_a_server_is_told_one_level() -> None:
-    """The space with its events, its children without theirs, and those that it need not ask for."""
+def test_a_response_has_one_level() -> None:
+    """The space with its child events, the children without theirs, and the inaccessible ones."""
     room = RoomSummary(said("a"), is_open=True, allowed_by=(), acl=NO_ACL, only_server=None)
     other = RoomSummary(said("b"), is_open=True, allowed_by=(), acl=NO_ACL, only_server=None)
     told = encode_response(room, [child("b"), child("c")], [other], [id_of("c")])
@@ -158,8 +159,8 @@ def test_a_server_is_told_one_level() -> None:
     assert read.as_json() == told["room"]
 
 
-def test_a_server_is_not_told_more_than_fits() -> None:
-    """It asks for the others one by one."""
+def test_the_size_of_a_response_is_limited() -> None:
+    """The server requests further children one by one."""
     large = RoomSummary(
         said("b", topic="x" * MAX_BYTES), is_open=True, allowed_by=(), acl=NO_ACL, only_server=None
     )
@@ -171,24 +172,24 @@ def test_a_server_is_not_told_more_than_fits() -> None:
     "content",
     [{}, {"room": []}, {"room": {"room_id": "!b:a.example"}}, {"room": {"room_id": 5}}, {"room": {}}],
 )
-def test_an_answer_about_another_room_is_none(content: dict[str, Any]) -> None:
-    """Or about no room at all."""
+def test_a_response_about_another_room_is_refused(content: dict[str, Any]) -> None:
+    """Or about none."""
     assert parse_response(content, id_of("a"), suggested_only=False) is None
 
 
 @given(
     st.dictionaries(st.sampled_from(["children_state", "name", "children", "inaccessible_children"]), JSON)
 )
-def test_a_hostile_answer_can_be_passed_on(parts: dict[str, Any]) -> None:
-    """As far as anything is left of it."""
+def test_any_response_can_be_encoded_or_is_refused(parts: dict[str, Any]) -> None:
+    """Invalid parts are left out."""
     content = {"room": {**parts, "room_id": id_of("a")}, **parts}
     seen = parse_response(content, id_of("a"), suggested_only=False)
     assert seen is not None
     assert orjson.dumps(seen.as_json())
 
 
-def test_pages_are_asked_for() -> None:
-    """Limits are capped; a token begins where the page before ended."""
+def test_parameters_are_parsed() -> None:
+    """Limits are capped; a token continues after the previous page."""
     first = parse_query(limit=None, max_depth=None, suggested_only=False, start=None)
     assert (first.limit, first.max_depth, first.after) == (MAX_ON_PAGE, MAX_DEPTH, 0)
     large = parse_query(limit=2**70, max_depth=2**70, suggested_only=True, start=None)
@@ -203,14 +204,14 @@ def test_pages_are_asked_for() -> None:
     "start",
     ["", "x", "1", "1.10", "1.10.1", "1.5.0", "01.10.0", "-1.10.0", "99999.10.0", "1.10.0x", "١.10.0"],
 )
-def test_other_tokens_are_refused(start: str) -> None:
-    """Also those of a walk that went otherwise."""
+def test_invalid_tokens_are_refused(start: str) -> None:
+    """Including tokens of a walk with other parameters."""
     with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
         parse_query(limit=None, max_depth=None, suggested_only=False, start=start)
 
 
 @pytest.mark.parametrize(("limit", "max_depth"), [(0, None), (-1, None), (None, -1)])
-def test_impossible_limits_are_refused(limit: int | None, max_depth: int | None) -> None:
-    """A page has at least one room, and a depth is not below the ground."""
+def test_invalid_limits_are_refused(limit: int | None, max_depth: int | None) -> None:
+    """A page has at least one room, and a depth is not negative."""
     with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
         parse_query(limit=limit, max_depth=max_depth, suggested_only=False, start=None)

@@ -1,4 +1,4 @@
-"""Which events make a room the child of a space, and in which order."""
+"""The children of a space and their order."""
 
 from typing import Any
 
@@ -36,8 +36,8 @@ def put(room: Room, name: str, content: dict[str, Any]) -> None:
     room.send("m.space.child", ALICE, content, f"!{name}:a.example")
 
 
-def test_the_events_of_a_room_are_shown_stripped() -> None:
-    """With the time of each, and without their signatures."""
+def test_child_events_are_stripped() -> None:
+    """With timestamps and without signatures."""
     room = public_room("12", type="m.space")
     put(room, "a", {**VIA, "io.ezagent.channel": "news"})
     event = room.state()["m.space.child", "!a:a.example"]
@@ -54,16 +54,16 @@ def test_the_events_of_a_room_are_shown_stripped() -> None:
 
 
 @pytest.mark.parametrize("via", [None, [], "a.example", ["a.example", 5], {"a.example": 1}])
-def test_without_servers_to_go_through_there_is_no_child(via: object) -> None:
-    """So it is with an event that was redacted."""
+def test_an_event_without_via_is_no_child(via: object) -> None:
+    """This includes redacted events."""
     assert parse_children([child("a", {"via": via})]) == []
     room = public_room("12")
     put(room, "a", {"via": via})
     assert children_of([room.state()["m.space.child", "!a:a.example"]]) == []
 
 
-def test_children_have_an_order() -> None:
-    """By `order` where it is valid; then by time; then by room id."""
+def test_the_order_of_children() -> None:
+    """By valid `order`, then by timestamp, then by room id."""
     assert names(
         parse_children(
             [
@@ -80,22 +80,22 @@ def test_children_have_an_order() -> None:
     ) == "acbdefgh"  # fmt: skip
 
 
-def test_only_suggested_ones_are_chosen_when_asked_for() -> None:
-    """`suggested` is true and nothing else."""
+def test_suggested_only() -> None:
+    """Only children with `suggested` true."""
     entries = [child("a", {"suggested": True}), child("b", {"suggested": 1}), child("c")]
     assert names(parse_children(entries, suggested_only=True)) == "a"
     assert names(parse_children(entries)) == "abc"
 
 
-def test_no_more_are_shown_than_fit() -> None:
-    """In number and in size."""
+def test_the_number_and_size_of_children_are_limited() -> None:
+    """Further children are left out."""
     assert len(parse_children([child(f"{number:04}") for number in range(MAX_CHILDREN + 1)])) == MAX_CHILDREN
     large = [child(name, {"x": "y" * (MAX_BYTES // 3)}) for name in "abcd"]
     assert names(parse_children(large)) == "ab"
 
 
-def test_a_child_that_nobody_could_read_is_left_out() -> None:
-    """Early room versions allow numbers without end."""
+def test_a_child_that_cannot_be_encoded_is_left_out() -> None:
+    """Early room versions allow arbitrary numbers."""
     room = public_room("5")
     put(room, "a", {**VIA, "x": 2**70})
     put(room, "b", VIA)
@@ -111,7 +111,7 @@ def test_a_child_that_nobody_could_read_is_left_out() -> None:
         {"origin_server_ts": 1.5}, {"origin_server_ts": 2**60}, {"origin_server_ts": True},
     ],
 )  # fmt: skip
-def test_what_is_no_child_is_left_out(changed: dict[str, Any]) -> None:
+def test_invalid_children_are_left_out(changed: dict[str, Any]) -> None:
     """The others stay."""
     entries = [{**child("a"), **changed}, 5, child("b")]
     assert names(parse_children(entries)) == "b"
@@ -125,13 +125,13 @@ def test_what_is_no_child_is_left_out(changed: dict[str, Any]) -> None:
         )
     )
 )
-def test_hostile_entries_are_left_out_or_can_be_passed_on(entries: object) -> None:
-    """Whatever they hold."""
+def test_any_entry_is_left_out_or_can_be_encoded(entries: object) -> None:
+    """With arbitrary input."""
     assert orjson.dumps(parse_children(entries)) is not None
 
 
-def test_a_deep_entry_is_left_out() -> None:
-    """Nobody could write it within an answer."""
+def test_a_deeply_nested_child_is_left_out() -> None:
+    """It could not be encoded within a response."""
     deep: Any = 1
     for _ in range(120):
         deep = [deep]

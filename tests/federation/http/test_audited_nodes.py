@@ -19,7 +19,7 @@ class AuditedNodes(Nodes):
 
     async def rows(self, node: Node) -> set[Row]:
         """Without time and detail."""
-        await node.homeserver.audit._write_noted()
+        await node.homeserver.audit._flush()
         found = await node.homeserver.audit.search(AuditSearch(), 1000)
         return {
             (row.peer, row.direction, row.act, row.user_id, row.room_id, row.subject, row.outcome)

@@ -70,7 +70,7 @@ async def test_a_file_that_is_too_short_ends_the_connection(database: Database, 
         with pytest.raises(asyncio.IncompleteReadError):
             await node.ask(f"{DOWNLOAD}/{info.mxc.media_id}")
         [(sentence, error)] = node.running.seen.problems
-        assert "middle of its answer" in sentence
+        assert "after its response had begun" in sentence
         assert str(info.mxc) in str(error)
         node.running.seen.problems.clear()
 

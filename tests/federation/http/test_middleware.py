@@ -109,7 +109,7 @@ async def test_an_answer_that_breaks_off_ends_the_connection() -> None:
         await client.send(b"GET /broken HTTP/1.1\r\nHost: x\r\n\r\n")
         assert (await client.rest()).endswith(b"\r\n\r\n7\r\nhalf of\r\n")
         ((sentence, _),) = node.seen.problems
-        assert sentence == "A handler failed in the middle of its answer."
+        assert sentence == "A handler failed after its response had begun."
         node.seen.problems.clear()
 
 

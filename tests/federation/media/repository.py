@@ -1,4 +1,4 @@
-"""A content repository on a database and a directory of the test's own."""
+"""A content repository on a database and a temporary directory."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ BEGINNING = 1_700_000_000_000
 
 
 @dataclass
-class Times:
-    """Milliseconds that pass when the test says so."""
+class Clock:
+    """Milliseconds that the test advances."""
 
     now: int = BEGINNING
 
@@ -32,7 +32,7 @@ class Times:
 class Repository:
     store: MediaStore
     files: MediaFiles
-    times: Times
+    times: Clock
     database: Database
 
     def media(
@@ -43,8 +43,8 @@ class Repository:
     ) -> MediaRepository:
         return MediaRepository(US, self.store, fetcher, settings or MediaSettings(), thumbnailer)
 
-    def left(self) -> Sequence[str]:
-        """The directories that hold a file, one for each."""
+    def directories_with_files(self) -> Sequence[str]:
+        """Return the directories that contain a file."""
         return sorted(
             path.relative_to(self.files.directory).parts[0]
             for path in self.files.directory.rglob("*")
@@ -60,7 +60,7 @@ class Repository:
 def repository(database: Database, directory: Path, *, reserve: int = 0) -> Repository:
     files = MediaFiles(directory / "media", reserve=reserve)
     files.prepare()
-    times = Times()
+    times = Clock()
     return Repository(MediaStore(database, files, times), files, times, database)
 
 

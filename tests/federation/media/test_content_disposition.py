@@ -19,8 +19,8 @@ from federation.media.file_name import content_disposition, file_name_in, safe_f
         ("a/b", "a%20'b;c", 'attachment; filename="a%20\'b;c"'),
     ],
 )
-def test_it_is_written(kind: str, name: str | None, header: str) -> None:
-    """RFC 6266: a quoted name in ASCII, and the whole name for those who read it."""
+def test_the_header_is_built(kind: str, name: str | None, header: str) -> None:
+    """RFC 6266: a quoted ASCII name, and the complete name for clients that support it."""
     assert content_disposition(kind, name) == header
 
 
@@ -46,13 +46,13 @@ def test_it_is_written(kind: str, name: str | None, header: str) -> None:
         ("inline; filename=" + "a" * 20_000, None),
     ],
 )
-def test_it_is_read(header: str | None, name: str | None) -> None:
-    """As many servers write it; what is no name is none."""
+def test_the_header_is_parsed(header: str | None, name: str | None) -> None:
+    """In the forms that servers use; invalid names are ignored."""
     assert file_name_in(header) == name
 
 
-def test_a_hostile_header_takes_no_time() -> None:
-    """No way through it is tried twice."""
+def test_a_malicious_header_is_parsed_fast() -> None:
+    """Without backtracking."""
     for piece in (
         ';x="',
         '; filename="' + "\\",
@@ -71,14 +71,14 @@ def test_a_hostile_header_takes_no_time() -> None:
 
 
 @pytest.mark.parametrize("charset", ["a\0", "none", "hex", "idna", "punycode", "utf-7", "utf-16"])
-def test_a_hostile_character_set_breaks_nothing(charset: str) -> None:
-    """Python knows more of them than HTTP."""
+def test_an_unknown_character_set_is_ignored(charset: str) -> None:
+    """Python knows more character sets than HTTP."""
     file_name_in(f"inline; filename*={charset}''%FF%5Cud800-%80a..")
 
 
 @given(st.text())
-def test_what_is_written_is_read_again(name: str) -> None:
-    """Whatever the name was."""
+def test_the_header_round_trips(name: str) -> None:
+    """For any name."""
     header = content_disposition("image/png", name)
     assert header.isascii()
     assert header.isprintable()
@@ -86,6 +86,6 @@ def test_what_is_written_is_read_again(name: str) -> None:
 
 
 @given(st.text())
-def test_any_header_is_read(header: str) -> None:
-    """Nothing is raised."""
+def test_any_header_is_parsed(header: str) -> None:
+    """Without an exception."""
     file_name_in(header)

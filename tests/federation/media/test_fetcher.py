@@ -1,4 +1,4 @@
-"""Media of other servers, from real ones on loopback."""
+"""Downloads of media from servers on loopback."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,7 +31,7 @@ def two_parts(data: bytes, **headers: str) -> Handler:
 
 
 def by_path(**handlers: Handler) -> Handler:
-    """One handler for each third word of the path: `federation` or `media`."""
+    """A handler that dispatches by the third segment of the path: `federation` or `media`."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         return await handlers[request.path.split("/")[2]](request)
@@ -43,7 +43,7 @@ def by_path(**handlers: Handler) -> Handler:
 async def fetcher(
     neighbourhood: Neighbourhood, repository: Repository, handler: Handler
 ) -> AsyncIterator[tuple[MediaFetcher, Mxc, Any]]:
-    """It fetches from one server, whose media this is the address of."""
+    """A fetcher, with a server and the URI of its media."""
     server = await neighbourhood.server(handler, "a.test")
     public = PublicWeb(
         Dns([("127.0.0.1", neighbourhood.names.port)], timeout=5.0),
@@ -66,8 +66,10 @@ def bytes_of(repository: Repository, sha256: str) -> bytes:
     return repository.files.path(bytes.fromhex(sha256)).read_bytes()
 
 
-async def test_media_is_fetched_and_kept(neighbourhood: Neighbourhood, media_repository: Repository) -> None:
-    """With what its server says of it; asked for in the authenticated way, and only in that."""
+async def test_media_is_downloaded_and_stored(
+    neighbourhood: Neighbourhood, media_repository: Repository
+) -> None:
+    """With its description; only the authenticated endpoint is requested."""
     handler = two_parts(
         picture(), Content_Type="image/png", Content_Disposition='inline; filename="../a.png"'
     )
@@ -81,10 +83,10 @@ async def test_media_is_fetched_and_kept(neighbourhood: Neighbourhood, media_rep
     assert request.headers["Authorization"].startswith("X-Matrix ")
 
 
-async def test_what_is_called_a_picture_and_is_none(
+async def test_bytes_that_are_no_image_get_an_unknown_type(
     neighbourhood: Neighbourhood, media_repository: Repository
 ) -> None:
-    """Is kept as what nobody shows."""
+    """Although they are declared as an image."""
     handler = two_parts(HTML, Content_Type="image/png")
     async with fetcher(neighbourhood, media_repository, handler) as (by, mxc, _):
         assert (await by.fetch(mxc)).content_type == "application/octet-stream"
@@ -93,10 +95,10 @@ async def test_what_is_called_a_picture_and_is_none(
 @pytest.mark.parametrize(
     "unaware", [answering({"errcode": "M_UNRECOGNIZED"}, 404), answering(b"not found", 404)]
 )
-async def test_a_server_that_knows_no_other_way_is_asked_in_the_old_one(
+async def test_the_legacy_endpoint_is_used_for_older_servers(
     neighbourhood: Neighbourhood, media_repository: Repository, unaware: Handler
 ) -> None:
-    """Unsigned, and it shall not ask others for us."""
+    """Unsigned, and with `allow_remote=false`."""
     old = answering(b"old", Content_Type="text/plain", Content_Disposition='inline; filename="a.txt"')
     handler = by_path(federation=unaware, media=old)
     async with fetcher(neighbourhood, media_repository, handler) as (by, mxc, server):
@@ -118,14 +120,14 @@ async def test_a_server_that_knows_no_other_way_is_asked_in_the_old_one(
         (429, "M_LIMIT_EXCEEDED", (429, "M_LIMIT_EXCEEDED")),
     ],
 )
-async def test_a_refusal_is_passed_on(
+async def test_a_refusal_of_the_origin_is_passed_on(
     neighbourhood: Neighbourhood,
     media_repository: Repository,
     status: int,
     errcode: str,
     answer: tuple[int, str],
 ) -> None:
-    """It is the word of the server whose media it is, and no other way is tried."""
+    """No other endpoint is tried."""
     handler = answering({"errcode": errcode}, status)
     async with fetcher(neighbourhood, media_repository, handler) as (by, mxc, server):
         with pytest.raises(MatrixError) as refused:
@@ -134,10 +136,10 @@ async def test_a_refusal_is_passed_on(
     assert (refused.value.status, refused.value.errcode) == answer
 
 
-async def test_other_troubles_are_the_peers(
+async def test_other_failures_are_peer_errors(
     neighbourhood: Neighbourhood, media_repository: Repository
 ) -> None:
-    """Said as those of that server."""
+    """They name the server."""
     async with fetcher(neighbourhood, media_repository, answering({"errcode": "M_UNKNOWN"}, 500)) as (
         by,
         mxc,
@@ -148,7 +150,7 @@ async def test_other_troubles_are_the_peers(
 
 
 async def endless(request: web.Request) -> web.StreamResponse:
-    """Chunked, so that nobody knows how much will come."""
+    """A chunked response without an end."""
     response = web.StreamResponse(headers={"Content-Type": "multipart/mixed; boundary=b"})
     await response.prepare(request)
     await response.write(multipart_frame("b", {"Content-Type": "a/b"})[0])
@@ -158,21 +160,21 @@ async def endless(request: web.Request) -> web.StreamResponse:
 
 
 async def endless_lines(request: web.Request) -> web.StreamResponse:
-    """Before the first part."""
+    """Endless lines before the first part."""
     response = web.StreamResponse(headers={"Content-Type": "multipart/mixed; boundary=b"})
     await response.prepare(request)
     while True:
         await response.write(b"line\r\n" * 10_000)
 
 
-async def test_what_stands_around_the_parts_has_a_bound(
+async def test_bytes_around_the_parts_are_limited(
     neighbourhood: Neighbourhood, media_repository: Repository
 ) -> None:
-    """However long the other server goes on."""
+    """However much the server sends."""
     async with fetcher(neighbourhood, media_repository, endless_lines) as (by, mxc, _):
         with pytest.raises(PeerMalformed, match="more than the"):
             await by.fetch(mxc)
-    assert media_repository.left() == []
+    assert media_repository.directories_with_files() == []
 
 
 @pytest.mark.parametrize(
@@ -186,21 +188,19 @@ async def test_what_stands_around_the_parts_has_a_bound(
         ),
     ],
 )
-async def test_what_is_too_large_is_not_kept(
+async def test_media_that_is_too_large_is_not_stored(
     neighbourhood: Neighbourhood, media_repository: Repository, handler: Handler
 ) -> None:
-    """Whether its size is told, or seen when it is too late for telling."""
+    """By its Content-Length, or while it is downloaded."""
     async with fetcher(neighbourhood, media_repository, handler) as (by, mxc, _):
         with pytest.raises(MatrixError) as refused:
             await by.fetch(mxc)
     assert (refused.value.status, refused.value.errcode) == (502, "M_TOO_LARGE")
-    assert media_repository.left() == []
+    assert media_repository.directories_with_files() == []
 
 
-async def test_exactly_as_large_as_allowed(
-    neighbourhood: Neighbourhood, media_repository: Repository
-) -> None:
-    """What stands round it does not count."""
+async def test_the_limit_is_inclusive(neighbourhood: Neighbourhood, media_repository: Repository) -> None:
+    """Bytes around the parts are not counted."""
     handler = two_parts(b"x" * LIMIT, Content_Type="a/b")
     async with fetcher(neighbourhood, media_repository, handler) as (by, mxc, _):
         assert (await by.fetch(mxc)).size == LIMIT
@@ -222,21 +222,21 @@ BEFORE, AFTER = multipart_frame("b", {"Content-Type": "a/b"})
         (b"x" * 50_000, "multipart/mixed; boundary=b", "invalid or incomplete"),
     ],
 )
-async def test_what_is_no_answer_of_two_parts(
+async def test_an_invalid_multipart_response_is_refused(
     neighbourhood: Neighbourhood, media_repository: Repository, body: bytes, content_type: str, problem: str
 ) -> None:
-    """Nothing of it is kept."""
+    """Nothing is stored."""
     handler = answering(body, Content_Type=content_type)
     async with fetcher(neighbourhood, media_repository, handler) as (by, mxc, _):
         with pytest.raises(PeerMalformed, match=problem):
             await by.fetch(mxc)
-    assert media_repository.left() == []
+    assert media_repository.directories_with_files() == []
 
 
-async def test_a_location_is_followed_without_our_credentials(
+async def test_a_location_is_followed_without_authorization(
     neighbourhood: Neighbourhood, media_repository: Repository
 ) -> None:
-    """What the part says goes before what the place says."""
+    """The description in the part takes precedence."""
     cdn = await neighbourhood.server(
         answering(b"from afar", Content_Type="x/y", Content_Disposition="inline; filename=there"), "cdn.test"
     )
@@ -253,19 +253,19 @@ async def test_a_location_is_followed_without_our_credentials(
 @pytest.mark.parametrize(
     "location", ["http://cdn.test/", "https://127.0.0.1/", "/etc/passwd", "file:///etc/passwd", ""]
 )
-async def test_a_location_that_leads_elsewhere_is_refused(
+async def test_an_invalid_location_is_refused(
     neighbourhood: Neighbourhood, media_repository: Repository, location: str
 ) -> None:
-    """Nobody is connected to."""
+    """Without a connection."""
     async with fetcher(neighbourhood, media_repository, two_parts(b"", Location=location)) as (by, mxc, _):
         with pytest.raises(PeerMalformed, match="not downloaded from"):
             await by.fetch(mxc)
 
 
-async def test_a_location_where_too_much_is(
+async def test_a_location_has_the_same_limit(
     neighbourhood: Neighbourhood, media_repository: Repository
 ) -> None:
-    """The limit is the same."""
+    """Larger media is refused."""
     cdn = await neighbourhood.server(answering(b"x" * (LIMIT + 1)), "cdn.test")
     handler = two_parts(b"", Location=f"https://cdn.test:{cdn.port}/")
     async with fetcher(neighbourhood, media_repository, handler) as (by, mxc, _):
@@ -273,11 +273,13 @@ async def test_a_location_where_too_much_is(
             await by.fetch(mxc)
 
 
-async def test_a_server_that_is_not_there(neighbourhood: Neighbourhood, media_repository: Repository) -> None:
-    """The peer's fault, and nothing is left."""
+async def test_an_unreachable_server_is_a_peer_error(
+    neighbourhood: Neighbourhood, media_repository: Repository
+) -> None:
+    """Nothing is stored."""
     async with fetcher(neighbourhood, media_repository, answering()) as (by, _, __):
         with pytest.raises(PeerUnreachable):
             await by.fetch(Mxc("nobody.test", "abc"))
         with pytest.raises(PeerError):
             await by.fetch(Mxc("us.test", "abc"))
-    assert media_repository.left() == []
+    assert media_repository.directories_with_files() == []

@@ -1,4 +1,4 @@
-"""File names that others chose."""
+"""File names of uploads."""
 
 import unicodedata
 
@@ -36,13 +36,13 @@ from federation.media.file_name import MAX_BYTES, safe_file_name
         ("COM1|<>:*?", "COM1"),
     ],
 )
-def test_a_name_is_made_harmless(name: str | None, safe: str | None) -> None:
-    """No directory, no hidden file, no second line, nothing that turns what is read around."""
+def test_names_are_sanitised(name: str | None, safe: str | None) -> None:
+    """No directories, hidden files, line breaks or direction controls."""
     assert safe_file_name(name) == safe
 
 
 def test_a_long_name_keeps_its_suffix() -> None:
-    """And is cut between characters."""
+    """It is cut at a character boundary."""
     safe = safe_file_name("ä" * 200 + ".jpeg")
     assert safe is not None
     assert safe.endswith("ä.jpeg")
@@ -51,15 +51,15 @@ def test_a_long_name_keeps_its_suffix() -> None:
     assert safe_file_name("a." + "b" * 300) == ("a." + "b" * 300)[:MAX_BYTES]
 
 
-def test_a_huge_name_costs_nothing() -> None:
-    """Of ten megabytes only the end is looked at."""
+def test_only_the_end_of_a_huge_name_is_examined() -> None:
+    """Of ten megabytes."""
     assert safe_file_name("a/" * 5_000_000 + "b.txt") == "b.txt"
     assert safe_file_name("../" * 3_000_000) is None
 
 
 @given(st.text())
-def test_every_name_is_safe_or_none(name: str) -> None:
-    """And what is safe stays as it is."""
+def test_any_name_is_sanitised_or_none(name: str) -> None:
+    """Sanitising is idempotent."""
     safe = safe_file_name(name)
     if safe is not None:
         assert 0 < len(safe.encode()) <= MAX_BYTES

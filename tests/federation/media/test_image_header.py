@@ -1,4 +1,4 @@
-"""Pictures by their first bytes."""
+"""Type and dimensions of images by their first bytes."""
 
 import pytest
 from hypothesis import given
@@ -23,8 +23,8 @@ from tests.federation.pictures import HTML, SVG, bomb, moving, picture
         (b"\0\0\0\x20ftypavif" + bytes(40), "image/avif", None),
     ],
 )
-def test_a_picture_is_known(data: bytes, kind: str, size: tuple[int, int] | None) -> None:
-    """Its type, and its size where the head says it: for all three kinds of WebP too."""
+def test_images_are_detected(data: bytes, kind: str, size: tuple[int, int] | None) -> None:
+    """The type, and the dimensions if the first bytes have them, for all three kinds of WebP too."""
     assert image_type(data[:HEAD_BYTES]) == kind
     assert dimensions(data[:HEAD_BYTES]) == size
 
@@ -32,8 +32,8 @@ def test_a_picture_is_known(data: bytes, kind: str, size: tuple[int, int] | None
 @pytest.mark.parametrize(
     "data", [b"", SVG, HTML, b"\x89PNG", b"RIFF\0\0\0\0WAVE", b"BM" + bytes(60), b"%PDF-1.7"]
 )
-def test_what_is_no_picture_is_none(data: bytes) -> None:
-    """SVG is a program."""
+def test_other_types_are_not_detected(data: bytes) -> None:
+    """SVG may contain scripts."""
     assert image_type(data) is None
     assert dimensions(data) is None
 
@@ -44,6 +44,6 @@ def test_what_is_no_picture_is_none(data: bytes) -> None:
     ),
     st.binary(max_size=HEAD_BYTES),
 )
-def test_any_bytes_are_read(beginning: bytes, rest: bytes) -> None:
-    """Nothing is raised, however short or wrong they are."""
+def test_any_bytes_are_accepted(beginning: bytes, rest: bytes) -> None:
+    """Without an exception."""
     dimensions(beginning + rest)

@@ -1,4 +1,4 @@
-"""Media comes in, piece by piece."""
+"""Receiving media in chunks."""
 
 import asyncio
 
@@ -10,8 +10,8 @@ from federation.media.store import receive_media
 from tests.federation.media.repository import Repository
 
 
-async def test_small_pieces_and_large_ones_make_one_file(media_repository: Repository) -> None:
-    """In their order, whole when it is complete."""
+async def test_chunks_of_any_size_make_one_file(media_repository: Repository) -> None:
+    """In order, and complete."""
     parts = [b"a" * 10, b"b" * 300_000, b"", b"c"]
     async with receive_media(media_repository.files, 1 << 20, media_errors.upload_too_large) as intake:
         for part in parts:
@@ -20,11 +20,11 @@ async def test_small_pieces_and_large_ones_make_one_file(media_repository: Repos
         assert intake.file.size == 300_011
         [path] = (media_repository.files.directory / "incoming").iterdir()
         assert path.read_bytes() == b"".join(parts)
-    assert media_repository.left() == []
+    assert media_repository.directories_with_files() == []
 
 
-async def test_one_byte_too_many_is_refused(media_repository: Repository) -> None:
-    """As soon as it is seen, or said."""
+async def test_media_beyond_the_limit_is_refused(media_repository: Repository) -> None:
+    """When the bytes arrive, or by the announced size."""
     async with receive_media(media_repository.files, 5, media_errors.upload_too_large) as intake:
         await intake.write(b"12345")
         with pytest.raises(MatrixError, match="M_TOO_LARGE"):
@@ -35,8 +35,8 @@ async def test_one_byte_too_many_is_refused(media_repository: Repository) -> Non
             intake.check_size(6)
 
 
-async def test_what_is_broken_off_leaves_nothing(media_repository: Repository) -> None:
-    """Whoever uploads may go away at any time."""
+async def test_an_aborted_upload_leaves_no_file(media_repository: Repository) -> None:
+    """The uploader may disconnect at any time."""
     taken = asyncio.Event()
 
     async def upload() -> None:
@@ -47,8 +47,8 @@ async def test_what_is_broken_off_leaves_nothing(media_repository: Repository) -
 
     task = asyncio.create_task(upload())
     await taken.wait()
-    assert media_repository.left() == ["incoming"]
+    assert media_repository.directories_with_files() == ["incoming"]
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert media_repository.left() == []
+    assert media_repository.directories_with_files() == []

@@ -1,4 +1,4 @@
-"""Where another server says that its media is."""
+"""The `Location` of media of other servers."""
 
 import pytest
 from hypothesis import given
@@ -11,8 +11,8 @@ from federation.media.location import read_location
 @pytest.mark.parametrize(
     "text", ["https://cdn.example.org/a/b?sig=%2Fx", "https://cdn.example.org:8443/x", "https://a.xn--p1ai/"]
 )
-def test_an_address_of_the_web_is_taken(text: str) -> None:
-    """As it is: what is signed in it must not be written anew."""
+def test_an_https_url_is_accepted(text: str) -> None:
+    """Unchanged, because it may be signed."""
     assert str(read_location(text)) == text
 
 
@@ -27,14 +27,14 @@ def test_an_address_of_the_web_is_taken(text: str) -> None:
         "https://./", "javascript:alert(1)", "https://cdn.example.org/" + "a" * 9000,
     ],
 )  # fmt: skip
-def test_all_else_is_refused(text: str) -> None:
-    """No address in place of a name, nothing that is not TLS, no credentials, no path of this machine."""
+def test_other_locations_are_refused(text: str) -> None:
+    """IP addresses, other schemes, credentials and local paths."""
     assert read_location(text) is None
 
 
 @given(st.text())
-def test_any_text_is_read(text: str) -> None:
-    """Nothing is raised."""
+def test_any_text_is_accepted_or_refused(text: str) -> None:
+    """Without an exception."""
     read_location(f"https://{text}")
     read_location(text)
 
@@ -47,12 +47,12 @@ def test_any_text_is_read(text: str) -> None:
         "64:ff9b::7f00:1", "2002:7f00:1::", "2001:0:1::", "ff02::1",
     ],
 )  # fmt: skip
-def test_an_address_that_is_not_public(address: str) -> None:
-    """Loopback, private networks, a cloud's own services, and IPv6 addresses that lead to them."""
+def test_addresses_that_are_not_public(address: str) -> None:
+    """Loopback, private networks, cloud metadata services, and IPv6 addresses that embed them."""
     assert is_within(read_address(address), NOT_PUBLIC)
 
 
 @pytest.mark.parametrize("address", ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "2a00:1450::1"])
-def test_an_address_that_is_public(address: str) -> None:
-    """Where CDNs are."""
+def test_public_addresses(address: str) -> None:
+    """Those of CDNs."""
     assert not is_within(read_address(address), NOT_PUBLIC)

@@ -1,4 +1,4 @@
-"""Files and rows, changed together."""
+"""Stored media: files and rows."""
 
 import asyncio
 import hashlib
@@ -31,8 +31,8 @@ async def last_used(repository: Repository, mxc: Mxc) -> int:
     return row.last_used_at
 
 
-async def test_what_is_kept_is_found(media_repository: Repository) -> None:
-    """With its hash, its size, and the type it may be served as."""
+async def test_saved_media_is_found(media_repository: Repository) -> None:
+    """With its hash, its size and the type to serve."""
     kept = await media_repository.keep(OURS, b"hello", ALICE)
     assert kept == MediaInfo(
         OURS, hashlib.sha256(b"hello").hexdigest(), 5, "text/plain", "a.txt", ALICE, BEGINNING
@@ -42,11 +42,11 @@ async def test_what_is_kept_is_found(media_repository: Repository) -> None:
     assert await media_repository.store.find(THEIRS) is None
 
 
-async def test_the_same_bytes_are_kept_once(media_repository: Repository) -> None:
-    """Under as many addresses as they have, until the last of them goes."""
+async def test_the_same_bytes_are_stored_once(media_repository: Repository) -> None:
+    """For all their URIs, until the last one is deleted."""
     ours = await media_repository.keep(OURS, b"hello", ALICE)
     await media_repository.keep(THEIRS, b"hello")
-    assert media_repository.left() == ["sha256"]
+    assert media_repository.directories_with_files() == ["sha256"]
     assert await media_repository.store.prune(0, 0) == 0, "somebody has just fetched it"
     media_repository.times.now += MIN_AGE_MS
     assert await media_repository.store.prune(0, 0) == 1
@@ -54,24 +54,24 @@ async def test_the_same_bytes_are_kept_once(media_repository: Repository) -> Non
     assert bytes_of(media_repository, ours) == b"hello"
 
 
-async def test_ours_are_never_pruned_and_others_are(media_repository: Repository) -> None:
-    """By age and by size; their files and thumbnails go with them."""
+async def test_only_remote_media_is_pruned(media_repository: Repository) -> None:
+    """By age and by size, with its files and thumbnails."""
     await media_repository.keep(OURS, b"ours", ALICE)
     media_repository.times.now += 1000
     theirs = await media_repository.keep(THEIRS, b"theirs")
     incoming = media_repository.files.begin()
     incoming.save_thumbnail(bytes.fromhex(theirs.sha256), "1x1-crop")
-    assert media_repository.left() == ["sha256", "sha256", "thumbnails"]
+    assert media_repository.directories_with_files() == ["sha256", "sha256", "thumbnails"]
     media_repository.times.now += MIN_AGE_MS
     assert await media_repository.store.prune(100, MIN_AGE_MS) == 0
     media_repository.times.now += 1
     assert await media_repository.store.prune(100, MIN_AGE_MS) == 1
-    assert media_repository.left() == ["sha256"]
+    assert media_repository.directories_with_files() == ["sha256"]
     assert await media_repository.store.prune(0, 0) == 0
 
 
-async def test_pruning_goes_on_until_all_is_done(media_repository: Repository) -> None:
-    """Not only as far as one look reaches."""
+async def test_pruning_continues_until_done(media_repository: Repository) -> None:
+    """Beyond one batch."""
     async with media_repository.database.transaction() as connection:
         for number in range(250):
             sha256 = hashlib.sha256(bytes([number])).digest()
@@ -82,8 +82,8 @@ async def test_pruning_goes_on_until_all_is_done(media_repository: Repository) -
     assert await media_repository.store.prune(10, 2 * MIN_AGE_MS) == 0
 
 
-async def test_bytes_that_come_while_they_go_are_kept(media_repository: Repository) -> None:
-    """Whoever prunes and whoever keeps the same bytes wait for each other: a row never loses its file."""
+async def test_bytes_saved_while_they_are_pruned_are_kept(media_repository: Repository) -> None:
+    """Saving and pruning lock the same bytes: a row never loses its file."""
     for number in range(20):
         data = f"{number}".encode()
         await media_repository.keep(replace(THEIRS, media_id=f"t{number}"), data)
@@ -95,20 +95,20 @@ async def test_bytes_that_come_while_they_go_are_kept(media_repository: Reposito
         assert bytes_of(media_repository, kept) == data
 
 
-async def test_what_a_kill_has_left_is_cleared_away(media_repository: Repository) -> None:
-    """A file that got its name and no row; nothing else."""
+async def test_orphaned_files_are_deleted(media_repository: Repository) -> None:
+    """Only files without a row."""
     kept = await media_repository.keep(OURS, b"hello", ALICE)
     incoming = media_repository.files.begin()
     incoming.write(b"left")
     incoming.save()
-    assert media_repository.left() == ["sha256", "sha256"]
+    assert media_repository.directories_with_files() == ["sha256", "sha256"]
     assert await media_repository.store.delete_orphans() == 1
     assert await media_repository.store.delete_orphans() == 0
     assert bytes_of(media_repository, kept) == b"hello"
 
 
-async def test_clearing_away_takes_nothing_from_those_who_upload(media_repository: Repository) -> None:
-    """A file whose row is about to come is not left over."""
+async def test_files_of_running_uploads_are_not_deleted(media_repository: Repository) -> None:
+    """Their rows are about to be written."""
     for number in range(20):
         kept, _ = await asyncio.gather(
             media_repository.keep(replace(OURS, media_id=f"{number}"), f"{number}".encode(), ALICE),
@@ -117,8 +117,8 @@ async def test_clearing_away_takes_nothing_from_those_who_upload(media_repositor
         assert bytes_of(media_repository, kept) == f"{number}".encode()
 
 
-async def test_use_is_noted_now_and_then(media_repository: Repository) -> None:
-    """Not for each look: that would be a write for each."""
+async def test_the_time_of_last_use_is_updated_now_and_then(media_repository: Repository) -> None:
+    """Not at each use, which would cost a write."""
     await media_repository.keep(THEIRS, b"theirs")
     media_repository.times.now += TOUCH_INTERVAL_MS - 1
     await media_repository.store.find(THEIRS)
@@ -128,8 +128,8 @@ async def test_use_is_noted_now_and_then(media_repository: Repository) -> None:
     assert await last_used(media_repository, THEIRS) == BEGINNING + TOUCH_INTERVAL_MS
 
 
-async def test_what_is_in_quarantine_is_not_there(media_repository: Repository) -> None:
-    """Under none of its addresses, and not pruned, so that it is not fetched again."""
+async def test_quarantined_media_is_not_found(media_repository: Repository) -> None:
+    """Under any URI; it is not pruned, so that it is not downloaded again."""
     for mxc, uploader in ((OURS, ALICE), (THEIRS, None)):
         await media_repository.keep(mxc, b"bad", uploader)
     media_repository.times.now += MIN_AGE_MS
@@ -143,8 +143,8 @@ async def test_what_is_in_quarantine_is_not_there(media_repository: Repository) 
     assert await media_repository.store.find(OURS) is not None
 
 
-async def test_a_file_that_got_lost_is_reported_as_such(media_repository: Repository) -> None:
-    """The row alone is nothing to give."""
+async def test_a_missing_file_is_reported(media_repository: Repository) -> None:
+    """The row alone is not served."""
     kept = await media_repository.keep(OURS, b"hello", ALICE)
     media_repository.files.delete(bytes.fromhex(kept.sha256))
     assert media_repository.store.open(kept) is None

@@ -1,4 +1,4 @@
-"""What media is served as."""
+"""Content types of served media."""
 
 import pytest
 from hypothesis import given
@@ -27,8 +27,8 @@ from tests.federation.pictures import HTML, SVG, picture
         ("a" * 10_000_000 + "/b", UNKNOWN),
     ],
 )
-def test_a_type_is_a_type_or_unknown(declared: str | None, kind: str) -> None:
-    """Nothing that splits a header, and no second type behind the first."""
+def test_invalid_types_are_unknown(declared: str | None, kind: str) -> None:
+    """Nothing can split a header or add a second type."""
     assert media_type(declared) == kind
 
 
@@ -50,16 +50,16 @@ def test_a_type_is_a_type_or_unknown(declared: str | None, kind: str) -> None:
         (None, picture("PNG"), UNKNOWN),
     ],
 )
-def test_a_picture_is_what_its_bytes_show(declared: str | None, data: bytes, believed: str) -> None:
-    """Whoever calls a program a picture gets neither."""
+def test_the_type_of_an_image_is_detected(declared: str | None, data: bytes, believed: str) -> None:
+    """A program declared as an image is not served as one."""
     assert effective_type(declared, data[:64]) == believed
 
 
 @pytest.mark.parametrize(
     "kind", ["image/png", "image/webp", "text/plain; charset=utf-8", "audio/ogg", "video/mp4"]
 )
-def test_what_cannot_run_is_shown(kind: str) -> None:
-    """A browser needs not save what it can only show."""
+def test_types_without_active_content_are_inline(kind: str) -> None:
+    """Browsers display them."""
     assert is_inline(kind)
 
 
@@ -70,14 +70,14 @@ def test_what_cannot_run_is_shown(kind: str) -> None:
         "text/javascript", "application/javascript", "application/octet-stream", "multipart/mixed", "x/y", "",
     ],
 )  # fmt: skip
-def test_what_may_run_is_saved(kind: str) -> None:
-    """Whatever is not on the list is not shown."""
+def test_other_types_are_attachments(kind: str) -> None:
+    """Browsers save them."""
     assert not is_inline(kind)
 
 
 @given(st.text(), st.binary(max_size=64))
-def test_any_declaration_gives_a_header(declared: str, head: bytes) -> None:
-    """One line of ASCII, and a fixed point."""
+def test_any_declared_type_gives_a_valid_header(declared: str, head: bytes) -> None:
+    """One line of ASCII; the result is stable."""
     believed = effective_type(declared, head)
     assert believed.isascii()
     assert believed.isprintable()

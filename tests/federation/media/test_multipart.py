@@ -1,4 +1,4 @@
-"""The answer of two parts, written and read."""
+"""Multipart responses with media."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,8 +28,8 @@ def answer(*parts: bytes, end: bytes = b"\r\n--b--\r\n") -> bytes:
     return b"".join(b"\r\n--b\r\n" + part for part in parts) + end
 
 
-def test_it_is_written_as_the_specification_shows_it() -> None:
-    """Delimiters, heads, an empty object, the bytes."""
+def test_the_response_has_the_form_of_the_specification() -> None:
+    """Delimiters, headers, an empty object, the bytes."""
     before, after = multipart_frame("gc0p4Jq0M2Yt08j34c0p", {"Content-Type": "text/plain"})
     assert before + b"hello" + after == (
         b"--gc0p4Jq0M2Yt08j34c0p\r\nContent-Type: application/json\r\n\r\n{}\r\n"
@@ -37,15 +37,15 @@ def test_it_is_written_as_the_specification_shows_it() -> None:
     )
 
 
-def test_no_header_makes_a_second_one() -> None:
-    """What could is a mistake of ours."""
+def test_headers_with_line_breaks_are_a_bug_of_the_caller() -> None:
+    """They raise AssertionError."""
     with pytest.raises(AssertionError):
         multipart_frame("b", {"Content-Type": "text/plain\r\nLocation: x"})
 
 
 @given(st.binary(), st.data())
-async def test_what_is_written_is_read(content: bytes, data: st.DataObject) -> None:
-    """In whatever pieces it comes."""
+async def test_a_response_round_trips(content: bytes, data: st.DataObject) -> None:
+    """In chunks of any size."""
     before, after = multipart_frame(
         "b0undary", {"Content-Type": "image/png", "Content-Disposition": "inline"}
     )
@@ -61,8 +61,8 @@ async def test_what_is_written_is_read(content: bytes, data: st.DataObject) -> N
     "content",
     [b"", b"\r\n", b"\r\n--", b"\r\n--\r\n", b"--b", b"a\r\n-b\r\n\r\n", b"\r" * 50, b"x" * 99_999],
 )
-async def test_what_looks_like_a_delimiter_is_none(content: bytes) -> None:
-    """Nor when it comes in small pieces."""
+async def test_similar_bytes_are_not_a_delimiter(content: bytes) -> None:
+    """Even in small chunks."""
     before, after = multipart_frame("bb", {"Content-Type": "a/b"})
     whole = before + content + after
     assert (await read([whole], "bb"))[1] == content
@@ -88,8 +88,8 @@ async def test_what_looks_like_a_delimiter_is_none(content: bytes) -> None:
         (answer(JSON, b"Content-Length: 4\r\n\r\ndata"), b"data"),
     ],
 )
-async def test_other_ways_of_writing_it(whole: bytes, content: bytes) -> None:
-    """RFC 2046 leaves these to the writer."""
+async def test_other_valid_forms_are_parsed(whole: bytes, content: bytes) -> None:
+    """RFC 2046 allows them."""
     assert (await read([whole]))[1] == content
 
 
@@ -124,8 +124,8 @@ async def test_other_ways_of_writing_it(whole: bytes, content: bytes) -> None:
     ],
     ids=lambda whole: repr(whole[:30]),
 )
-async def test_all_else_is_refused(whole: bytes) -> None:
-    """In one piece or in many."""
+async def test_invalid_responses_are_refused(whole: bytes) -> None:
+    """In one chunk or in many."""
     for pieces in ([whole], [whole[at : at + 7] for at in range(0, len(whole), 7)]):
         with pytest.raises(InvalidMultipart):
             await read(pieces)
@@ -141,16 +141,16 @@ async def test_all_else_is_refused(whole: bytes) -> None:
         "",
     ],
 )
-async def test_another_type_is_refused(content_type: str) -> None:
-    """And one that does not say what separates its parts."""
+async def test_other_content_types_are_refused(content_type: str) -> None:
+    """So is one without a boundary."""
     loop = asyncio.get_running_loop()
     with pytest.raises(InvalidMultipart):
         await read_multipart(content_type, aiohttp.StreamReader(BaseProtocol(loop), 2**20, loop=loop))
 
 
 @given(st.lists(st.one_of(st.sampled_from([b"\r\n--b", b"--", b"\r\n", JSON, b": "]), st.binary(max_size=9))))
-async def test_any_bytes_are_read_or_refused(pieces: list[bytes]) -> None:
-    """Nothing else is raised."""
+async def test_any_bytes_are_parsed_or_refused(pieces: list[bytes]) -> None:
+    """Without another exception."""
     try:
         await read([b"--b\r\n" + JSON, *pieces])
     except InvalidMultipart:

@@ -1,4 +1,4 @@
-"""The content repository as those see it who upload and look."""
+"""The content repository: uploads, downloads and thumbnails."""
 
 import asyncio
 import hashlib
@@ -33,8 +33,8 @@ from tests.support.neighbourhood import Neighbourhood
 from tests.support.postgres import pool_on
 
 
-async def test_what_is_uploaded_can_be_opened(media_repository: Repository) -> None:
-    """By the address that the upload gave, with its hash."""
+async def test_uploads_can_be_opened(media_repository: Repository) -> None:
+    """By the returned URI, with the hash."""
     media = media_repository.media()
     for content in (b"hello", pieces(b"hel", b"lo")):
         info = await media.upload(ALICE, content, "text/plain", "a.txt")
@@ -51,11 +51,11 @@ async def test_what_is_uploaded_can_be_opened(media_repository: Repository) -> N
                 assert await read(opened) == b"hello"
         async with media.open_local(info.mxc.media_id) as opened:
             assert await read(opened) == b"hello"
-    assert media_repository.left() == ["sha256"]
+    assert media_repository.directories_with_files() == ["sha256"]
 
 
-async def test_an_address_cannot_be_guessed(media_repository: Repository) -> None:
-    """Each is its own, of the alphabet that the specification allows, and long."""
+async def test_media_ids_cannot_be_guessed(media_repository: Repository) -> None:
+    """Each is unique, valid and long."""
     media = media_repository.media()
     addresses = {str((await media.upload(ALICE, b"")).mxc) for _ in range(20)}
     assert len(addresses) == 20
@@ -66,39 +66,40 @@ async def test_an_address_cannot_be_guessed(media_repository: Repository) -> Non
         assert len(mxc.media_id) == 32
 
 
-async def test_an_upload_has_a_limit(media_repository: Repository) -> None:
-    """Nothing of what is too large is left."""
+async def test_uploads_have_a_size_limit(media_repository: Repository) -> None:
+    """Nothing of a larger one is stored."""
     media = media_repository.media(settings=MediaSettings(max_upload_size=10))
     assert (await media.upload(ALICE, b"x" * 10)).size == 10
     for content in (b"y" * 11, pieces(b"y" * 6, b"y" * 5)):
         with pytest.raises(MatrixError) as refused:
             await media.upload(ALICE, content)
         assert (refused.value.status, refused.value.errcode) == (413, "M_TOO_LARGE")
-    assert media_repository.left() == ["sha256"]
+    assert media_repository.directories_with_files() == ["sha256"]
 
 
-async def test_a_full_disk_is_answered_as_one(database: Database, tmp_path: Path) -> None:
-    """For the uploader in words that say nothing of this machine; nothing is half kept."""
+async def test_a_full_disk_is_reported(database: Database, tmp_path: Path) -> None:
+    """To the uploader without details of this machine; nothing is stored partially."""
     full = repository(database, tmp_path, reserve=1 << 60)
     with pytest.raises(MatrixError) as refused:
         await full.media().upload(ALICE, b"hello")
     assert refused.value.status == 507
     assert str(tmp_path) not in refused.value.text
-    assert full.left() == []
+    assert full.directories_with_files() == []
 
 
 @pytest.mark.parametrize(
     "address", ["", "mxc://us.test", "https://us.test/a", "mxc://us.test/../../etc/passwd"]
 )
-async def test_what_is_no_address_is_refused(media_repository: Repository, address: str) -> None:
-    """Before anything is looked for."""
+async def test_invalid_uris_are_refused(media_repository: Repository, address: str) -> None:
+    """Before anything is looked up."""
     with pytest.raises(MatrixError, match="M_INVALID_PARAM"):
         async with media_repository.media().open(address):
             pass
 
 
-async def test_what_is_not_there_is_not_found(media_repository: Repository) -> None:
-    """Ours is never looked for elsewhere; without a fetcher nothing is. A lost file is not there either."""
+async def test_missing_media_is_not_found(media_repository: Repository) -> None:
+    """Local media is never downloaded; without a fetcher nothing is. Media whose file is missing is not
+    found either."""
     media = media_repository.media()
     lost = await media.upload(ALICE, b"lost")
     media_repository.files.delete(bytes.fromhex(lost.sha256))
@@ -110,8 +111,8 @@ async def test_what_is_not_there_is_not_found(media_repository: Repository) -> N
             await media.thumbnail(address, 10, 10, Method.SCALE)
 
 
-async def test_what_is_in_quarantine_is_given_to_nobody(media_repository: Repository) -> None:
-    """Until it is taken out again."""
+async def test_quarantined_media_is_not_served(media_repository: Repository) -> None:
+    """Until the quarantine ends."""
     media = media_repository.media()
     info = await media.upload(ALICE, picture(), "image/png")
     assert await media.quarantine(info.mxc)
@@ -125,8 +126,8 @@ async def test_what_is_in_quarantine_is_given_to_nobody(media_repository: Reposi
         assert await read(opened) == picture()
 
 
-async def test_a_thumbnail_is_made_once(media_repository: Repository) -> None:
-    """Kept beside its picture, described as what it is."""
+async def test_a_thumbnail_is_created_once(media_repository: Repository) -> None:
+    """It is stored with its image and has its own metadata."""
     media = media_repository.media()
     info = await media.upload(ALICE, picture(), "image/png", "a.png")
     first = await media.thumbnail(info.mxc, 90, 90, Method.CROP)
@@ -136,7 +137,7 @@ async def test_a_thumbnail_is_made_once(media_repository: Repository) -> None:
     assert (first.info.content_type, first.info.size) == ("image/jpeg", len(data))
     assert first.info.sha256 == hashlib.sha256(data).hexdigest() != info.sha256
     assert first.info.file_name is None
-    assert media_repository.left() == ["sha256", "thumbnails"]
+    assert media_repository.directories_with_files() == ["sha256", "thumbnails"]
     without_programs = media_repository.media(
         thumbnailer=Thumbnailer(max_pixels=1, time_limit=1.0, program=Path("nothing.py"))
     )
@@ -144,8 +145,8 @@ async def test_a_thumbnail_is_made_once(media_repository: Repository) -> None:
     assert await read(again) == data
 
 
-async def test_a_thumbnail_for_many_is_made_once(media_repository: Repository, tmp_path: Path) -> None:
-    """Also when the one who asked first goes away."""
+async def test_concurrent_requests_create_one_thumbnail(media_repository: Repository, tmp_path: Path) -> None:
+    """Even if the first requester is cancelled."""
     counting = tmp_path / "counting.py"
     counting.write_text(
         "import os, sys, time\nopen(sys.argv[0] + '.count', 'a').write('x')\n"
@@ -167,19 +168,19 @@ async def test_a_thumbnail_for_many_is_made_once(media_repository: Repository, t
     assert (tmp_path / "counting.py.count").read_text() == "x"
 
 
-async def test_no_thumbnail_of_what_is_no_picture(media_repository: Repository) -> None:
-    """A 400, and nothing is left."""
+async def test_other_types_have_no_thumbnail(media_repository: Repository) -> None:
+    """The error is a 400, and nothing is stored."""
     media = media_repository.media()
     info = await media.upload(ALICE, HTML, "image/png")
     assert info.content_type == "application/octet-stream"
     with pytest.raises(MatrixError) as refused:
         await media.thumbnail(info.mxc, 10, 10, Method.SCALE)
     assert refused.value.status == 400
-    assert media_repository.left() == ["sha256"]
+    assert media_repository.directories_with_files() == ["sha256"]
 
 
-async def test_a_directory_that_cannot_be_used(database: Database, tmp_path: Path) -> None:
-    """Said when the node starts, to whoever runs it."""
+async def test_an_unusable_directory_is_reported_at_start(database: Database, tmp_path: Path) -> None:
+    """With advice for the operator."""
     directory = tmp_path / "media"
     unusable = repository(database, tmp_path)
     for path in sorted(directory.iterdir()):
@@ -217,10 +218,10 @@ async def their_picture(_: web.Request) -> web.StreamResponse:
     )
 
 
-async def test_media_of_others_is_fetched_once_for_all(
+async def test_remote_media_is_downloaded_once(
     neighbourhood: Neighbourhood, media_repository: Repository
 ) -> None:
-    """For all who ask at the same time and afterwards, thumbnails included; anew once its file is gone."""
+    """For concurrent and later requests, including thumbnails; again if its file is missing."""
     server = await neighbourhood.server(their_picture, "a.test")
     mxc = Mxc(f"a.test:{server.port}", "abc")
     async with with_fetcher(neighbourhood, media_repository, server, MediaSettings()) as media:
@@ -238,10 +239,10 @@ async def test_media_of_others_is_fetched_once_for_all(
         assert len(server.requests) == 2
 
 
-async def test_nothing_is_fetched_for_another_server(
+async def test_nothing_is_downloaded_for_other_servers(
     neighbourhood: Neighbourhood, media_repository: Repository
 ) -> None:
-    """Whoever asks for media of ours gets ours or nothing."""
+    """They get local media only."""
     server = await neighbourhood.server(their_picture, "a.test")
     async with with_fetcher(neighbourhood, media_repository, server, MediaSettings()) as media:
         with pytest.raises(MatrixError, match="M_NOT_FOUND"):
@@ -250,10 +251,10 @@ async def test_nothing_is_fetched_for_another_server(
     assert server.requests == []
 
 
-async def test_the_cache_is_pruned_soon_after_much_was_fetched(
+async def test_the_cache_is_pruned_after_large_downloads(
     neighbourhood: Neighbourhood, media_repository: Repository
 ) -> None:
-    """Not only once an hour. Whoever has something open reads it to its end."""
+    """Not only once an hour. Open files can be read to their end."""
 
     async def its_id(request: web.Request) -> web.StreamResponse:
         before, after = multipart_frame("b", {"Content-Type": "text/plain"})
@@ -272,7 +273,7 @@ async def test_the_cache_is_pruned_soon_after_much_was_fetched(
                     while unused.exists():
                         await asyncio.sleep(0.01)
             assert await read(opened) == b"long-unused"
-        assert media_repository.left() == ["sha256"]
+        assert media_repository.directories_with_files() == ["sha256"]
         pruning.cancel()
         with pytest.raises(asyncio.CancelledError):
             await pruning
@@ -280,10 +281,10 @@ async def test_the_cache_is_pruned_soon_after_much_was_fetched(
         assert await media.prune() == 1
 
 
-async def test_pruning_goes_on_when_the_database_was_away(
+async def test_pruning_continues_after_a_database_outage(
     database_address: DatabaseAddress, tmp_path: Path
 ) -> None:
-    """Failed once, it is tried again in its turn; what a kill has left is cleared away then."""
+    """It is retried; orphaned files are deleted then too."""
     async with pool_on(database_address, retry_timeout=0.0) as database:
         kept = repository(database, tmp_path)
         left = kept.files.path(b"x" * 32)
@@ -309,8 +310,8 @@ async def test_pruning_goes_on_when_the_database_was_away(
         assert logged[0]["log_level"] == "warning"
 
 
-async def test_a_file_of_the_wrong_kind_is_not_followed(media_repository: Repository, tmp_path: Path) -> None:
-    """A link in the directory leads nowhere: nobody but us puts anything there."""
+async def test_symbolic_links_are_not_followed(media_repository: Repository, tmp_path: Path) -> None:
+    """Only this program writes into the directory."""
     info = await media_repository.media().upload(ALICE, b"hello")
     path = media_repository.files.path(bytes.fromhex(info.sha256))
     path.unlink()

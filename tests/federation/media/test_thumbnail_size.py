@@ -1,4 +1,4 @@
-"""Which thumbnail is made for what is asked for."""
+"""Sizes of thumbnails."""
 
 import pytest
 from hypothesis import given
@@ -24,14 +24,14 @@ from federation.media.thumbnail_size import BOXES, Method, choose_size, parse_si
         ((40, 30), "crop", "320x240-crop"),
     ],
 )
-def test_the_smallest_that_is_large_enough(asked: tuple[int, int], method: str, name: str) -> None:
-    """To crop, the one of the same shape."""
+def test_the_smallest_sufficient_size_is_chosen(asked: tuple[int, int], method: str, name: str) -> None:
+    """For cropping, the one of the same shape."""
     assert choose_size(*asked, Method(method)).name == name
 
 
 @given(st.integers(1, 10**9), st.integers(1, 10**9), st.sampled_from(Method))
-def test_there_are_few(width: int, height: int, method: Method) -> None:
-    """Whatever is asked for: as many as boxes, for each method."""
+def test_the_number_of_sizes_is_bounded(width: int, height: int, method: Method) -> None:
+    """One for each box and method, whatever is requested."""
     size = choose_size(width, height, method)
     assert (size.width, size.height) in BOXES
     if width <= BOXES[-1][0] and height <= BOXES[-1][1]:
@@ -39,8 +39,8 @@ def test_there_are_few(width: int, height: int, method: Method) -> None:
         assert size.height >= height
 
 
-def test_a_query_is_read() -> None:
-    """Without a method the picture is scaled."""
+def test_queries_are_parsed() -> None:
+    """The default method is scale."""
     assert parse_size("96", "96", "crop").name == "96x96-crop"
     assert parse_size("640", "480", None).name == "640x480-scale"
 
@@ -61,7 +61,9 @@ def test_a_query_is_read() -> None:
         ("1", "1", "", "M_INVALID_PARAM"),
     ],
 )
-def test_nonsense_is_refused(width: str | None, height: str | None, method: str | None, errcode: str) -> None:
+def test_invalid_queries_are_refused(
+    width: str | None, height: str | None, method: str | None, errcode: str
+) -> None:
     """ "the caller requested non-integer dimensions, or asked for negatively-sized images" """
     with pytest.raises(MatrixError) as refused:
         parse_size(width, height, method)

@@ -1,4 +1,4 @@
-"""The program that makes one thumbnail."""
+"""The program that creates one thumbnail."""
 
 import io
 import subprocess
@@ -16,8 +16,8 @@ MOST = 1_000_000
 
 
 @pytest.fixture(autouse=True)
-def the_limit_is_of_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pillow has one for the whole process, which is the program's own when it is run as one."""
+def restore_pixel_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pillow's limit is global to the process."""
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", Image.MAX_IMAGE_PIXELS)
 
 
@@ -27,10 +27,10 @@ def thumbnail(data: bytes, width: int = 96, height: int = 96, *, crop: bool = Fa
     return made
 
 
-def ask(
+def run_worker(
     data: bytes, tmp_path: Path, *, most: int = MOST, seconds: int = 10
 ) -> subprocess.CompletedProcess[bytes]:
-    """As the node runs it."""
+    """Run the program as the node does."""
     file = tmp_path / "original"
     file.write_bytes(data)
     with file.open("rb") as source:
@@ -41,16 +41,16 @@ def ask(
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF"])
-def test_the_picture_gets_smaller(kind: str) -> None:
-    """Scaled it keeps its shape, cropped it gets the one that is asked for."""
+def test_images_are_scaled_or_cropped(kind: str) -> None:
+    """Scaling keeps the shape, cropping gives the requested one."""
     data = picture(kind, (400, 200))
     assert thumbnail(data).size == (96, 48)
     assert thumbnail(data, crop=True).size == (96, 96)
     assert thumbnail(data).format == "JPEG"
 
 
-def test_a_small_picture_stays_small() -> None:
-    """ "never upscale": cropped it gets the shape, and no more pixels than it has."""
+def test_small_images_are_not_upscaled() -> None:
+    """ "never upscale": cropping changes only the shape."""
     data = picture(size=(40, 20))
     assert thumbnail(data).size == (40, 20)
     assert thumbnail(data, 96, 96, crop=True).size == (20, 20)
@@ -61,8 +61,8 @@ def test_a_small_picture_stays_small() -> None:
     ("mode", "colour"),
     [("RGBA", (10, 20, 30, 40)), ("LA", (10, 40)), ("RGB", (1, 2, 3)), ("L", 7), ("1", 1), ("I;16", 9)],
 )
-def test_what_shows_through_stays(mode: str, colour: object) -> None:
-    """As a PNG; everything else becomes a JPEG, in whatever way its colours were kept."""
+def test_transparency_is_kept(mode: str, colour: object) -> None:
+    """As a PNG; other images become a JPEG."""
     made = thumbnail(picture(mode=mode, colour=colour))
     assert made.format == ("PNG" if "A" in mode else "JPEG")
     if mode == "RGBA":
@@ -71,19 +71,19 @@ def test_what_shows_through_stays(mode: str, colour: object) -> None:
         assert pixel[3] == 40
 
 
-def test_a_transparent_palette_shows_through() -> None:
-    """A GIF, or a PNG with a palette, says it elsewhere."""
+def test_the_transparency_of_a_palette_is_kept() -> None:
+    """Of a GIF, or a PNG with a palette."""
     data = picture("GIF", mode="P", colour=0, transparency=0)
     assert thumbnail(data).format == "PNG"
 
 
-def test_colours_for_print_are_turned_into_light() -> None:
-    """Browsers do not show CMYK alike."""
+def test_cmyk_is_converted_to_rgb() -> None:
+    """Browsers show CMYK differently."""
     assert thumbnail(picture("JPEG", mode="CMYK", colour=(0, 0, 0, 0))).mode == "RGB"
 
 
-def test_it_is_turned_upright_and_tells_nothing() -> None:
-    """EXIF says how it was held, and where, by whom and when: only the first is used, and none is kept."""
+def test_exif_orientation_is_applied_and_exif_removed() -> None:
+    """EXIF may have the place and the time."""
     exif = Image.Exif()
     exif[0x0112] = 6  # turned by a quarter
     exif[0x010F] = "A camera of somebody"
@@ -97,8 +97,8 @@ def test_it_is_turned_upright_and_tells_nothing() -> None:
             assert not dict(image.getexif())
 
 
-def test_texts_and_profiles_are_not_kept() -> None:
-    """Where text can be, there can be a name."""
+def test_texts_and_profiles_are_removed() -> None:
+    """They may contain names."""
     data = picture("PNG", mode="RGBA", colour=(1, 2, 3, 4), icc_profile=b"profile of somebody")
     made = make(io.BytesIO(data), 96, 96, crop=False, max_pixels=MOST)
     assert b"iCCP" in data
@@ -106,8 +106,8 @@ def test_texts_and_profiles_are_not_kept() -> None:
 
 
 @pytest.mark.parametrize("kind", ["GIF", "WEBP"])
-def test_what_moves_stands_still(kind: str) -> None:
-    """Its first frame is the picture."""
+def test_only_the_first_frame_is_used(kind: str) -> None:
+    """Of an animation."""
     made = thumbnail(moving(kind), 32, 32)
     pixel = made.getpixel((5, 5))
     assert isinstance(pixel, tuple)
@@ -116,34 +116,34 @@ def test_what_moves_stands_still(kind: str) -> None:
 
 
 @pytest.mark.parametrize("data", [bomb(), picture(size=(1001, 1000)), picture("JPEG", (1001, 1000))])
-def test_what_is_too_large_is_not_decoded(data: bytes, tmp_path: Path) -> None:
-    """By what it claims: to decode it is what must not happen."""
+def test_images_that_are_too_large_are_not_decoded(data: bytes, tmp_path: Path) -> None:
+    """By their declared dimensions."""
     with pytest.raises(TooLarge):
         make(io.BytesIO(data), 96, 96, crop=False, max_pixels=MOST)
-    assert ask(data, tmp_path).returncode == TOO_LARGE
+    assert run_worker(data, tmp_path).returncode == TOO_LARGE
 
 
-def test_a_first_frame_larger_than_the_picture_is_seen(tmp_path: Path) -> None:
-    """A GIF's frames may reach out of it, and its size is what they need then."""
+def test_a_frame_larger_than_the_image_is_detected(tmp_path: Path) -> None:
+    """Frames of a GIF may exceed the image."""
     data = bytearray(picture("GIF", (10, 10)))
     at = data.index(b",")  # the descriptor of the frame
     data[at + 5 : at + 9] = (60_000).to_bytes(2, "little") * 2
-    assert ask(bytes(data), tmp_path).returncode == TOO_LARGE
+    assert run_worker(bytes(data), tmp_path).returncode == TOO_LARGE
 
 
 @pytest.mark.parametrize(
     "data",
     [b"", b"hello", SVG, HTML, picture()[:100], picture("BMP"), picture("TIFF"), picture("JPEG")[:300]],
 )
-def test_what_cannot_be_read_is_said(data: bytes, tmp_path: Path) -> None:
-    """Other kinds of pictures among them: each decoder less is one that nobody can attack."""
-    answer = ask(data, tmp_path)
+def test_invalid_images_have_an_exit_status(data: bytes, tmp_path: Path) -> None:
+    """Including formats that are not enabled: each decoder can have vulnerabilities."""
+    answer = run_worker(data, tmp_path)
     assert (answer.returncode, answer.stdout) == (UNREADABLE, b"")
 
 
-def test_it_runs_by_itself(tmp_path: Path) -> None:
-    """Without our packages, an environment or a directory of ours."""
-    answer = ask(picture(), tmp_path)
+def test_the_program_is_isolated(tmp_path: Path) -> None:
+    """It needs no packages, environment or directory of this project."""
+    answer = run_worker(picture(), tmp_path)
     assert answer.returncode == 0
     with Image.open(io.BytesIO(answer.stdout)) as image:
         assert image.size == (96, 48)

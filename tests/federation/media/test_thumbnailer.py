@@ -1,4 +1,4 @@
-"""Programs that make thumbnails are kept in bounds."""
+"""Limits of the programs that create thumbnails."""
 
 import asyncio
 import io
@@ -34,8 +34,8 @@ def program(tmp_path: Path, text: str) -> Path:
     return path
 
 
-async def test_a_thumbnail_is_made(tmp_path: Path) -> None:
-    """By another process, of which nothing is left."""
+async def test_a_thumbnail_is_created(tmp_path: Path) -> None:
+    """By another process, which ends."""
     made = await make(Thumbnailer(max_pixels=1_000_000, time_limit=60), picture(), tmp_path)
     with Image.open(io.BytesIO(made)) as image:
         assert image.size == (96, 96)
@@ -45,15 +45,15 @@ async def test_a_thumbnail_is_made(tmp_path: Path) -> None:
     ("data", "status"),
     [(SVG, 400), (b"", 400), (bomb(), 413), (picture()[:100], 400), (picture("JPEG", (1100, 1000)), 413)],
 )
-async def test_what_cannot_be_made_is_refused(tmp_path: Path, data: bytes, status: int) -> None:
-    """Seen by its head or by the program."""
+async def test_invalid_images_are_refused(tmp_path: Path, data: bytes, status: int) -> None:
+    """By their first bytes or by the program."""
     with pytest.raises(MatrixError) as refused:
         await make(Thumbnailer(max_pixels=1_000_000, time_limit=60), data, tmp_path)
     assert refused.value.status == status
 
 
-async def test_a_program_that_does_not_end_is_ended(tmp_path: Path) -> None:
-    """In time; and asked again it is tried again, since the machine may have been slow."""
+async def test_a_program_that_hangs_is_killed(tmp_path: Path) -> None:
+    """After the timeout. The image is tried again later, because the machine may have been slow."""
     by = Thumbnailer(max_pixels=1000_000, time_limit=1.0, program=program(tmp_path, NEVER_ENDS))
     with pytest.raises(MatrixError) as refused:
         await make(by, picture(), tmp_path)
@@ -64,8 +64,8 @@ async def test_a_program_that_does_not_end_is_ended(tmp_path: Path) -> None:
             os.kill(int(pid), 0)
 
 
-async def test_whoever_goes_away_takes_the_program_along(tmp_path: Path) -> None:
-    """No process is left that nobody waits for."""
+async def test_cancelling_kills_the_program(tmp_path: Path) -> None:
+    """No process is left."""
     by = Thumbnailer(max_pixels=1_000_000, time_limit=600, program=program(tmp_path, NEVER_ENDS))
     waiting = asyncio.create_task(make(by, picture(), tmp_path))
     target = tmp_path / "target"
@@ -80,8 +80,8 @@ async def test_whoever_goes_away_takes_the_program_along(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("status", "answer"), [(3, 400), (4, 413), (1, 400)])
-async def test_a_hopeless_picture_is_tried_once(tmp_path: Path, status: int, answer: int) -> None:
-    """Its time is not spent for each who asks; that of another one is."""
+async def test_an_invalid_image_is_tried_once(tmp_path: Path, status: int, answer: int) -> None:
+    """Further requests are refused at once; other images are not affected."""
     text = COUNTS.format(status=status)
     by = Thumbnailer(max_pixels=1_000_000, time_limit=60, program=program(tmp_path, text))
     for sha256 in ("aa", "aa", "bb"):
@@ -91,8 +91,8 @@ async def test_a_hopeless_picture_is_tried_once(tmp_path: Path, status: int, ans
     assert (tmp_path / "program.py.count").read_text() == "xx"
 
 
-async def test_too_many_at_once_are_sent_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A queue that nobody sees the end of helps nobody."""
+async def test_the_queue_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Further requests are refused."""
     monkeypatch.setattr(thumbnailer, "MAX_QUEUED", 1)
     by = Thumbnailer(max_pixels=1_000_000, time_limit=600, program=program(tmp_path, NEVER_ENDS))
     waiting: asyncio.Task[Any] = asyncio.create_task(make(by, picture(), tmp_path))

@@ -83,7 +83,7 @@ async def test_running_out_of_files_is_reported_once_and_survived() -> None:
                 resource.setrlimit(resource.RLIMIT_NOFILE, before)
             assert await taken.next() == "127.0.0.1"
     (problem,) = seen.problems
-    assert "too many files and connections open" in problem[0]
+    assert "too many open files and connections" in problem[0]
     assert isinstance(problem[1], OSError)
 
 
@@ -95,7 +95,7 @@ class Failing(socket.socket):
     def accept(self) -> tuple[socket.socket, tuple[str, int]]:
         number = self.errors.pop(0) if self.errors else 0
         if number:
-            raise OSError(number, "as told")
+            raise OSError(number, "injected")
         return super().accept()
 
 
@@ -130,5 +130,5 @@ async def test_a_peer_that_went_away_is_no_trouble() -> None:
 async def test_an_unforeseen_error_does_not_end_it() -> None:
     """A node that has stopped listening looks alive and is not."""
     assert await problems_of([errno.ENETDOWN, 0]) == [
-        "No new connections can be accepted: the system says “as told”."
+        "No new connections can be accepted: the system reports “injected”."
     ]

@@ -51,7 +51,7 @@ def test_a_port_that_is_taken_is_explained() -> None:
         port = bound_address(listening[0]).port
         with pytest.raises(LocalError) as refused, bound(Bind("127.0.0.1"), port=port):
             pass
-    assert refused.value.problem.startswith(f"Port {port} on 127.0.0.1 is taken")
+    assert refused.value.problem.startswith(f"Port {port} on 127.0.0.1 is in use")
     assert f"sport = :{port}" in refused.value.advice
 
 
@@ -85,7 +85,7 @@ def test_an_optional_address_that_is_taken_is_not_passed_over() -> None:
     with bound(Bind("127.0.0.2")) as taken:
         port = bound_address(taken[0]).port
         with (
-            pytest.raises(LocalError, match="is taken"),
+            pytest.raises(LocalError, match="is in use"),
             bound(Bind("127.0.0.1"), Bind("127.0.0.2", optional=True), port=port),
         ):
             pass

@@ -353,14 +353,14 @@ async def test_a_request_that_aiohttp_cannot_make_is_reported_and_the_connection
     """A failure before there is a request has no place to be answered in."""
 
     def fail(self: object, *args: object) -> None:
-        raise ValueError("as told")
+        raise ValueError("injected")
 
     async with running() as node:
         monkeypatch.setattr("federation.http.server.connection.Connection.begin", fail)
         async with await node.connect() as client:
             await client.send(GET)
             assert await client.is_closed()
-        assert [str(error) for _, error in node.seen.problems] == ["as told"]
+        assert [str(error) for _, error in node.seen.problems] == ["injected"]
         node.seen.problems.clear()
 
 

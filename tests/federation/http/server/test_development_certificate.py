@@ -151,7 +151,7 @@ def test_only_this_program_can_read_the_key(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_written_is_explained(tmp_path: Path) -> None:
     """Here there is a file in its place."""
     (tmp_path / "tls").write_text("")
-    with pytest.raises(LocalError, match=r"could not be written or read: .*Give this program the directory"):
+    with pytest.raises(LocalError, match=r"could not be written or read: .*Make the directory writable"):
         ensure(tmp_path / "tls", "kitchen.local", NOW)
 
 

@@ -80,7 +80,7 @@ async def test_a_port_that_is_taken_stops_the_start(tls_files: TlsFiles) -> None
     """With a LocalError, and nothing left bound."""
     async with running() as node:
         settings = ListenerSettings([Bind("127.0.0.2"), Bind("127.0.0.1")], node.port)
-        with pytest.raises(LocalError, match="is taken"):
+        with pytest.raises(LocalError, match="is in use"):
             await Listener(web.Application(), settings, None, Recorder()).start()
         free = ListenerSettings([Bind("127.0.0.2")], node.port)
         listener = Listener(web.Application(), free, Tls(tls_files), Recorder())
@@ -229,7 +229,7 @@ async def test_close_goes_on_when_something_fails_to_stop() -> None:
     """It is reported, and requests under way are let finish all the same."""
 
     async def fail(app: web.Application) -> None:
-        raise KeyError("as told")
+        raise KeyError("injected")
 
     gate = Gate()
     async with running(routes=gate.routes, on_shutdown=fail) as node, await node.connect() as client:
@@ -262,7 +262,7 @@ async def test_a_handler_that_will_not_be_cancelled_is_reported(monkeypatch: pyt
         await node.listener.close(0.01)
         assert await client.rest() == b""
         assert [sentence for sentence, _ in node.seen.problems] == [
-            "Some requests go on although they were cancelled."
+            "Some requests did not end after they were cancelled."
         ]
         ended.set()
         node.seen.problems.clear()

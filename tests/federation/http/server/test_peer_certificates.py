@@ -94,8 +94,8 @@ def test_each_is_trusted_once(tmp_path: Path) -> None:
     ("content", "problem"),
     [
         (None, r"of a\.example, .*missing\.pem, could not be read: No such file"),
-        (b"", "is no certificate in PEM"),
-        (b"\x30\x82", "is no certificate in PEM"),
+        (b"", "is not a certificate in PEM"),
+        (b"\x30\x82", "is not a certificate in PEM"),
     ],
 )
 def test_a_file_that_is_no_certificate_is_explained(
@@ -111,7 +111,7 @@ def test_a_file_that_is_no_certificate_is_explained(
 
 def test_a_certificate_for_servers_only_is_explained(tmp_path: Path) -> None:
     """OpenSSL would refuse it in every handshake, and say very little."""
-    with pytest.raises(LocalError, match="not meant for clients"):
+    with pytest.raises(LocalError, match="not valid for TLS clients"):
         load(tmp_path, a_example=Authority().issue("a.example", purposes=(SERVER,)).pem)
 
 

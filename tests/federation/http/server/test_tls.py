@@ -38,8 +38,8 @@ def test_what_is_no_certificate_or_no_key_is_explained(files: TlsFiles, tmp_path
     """Not every file in PEM is one."""
     junk = tmp_path / "junk.pem"
     junk.write_text("junk")
-    assert "is no certificate in PEM" in problem_of(TlsFiles(junk, files.private_key))
-    assert "cannot be used: OpenSSL says" in problem_of(TlsFiles(files.certificate, junk))
+    assert "is not a certificate in PEM" in problem_of(TlsFiles(junk, files.private_key))
+    assert "cannot be used: OpenSSL reports" in problem_of(TlsFiles(files.certificate, junk))
 
 
 def test_a_key_of_another_certificate_is_explained(
@@ -47,7 +47,7 @@ def test_a_key_of_another_certificate_is_explained(
 ) -> None:
     """The most common mistake after a renewal."""
     _, key = authority.issue("localhost").write(tmp_path, "other")
-    assert "does not fit the certificate" in problem_of(TlsFiles(files.certificate, key))
+    assert "does not match the certificate" in problem_of(TlsFiles(files.certificate, key))
 
 
 def test_an_encrypted_key_is_explained(files: TlsFiles, authority: Authority, tmp_path: Path) -> None:
@@ -130,6 +130,6 @@ async def test_a_bad_reload_keeps_the_old_certificate_and_says_why(
         files.certificate.write_text("half writ")
         error = tls.reload()
         assert isinstance(error, LocalError)
-        assert "is no certificate in PEM" in error.problem
+        assert "is not a certificate in PEM" in error.problem
         async with await node.connect(client_context(authority)) as client:
             assert (await client.ask()).status == 200
