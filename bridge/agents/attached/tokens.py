@@ -212,7 +212,9 @@ async def revoke(tokens: AgentTokens, given: Mapping[str, Any]) -> Mapping[str, 
     arguments = Arguments(given)
     agent_id, token_id = arguments.text("agent"), arguments.optional_text("token_id")
     if (token_id is None) != arguments.flag("all"):
-        raise LocalError("Either one token or all tokens can be revoked.", "Give the id of a token, or use --all.")
+        raise LocalError(
+            "Either one token or all tokens can be revoked.", "Give the id of a token, or use --all."
+        )
     return {"agent_id": agent_id, "revoked": sorted(await tokens.revoke(agent_id, token_id))}
 
 
