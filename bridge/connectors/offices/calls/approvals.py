@@ -16,6 +16,7 @@ from bridge.connectors.offices.rooms.call_events import ToolCall, call_summary, 
 from bridge.connectors.offices.rooms.masking import masked
 from bridge.connectors.offices.rooms.record_rows import process_of
 from bridge.connectors.offices.rooms.rooms import RoomParts
+from bridge.connectors.offices.server.calls import CANCELLED
 from bridge.connectors.offices.settings import OfficeSettings
 from bridge.people.message import CANCEL, MESSAGE, REACTION
 from bridge.people.permissions import Level
@@ -138,7 +139,7 @@ class CallApprovals:
         withdrawn: asyncio.Future[Text] = asyncio.get_running_loop().create_future()
 
         def is_cancelled() -> bool:
-            return bool(outcome.result() == "withdrawn")
+            return bool(outcome.result() == CANCELLED)
 
         def withdraw(_: object) -> None:
             withdrawn.set_result(cancelled_text(call) if is_cancelled() else computer_left_text(call))

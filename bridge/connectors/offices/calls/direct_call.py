@@ -163,7 +163,8 @@ class CallResult:
 
 
 class DirectCalls:
-    """`tools` returns the known tools of a Computer of an office; None if they are not known."""
+    """Makes direct calls and queries tools. `tools` returns the known tools of a Computer of an office; None
+    if they are not known."""
 
     def __init__(
         self,

@@ -147,10 +147,10 @@ MAX_REPORTED: Final = 1_000
 
 
 class MemberAgents:
-    """`local_members` returns the members connected to this process. `before_unregister` is awaited for each
-    agent that has left; it returns when the agent's running tasks have been ended. `on_available` receives
-    the addresses that can be given tasks from now on. It runs between `start` and `close`; call
-    `members_changed` after each change."""
+    """Keeps the routing table in line with the members of this process. `local_members` returns the members
+    connected to this process. `before_unregister` is awaited for each agent that has left; it returns when
+    the agent's running tasks have been ended. `on_available` receives the addresses that can be given tasks
+    from now on. It runs between `start` and `close`; call `members_changed` after each change."""
 
     def __init__(
         self,

@@ -53,6 +53,8 @@ _DISCONNECTED: Final = "The Computer has disconnected. It is not known whether t
 
 @dataclass(frozen=True, slots=True)
 class ToolTask:
+    """The tool and the parameters that a task for a Computer names in its metadata."""
+
     tool_name: str
     params: Mapping[str, Any]
 

@@ -64,8 +64,8 @@ class OfficeBusy(Exception):
 
 
 class ClusterMembers:
-    """Runs between `start` and `close`. `on_remote_members` is called with the id of an office that has
-    members on other processes."""
+    """Keeps track of the members connected to other processes. Runs between `start` and `close`.
+    `on_remote_members` is called with the id of an office that has members on other processes."""
 
     def __init__(
         self,

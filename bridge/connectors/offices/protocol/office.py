@@ -22,6 +22,8 @@ DEFAULT_MAX_MEMBERS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Member:
+    """A connection `sid` that is an Agent or a Computer in an office."""
+
     sid: str
     role: str
     name: str
@@ -95,6 +97,8 @@ class State(Enum):
 
 
 class OfficeMembership:
+    """The members of all offices by connection, and the roles of connections."""
+
     def __init__(self, max_members: int = DEFAULT_MAX_MEMBERS) -> None:
         self._max_members = max_members
         self._roles: dict[str, str] = {}

@@ -68,7 +68,7 @@ class _RetryLater(Exception):
 
 
 class OfficeTimeline:
-    """Runs between `start` and `close`. Call `wake` when there are new records."""
+    """Sends records to rooms between `start` and `close`. Call `wake` when there are new ones."""
 
     def __init__(self, parts: RoomParts) -> None:
         self._parts = parts

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 AnswerCallback = Callable[..., None]
 StopWaiting = Callable[[], None]
-CANCELLED: Final = "withdrawn"
+CANCELLED: Final = "cancelled"
 """The outcome of a request that was cancelled before it was sent to its Computer."""
 _DISCONNECTED: Final = object()
 _TIMED_OUT: Final = object()

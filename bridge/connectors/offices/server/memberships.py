@@ -123,8 +123,9 @@ class SingleProcess:
 
 
 class Memberships:
-    """`emit` sends an event to a connection. `on_left` is called for each member that is no longer in its
-    office, and `on_changed` after each change."""
+    """Adds and removes members, records the changes and notifies the other members. `emit` sends an event to
+    a connection. `on_left` is called for each member that is no longer in its office, and `on_changed` after
+    each change."""
 
     def __init__(
         self,

@@ -72,9 +72,9 @@ _NO_ANSWER: Final = ()
 
 
 class SmcpServer:
-    """`check_token` returns what a token allows. `local_names` are the server names of this node. `broker`
-    and `cluster` are set if several processes of the node serve the same offices. Requests are answered
-    between `start` and `close`."""
+    """Serves offices to Socket.IO clients. `check_token` returns what a token allows. `local_names` are the
+    server names of this node. `broker` and `cluster` are set if several processes of the node serve the same
+    offices. Requests are answered between `start` and `close`."""
 
     def __init__(
         self,
