@@ -1,4 +1,4 @@
-"""Building an event of our own."""
+"""Building local events."""
 
 from typing import Any
 
@@ -31,8 +31,8 @@ def template(**changes: Any) -> Template:
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS.values(), ids=lambda version: version.id)
-def test_what_is_built_is_what_others_accept(version: Any) -> None:
-    """Hashed, then signed, of the form that step 1 of receiving asks for."""
+def test_a_built_event_passes_the_checks(version: Any) -> None:
+    """It is hashed, signed and well-formed."""
     pdu = build(template(state_key=""), version, signer(A))
     assert isinstance(pdu, Pdu)
     assert content_hash_holds(pdu.event, version)
@@ -41,8 +41,8 @@ def test_what_is_built_is_what_others_accept(version: Any) -> None:
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS.values(), ids=lambda version: version.id)
-def test_a_redaction_names_its_target_where_the_version_wants_it(version: Any) -> None:
-    """In the content from 11 on, at the top level before."""
+def test_the_target_of_a_redaction(version: Any) -> None:
+    """In the content from room version 11 on, before at the top level."""
     content = {"reason": "y"}
     pdu = build(template(type="m.room.redaction", redacts="$x", content=content), version, signer(A))
     assert isinstance(pdu, Pdu)
@@ -51,8 +51,8 @@ def test_a_redaction_names_its_target_where_the_version_wants_it(version: Any) -
     assert content == {"reason": "y"}
 
 
-def test_the_create_event_of_version_12_makes_its_room() -> None:
-    """Without a room id; the room's is made from the event's."""
+def test_the_create_event_of_version_12_defines_the_room_id() -> None:
+    """It has no room id; the room id is derived from its event id."""
     made = template(
         type="m.room.create", room_id=None, state_key="", prev_events=[], prev_depths=[], auth_events=[]
     )
@@ -81,23 +81,22 @@ def test_the_create_event_of_version_12_makes_its_room() -> None:
         {"origin_server_ts": 2**60},
     ],
 )
-def test_what_cannot_be_built(changes: dict[str, Any]) -> None:
-    """What we would not accept from others we do not send; a client learns why."""
+def test_build_failures(changes: dict[str, Any]) -> None:
+    """Events that this server would not accept are not sent; the client gets the reason."""
     for version in ("6", "10", "12"):
         assert isinstance(build(template(**changes), ROOM_VERSIONS[version], signer(A)), BuildFailure)
 
 
 def test_depth() -> None:
-    """One more than the deepest event it follows, and never more than the limit."""
+    """One more than the greatest depth of the `prev_events`, at most the limit."""
     assert depth_after([]) == 1
     assert depth_after([3, 7, 5]) == 8
     assert depth_after([MAX_DEPTH]) == depth_after([MAX_DEPTH - 1]) == MAX_DEPTH
     assert depth_after([2**63 - 1]) == MAX_DEPTH
 
 
-def test_a_template_that_a_resident_server_made() -> None:
-    """Its hashes, signatures and `unsigned` are not ours to keep; an impossible one is refused, not
-    raised."""
+def test_signing_the_template_of_a_resident_server() -> None:
+    """Its hashes, signatures and `unsigned` are replaced; an invalid template is refused without raising."""
     version = ROOM_VERSIONS["12"]
     event = unsigned_event(template(), version)
     rubbish = {"hashes": "x", "signatures": {"b.example": 3}, "unsigned": {"a": 1}}

@@ -1,4 +1,4 @@
-"""Whose signatures an event needs, and whether they hold: step 2 of receiving one."""
+"""Required signatures and their verification: step 2 of the checks on receipt of a PDU."""
 
 from typing import Any
 
@@ -36,8 +36,8 @@ def servers(pdu: Pdu, version: str) -> list[str]:
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
-def test_whose_signatures_are_required(version: str) -> None:
-    """The sender's server; from 8 on that of who authorised a join; a third-party invite needs nobody's."""
+def test_required_signatures(version: str) -> None:
+    """The sender's server; from room version 8 on the authoriser's server; none for a third-party invite."""
     restricted = ROOM_VERSIONS[version].restricted_joins
     assert servers(member("join", version), version) == [A]
     authorised = member("join", version, join_authorised_via_users_server=f"@bob:{B}")
@@ -50,15 +50,15 @@ def test_whose_signatures_are_required(version: str) -> None:
 
 
 @pytest.mark.parametrize("authoriser", [None, 3, "bob", [], {}])
-def test_an_authoriser_that_names_no_server(authoriser: Any) -> None:
-    """Nobody can have signed for it, so the event cannot pass."""
+def test_an_authoriser_without_server(authoriser: Any) -> None:
+    """No server can have signed for it, so the event is refused."""
     pdu = member("join", join_authorised_via_users_server=authoriser)
     assert servers(pdu, "12") == [A, ""]
     assert verify_event(pdu, ROOM_VERSIONS["12"], verify_keys(A), NOW) == NotSigned("")
 
 
 def test_verifying_an_event() -> None:
-    """Every required signature is checked; what cannot be known yet is asked for in one go."""
+    """Every required signature is verified; all missing keys are reported at once."""
     version = ROOM_VERSIONS["12"]
     pdu = member("join", join_authorised_via_users_server=f"@bob:{B}")
     assert verify_event(pdu, version, verify_keys(A, B), NOW) == NotSigned(B)
@@ -76,8 +76,8 @@ def test_verifying_an_event() -> None:
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
-def test_how_long_the_key_was_valid(version: str) -> None:
-    """From 5 on the key must have been valid at `origin_server_ts`; before, whenever."""
+def test_the_validity_of_the_key(version: str) -> None:
+    """From room version 5 on the key must have been valid at `origin_server_ts`; before, at any time."""
     pdu = member("join", version)
     expired = verify_keys(A, valid_until_ts=NOW - 1)
     result = verify_event(pdu, ROOM_VERSIONS[version], expired, NOW)
@@ -98,7 +98,8 @@ def test_how_long_the_key_was_valid(version: str) -> None:
     ),
 )
 def test_a_signature_survives_redaction(version: Any, type_: str, content: dict[str, Any]) -> None:
-    """Redaction takes nothing that was signed, in any version, of any type; any other change is noticed."""
+    """Redaction removes nothing that was signed, in any version and for any type; other changes are
+    detected."""
     event = unsigned_event(
         Template(type_, f"@alice:{B}", content, NOW, "!r:a.example", state_key="k"), version
     )

@@ -1,4 +1,4 @@
-"""The form of an event, by room version: step 1 of receiving one."""
+"""The format of events by room version: step 1 of the checks on receipt of a PDU."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ FROM_6 = [version for version in ALL if version not in UNTIL_5]
 
 
 def event(**changes: Any) -> dict[str, Any]:
-    """A well-formed event; `None` takes a property out."""
+    """A well-formed event. A value of None removes a property."""
     made = {
         "type": "m.room.message",
         "room_id": "!r:a.example",
@@ -37,7 +37,7 @@ def event(**changes: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", ALL)
 def test_a_well_formed_event(version: str) -> None:
-    """It becomes a view that knows its id and its own bytes."""
+    """It becomes a PDU with its event id and its canonical JSON."""
     pdu = parse(event(state_key="", unsigned={"age": 1, "x": 2}), ROOM_VERSIONS[version])
     assert isinstance(pdu, Pdu)
     assert (pdu.type, pdu.state_key, pdu.key) == ("m.room.message", "", ("m.room.message", ""))
@@ -49,8 +49,8 @@ def test_a_well_formed_event(version: str) -> None:
 
 @pytest.mark.parametrize("version", ALL)
 @pytest.mark.parametrize("name", [name for name in event() if name != "state_key"])
-def test_what_every_event_has(version: str, name: str) -> None:
-    """Every property but `state_key`, `unsigned` and `redacts` is required."""
+def test_required_properties(version: str, name: str) -> None:
+    """All but `state_key`, `unsigned` and `redacts`."""
     assert isinstance(parse(event(**{name: None}), ROOM_VERSIONS[version]), Malformed)
 
 
@@ -110,19 +110,19 @@ def test_what_every_event_has(version: str, name: str) -> None:
         {"content": {"body": "x" * MAX_PDU_BYTES}},
     ],
 )
-def test_what_is_dropped(version: str, changes: dict[str, Any]) -> None:
-    """A property of the wrong type, an identifier that is none, a limit crossed."""
+def test_malformed_events(version: str, changes: dict[str, Any]) -> None:
+    """A property of the wrong type, an invalid identifier, an exceeded limit."""
     assert isinstance(parse(event(**changes), ROOM_VERSIONS[version]), Malformed)
 
 
 def test_a_null_state_key_is_not_an_absent_one() -> None:
-    """`null` is no string."""
+    """`null` is not a string."""
     assert isinstance(parse({**event(), "state_key": None}, ROOM_VERSIONS["12"]), Malformed)
 
 
 @pytest.mark.parametrize("number", [1.0, 1e2, 2**53, -(2**53), 2**64, -0.0])
 def test_numbers(number: float) -> None:
-    """From 6 on an event with such a number is dropped; before, servers took it and so it stands in rooms."""
+    """From room version 6 on events with such numbers are dropped; before, servers accepted them."""
     for version in FROM_6:
         assert isinstance(parse(event(content={"n": number}), ROOM_VERSIONS[version]), Malformed)
     for version in UNTIL_5:
@@ -130,7 +130,7 @@ def test_numbers(number: float) -> None:
 
 
 def test_the_range_of_depth() -> None:
-    """[0, 2**53 − 1] in every version, as Synapse has it."""
+    """[0, 2**53 − 1] in every version, as in Synapse."""
     for version in ALL:
         assert isinstance(parse(event(depth=0), ROOM_VERSIONS[version]), Pdu)
         assert isinstance(parse(event(depth=2**53 - 1), ROOM_VERSIONS[version]), Pdu)
@@ -138,7 +138,7 @@ def test_the_range_of_depth() -> None:
 
 
 def test_the_largest_event() -> None:
-    """65,536 bytes of canonical JSON, signatures included, `unsigned` as stripped; one more is too many."""
+    """65,536 bytes of canonical JSON, including signatures and the stripped `unsigned`; not one more."""
     version = ROOM_VERSIONS["12"]
     free = MAX_PDU_BYTES - len(canonical_json.encode(event(content={"body": ""})))
     largest = parse(event(content={"body": "x" * free}), version)
@@ -150,8 +150,8 @@ def test_the_largest_event() -> None:
 
 
 def test_255_bytes_or_255_code_points() -> None:
-    """From 11 on 255 bytes are fatal. Before, such an event is kept as rejected; 255 code points always
-    were."""
+    """From room version 11 on more than 255 bytes are fatal. Before, such an event is rejected; more than 255
+    code points always were fatal."""
     for name, text in (
         ("type", "é" * 128),
         ("state_key", "é" * 200),
@@ -172,14 +172,14 @@ def nested(levels: int) -> Any:
 
 @pytest.mark.parametrize("version", ALL)
 def test_nesting(version: str) -> None:
-    """As deep as Synapse reads: 127 levels, the event and its content among them."""
+    """As deep as in Synapse: 127 levels, including the event and its content."""
     assert isinstance(parse(event(content={"x": nested(MAX_NESTING - 2)}), ROOM_VERSIONS[version]), Pdu)
     for levels in (MAX_NESTING - 1, 900):
         assert isinstance(parse(event(content={"x": nested(levels)}), ROOM_VERSIONS[version]), Malformed)
 
 
 def test_counts_are_not_enforced_on_history() -> None:
-    """What backfill returns was accepted when it was sent, by servers that counted differently."""
+    """Events from backfill were accepted by servers with other limits."""
     many = event(
         auth_events=[f"${number}" for number in range(30)], prev_events=[f"${number}" for number in range(50)]
     )
@@ -194,7 +194,8 @@ def create(**changes: Any) -> dict[str, Any]:
 
 
 def test_the_create_event_of_version_12() -> None:
-    """It has no room id: its own id, with another sigil, is the room's. Before, it has one like any event."""
+    """It has no room id: the room id is its event id with another sigil. Before, it has a room id like other
+    events."""
     v12 = ROOM_VERSIONS["12"]
     pdu = parse(create(room_id=None), v12)
     assert isinstance(pdu, Pdu)
@@ -208,8 +209,8 @@ def test_the_create_event_of_version_12() -> None:
         assert isinstance(parse(create(room_id=None), ROOM_VERSIONS[version]), Malformed)
 
 
-def test_nothing_names_the_create_event_of_version_12() -> None:
-    """It must not be among the `auth_events`; the room id names it already."""
+def test_auth_events_do_not_contain_the_create_event_of_version_12() -> None:
+    """The room id identifies it."""
     for version in ("11", "12"):
         parsed = parse(event(room_id="!" + HASH, auth_events=["$" + HASH]), ROOM_VERSIONS[version])
         assert isinstance(parsed, Malformed) is (version == "12")
@@ -229,16 +230,13 @@ json_values = st.recursive(
         st.sampled_from([*event(), "state_key", "unsigned", "event_id"]), json_values, max_size=3
     ),
 )
-def test_hostile_events_are_dropped_and_nothing_is_raised(
-    version: RoomVersion, changes: dict[str, Any]
-) -> None:
-    """Whatever a property holds, the answer is a value."""
+def test_malicious_events_are_dropped_without_raising(version: RoomVersion, changes: dict[str, Any]) -> None:
+    """Whatever a property contains."""
     assert isinstance(parse({**event(), **changes}, version), Pdu | Malformed | Oversized)
 
 
 @pytest.mark.parametrize("rubbish", [None, 3, "x", [], [event()], b"{}", {}])
-def test_what_is_no_event_at_all(rubbish: object) -> None:
-    """An event is an object with the properties of an event."""
+def test_other_values_are_not_events(rubbish: object) -> None:
     assert isinstance(parse(rubbish, ROOM_VERSIONS["12"]), Malformed)
 
 
@@ -254,6 +252,6 @@ def test_what_is_no_event_at_all(rubbish: object) -> None:
         (None, None),
     ],
 )
-def test_which_room_an_unparsed_event_is_for(sent: object, room_id: str | None) -> None:
-    """A create event of version 12 says none, and is ignored when it arrives in a transaction."""
+def test_the_room_id_of_an_unparsed_event(sent: object, room_id: str | None) -> None:
+    """The create event of a version 12 room has none, and is ignored in a transaction."""
     assert room_id_of(sent) == room_id

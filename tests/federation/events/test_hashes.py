@@ -21,8 +21,7 @@ EVENT: dict[str, Any] = {
 }
 
 
-def test_the_content_hash_ignores_what_others_add() -> None:
-    """sha256 over the event without `unsigned`, `signatures` and `hashes`."""
+def test_the_content_hash_ignores_unsigned_signatures_and_hashes() -> None:
     version = ROOM_VERSIONS["12"]
     plain = hashes.content_hash(EVENT, version)
     assert (
@@ -33,8 +32,8 @@ def test_the_content_hash_ignores_what_others_add() -> None:
     assert hashes.content_hash({**EVENT, "content": {"body": "hallo"}}, version) != plain
 
 
-def test_whether_the_content_hash_holds() -> None:
-    """With padding or without, in either alphabet; rubbish does not hold and raises nothing."""
+def test_checking_the_content_hash() -> None:
+    """With or without padding, in either alphabet; a malformed hash is wrong and raises nothing."""
     version = ROOM_VERSIONS["12"]
     right = encode_base64(hashes.content_hash(EVENT, version))
     for claimed in (right, right + "=", right.replace("+", "-").replace("/", "_")):
@@ -47,8 +46,8 @@ def test_whether_the_content_hash_holds() -> None:
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS.values(), ids=lambda version: version.id)
-def test_the_event_id_names_the_redacted_event(version: Any) -> None:
-    """It survives redaction, and new signatures; it does not survive anything that redaction keeps."""
+def test_the_event_id_is_that_of_the_redacted_event(version: Any) -> None:
+    """It does not depend on removed properties and signatures, but on everything that redaction keeps."""
     event = {**EVENT, "hashes": {"sha256": "x"}, "signatures": {}}
     name = hashes.event_id(event, version)
     assert name == hashes.event_id(redact(event, version), version)
@@ -63,7 +62,7 @@ def test_the_event_id_names_the_redacted_event(version: Any) -> None:
 
 
 def test_the_alphabet_of_event_ids() -> None:
-    """Version 3 uses standard base64, version 4 and later the URL-safe one, of the same hash."""
+    """Room version 3 uses standard base64, later ones URL-safe base64."""
     events = [{**EVENT, "depth": depth} for depth in range(50)]
     third = [hashes.event_id(event, ROOM_VERSIONS["3"]) for event in events]
     fourth = [hashes.event_id(event, ROOM_VERSIONS["4"]) for event in events]
@@ -72,7 +71,7 @@ def test_the_alphabet_of_event_ids() -> None:
 
 
 def test_floats_in_old_rooms() -> None:
-    """Versions 3 to 5 hash a float as its sender's Python wrote it."""
+    """Room versions 3 to 5 hash a float in the form in which Python writes it."""
     event = {**EVENT, "content": {"huge": 2**70, "float": 1e16}}
     for version in ("3", "4", "5"):
         assert b'"float":1e+16' in hashes.canonical(event, ROOM_VERSIONS[version])

@@ -1,4 +1,4 @@
-"""How large an event and its parts may be."""
+"""Size limits of events."""
 
 from typing import Any
 
@@ -9,7 +9,8 @@ from federation.events.format import overlong_field
 
 @pytest.mark.parametrize("name", ["sender", "room_id", "state_key", "type", "event_id"])
 def test_255_bytes(name: str) -> None:
-    """`sender`, `room_id`, `state_key`, `type` and `event_id`; code points tell what all servers refused."""
+    """For `sender`, `room_id`, `state_key`, `type` and `event_id`; more than 255 code points were always
+    refused."""
     assert overlong_field({name: "x" * 255}) is None
     assert overlong_field({name: "é" * 127}) is None
     assert overlong_field({name: "é" * 128}) == (name, False)
@@ -18,12 +19,11 @@ def test_255_bytes(name: str) -> None:
 
 
 def test_the_worst_field_decides() -> None:
-    """One that every server refused outweighs one that only counting bytes finds."""
+    """More than 255 code points take precedence over more than 255 bytes."""
     assert overlong_field({"sender": "é" * 200, "type": "x" * 256}) == ("type", True)
     assert overlong_field({"sender": "é" * 200, "type": "é" * 200}) == ("sender", False)
 
 
 @pytest.mark.parametrize("value", [None, 3, [], {}, ["x" * 300]])
-def test_other_fields_and_types_are_others_business(value: Any) -> None:
-    """What is no string has no length here; what is not bounded may be long."""
+def test_other_fields_and_types_are_not_limited(value: Any) -> None:
     assert overlong_field({"type": value, "content": "x" * 300}) is None

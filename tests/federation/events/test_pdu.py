@@ -1,4 +1,4 @@
-"""The view of an event."""
+"""PDUs."""
 
 from dataclasses import FrozenInstanceError
 from typing import Any
@@ -30,8 +30,8 @@ def message(content: dict[str, Any], version: str = "12", **changes: Any) -> Pdu
     return pdu
 
 
-def test_it_cannot_be_changed() -> None:
-    """Everybody who looks at an event shares the one view of it."""
+def test_a_pdu_is_immutable() -> None:
+    """It is shared by all readers."""
     pdu = message({"body": "x"})
     with pytest.raises(FrozenInstanceError):
         pdu.depth = 4  # type: ignore[misc]  # that it is refused is what is tested
@@ -39,8 +39,8 @@ def test_it_cannot_be_changed() -> None:
         pdu.anything = 4  # type: ignore[attr-defined]  # the same
 
 
-def test_two_views_of_one_event_are_equal() -> None:
-    """The id names everything that was signed."""
+def test_pdus_with_the_same_event_id_are_equal() -> None:
+    """The event id covers everything that was signed."""
     one, same, other = (
         message({"body": "x"}),
         message({"body": "x"}, unsigned={"age": 1}),
@@ -56,7 +56,7 @@ def test_two_views_of_one_event_are_equal() -> None:
 
 
 def test_message_and_state_events() -> None:
-    """A state event has a place in the state, a message event has none."""
+    """A state event has a state key, a message event has none."""
     assert message({}).key is None
     assert message({}, state_key="").key == ("m.room.message", "")
     assert message({"membership": ["odd"]}).membership == ["odd"]
@@ -64,8 +64,8 @@ def test_message_and_state_events() -> None:
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
-def test_what_a_redaction_redacts(version: str) -> None:
-    """From 11 on it stands in the content, before at the top level; anything but a string names nothing."""
+def test_the_target_of_a_redaction(version: str) -> None:
+    """From room version 11 on it is in the content, before at the top level; it must be a string."""
     of = ROOM_VERSIONS[version]
     both = message({"redacts": "$content"}, version, type="m.room.redaction", redacts="$top")
     assert both.redacts(of) == ("$content" if of.redacts_in_content else "$top")
@@ -76,8 +76,8 @@ def test_what_a_redaction_redacts(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
-def test_a_redacted_event_is_still_that_event(version: str) -> None:
-    """Same id, same place, same signatures; the content and `unsigned` are gone."""
+def test_a_redacted_event_keeps_its_id(version: str) -> None:
+    """And its position in the graph and its signatures; the content and `unsigned` are removed."""
     pdu = message({"body": "x"}, version, state_key="k", unsigned={"age": 1})
     bare = redact_pdu(pdu, ROOM_VERSIONS[version])
     assert bare == pdu
@@ -87,7 +87,7 @@ def test_a_redacted_event_is_still_that_event(version: str) -> None:
 
 
 def test_the_create_event_of_a_room_id() -> None:
-    """Version 12: the same hash, with the other sigil."""
+    """Room version 12: the same hash with the other sigil."""
     create = parse(
         {
             "type": "m.room.create",

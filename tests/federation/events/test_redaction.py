@@ -40,7 +40,8 @@ ALWAYS = {
 
 @pytest.mark.parametrize("version", ALL)
 def test_the_top_level(version: str) -> None:
-    """Until 10 `prev_state`, `origin` and `membership` survive as well; anything unknown goes."""
+    """Until room version 10 `prev_state`, `origin` and `membership` are kept as well; unknown properties are
+    removed."""
     redacted = redact(EVENT, ROOM_VERSIONS[version])
     assert set(redacted) == (
         ALWAYS if version in FROM_11 else ALWAYS | {"prev_state", "origin", "membership"}
@@ -51,8 +52,7 @@ def test_the_top_level(version: str) -> None:
     }
 
 
-def test_the_event_is_left_as_it_was() -> None:
-    """Redacting makes a copy."""
+def test_redacting_makes_a_copy() -> None:
     before = deepcopy(EVENT)
     redact(EVENT, ROOM_VERSIONS["12"])
     assert before == EVENT
@@ -114,13 +114,13 @@ LEVELS |= {"users": {}, "users_default": 5}
     ],
 )
 def test_the_content(type_: str, content: dict[str, Any], kept: dict[str, Any], versions: list[str]) -> None:
-    """The table of which content survives, row by row and version by version."""
+    """Which content is kept, by type and version."""
     for version in versions:
         assert redact({**EVENT, "type": type_, "content": content}, ROOM_VERSIONS[version])["content"] == kept
 
 
 def test_the_room_id_of_create_events() -> None:
-    """Version 12: the hash is made without a room id, for every `m.room.create`, whatever its state key."""
+    """Room version 12: removed from every `m.room.create`, whatever its state key."""
     for state_key in ("", "other"):
         event = {**EVENT, "type": "m.room.create", "state_key": state_key}
         assert "room_id" not in redact(event, ROOM_VERSIONS["12"])
@@ -129,7 +129,7 @@ def test_the_room_id_of_create_events() -> None:
 
 @pytest.mark.parametrize("version", ALL)
 @pytest.mark.parametrize("content", [None, [], "x", 3])
-def test_content_that_is_no_object(version: str, content: Any) -> None:
-    """There is nothing in it to keep, and nothing is raised."""
+def test_content_that_is_not_an_object(version: str, content: Any) -> None:
+    """Nothing is kept, and nothing is raised."""
     assert redact({"type": "m.room.member", "content": content}, ROOM_VERSIONS[version])["content"] == {}
     assert redact({"type": ["unhashable"], "content": {}}, ROOM_VERSIONS[version])["content"] == {}

@@ -1,4 +1,4 @@
-"""Events as those who live in rooms see them."""
+"""Events in the form that users see."""
 
 import pytest
 
@@ -9,8 +9,8 @@ from tests.support.rooms import ALICE, public_room
 
 
 @pytest.mark.parametrize("version", ["10", "11", "12"])
-def test_what_was_said_is_seen_and_what_was_taken_out_is_not(version: str) -> None:
-    """A redaction names its target, wherever its room version puts that; what it redacts says so."""
+def test_events_and_redacted_events(version: str) -> None:
+    """A redaction has its target, wherever its room version writes it; a redacted event is marked."""
     room = public_room(version)
     said = room.say(ALICE, "hello")
     seen = to_room_event(said, said, room.version)
@@ -24,8 +24,8 @@ def test_what_was_said_is_seen_and_what_was_taken_out_is_not(version: str) -> No
     assert (gone.is_redacted, gone.content) == (True, {})
 
 
-def test_a_member_event_of_whatever_content_is_read() -> None:
-    """Other servers' users write what they like there."""
+def test_a_malformed_member_event() -> None:
+    """Remote users can send any content."""
     said = {"membership": "join", "displayname": "Bob", "avatar_url": "mxc://b/c"}
     event = RoomEvent("$1", "!r", "@b:c", "m.room.member", said, 1, "@b:c")
     assert member_of(event) == Member("@b:c", "join", "Bob", "mxc://b/c")

@@ -1,4 +1,4 @@
-"""Rooms within spaces."""
+"""The content of space events."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from federation.events.spaces import child_content, is_child, parent_content, vi
 from federation.matrix.errors import MatrixError
 
 
-def test_a_child_says_how_it_is_reached_and_where_it_stands() -> None:
-    """By a few servers, each once, and none that could not be one."""
+def test_the_content_of_a_child() -> None:
+    """A few distinct valid servers, and the order."""
     servers = ["a.example", "a.example", "no server", "b.example", "c.example", "d.example"]
     assert via_of(servers) == ["a.example", "b.example", "c.example"]
     assert child_content(servers, order="01", suggested=True) == {
@@ -20,13 +20,13 @@ def test_a_child_says_how_it_is_reached_and_where_it_stands() -> None:
 
 
 @pytest.mark.parametrize("order", ["x" * 51, "ä", "\n"])
-def test_an_order_that_clients_would_ignore_is_refused(order: str) -> None:
-    """Up to 50 characters of ASCII."""
+def test_an_invalid_order_is_refused(order: str) -> None:
+    """At most 50 characters of ASCII."""
     with pytest.raises(MatrixError, match="M_INVALID_PARAM"):
         child_content(["a.example"], order=order)
 
 
-def test_a_room_without_via_was_taken_out() -> None:
-    """Whatever stands there."""
+def test_a_child_without_via_is_removed() -> None:
+    """Whatever else its content has."""
     assert is_child({"via": ["a.example"]})
     assert not any(map(is_child, ({}, {"via": []}, {"via": "a.example"})))

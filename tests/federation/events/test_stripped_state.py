@@ -1,4 +1,4 @@
-"""What somebody outside is shown of a room, from both sides."""
+"""Stripped state, sent and received."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ def events(room: Room) -> list[dict[str, Any]]:
 
 
 @every_version
-def test_the_room_is_shown_and_nothing_that_happened_in_it(version: str) -> None:
-    """What identifies it, the create event first, and who invites."""
+def test_the_selected_state(version: str) -> None:
+    """State that identifies the room, the create event first, and the inviting member."""
     room = public_room(version, BOB)
     room.send("m.room.name", ALICE, {"name": "Kitchen"}, "")
     room.topic(ALICE, "soup")
@@ -47,7 +47,7 @@ def test_full_events_are_read_and_stripped(version: str) -> None:
 
 
 def test_stripped_events_of_older_servers_are_passed_on() -> None:
-    """They are of some use, but not what they should be; those of no form are left out."""
+    """They are reported as a problem; malformed ones are left out."""
     broken: list[Any] = [
         None,
         {**NAME, "content": None},
@@ -64,7 +64,7 @@ def test_stripped_events_of_older_servers_are_passed_on() -> None:
 
 @every_version
 def test_events_of_another_room_are_not_passed_on(version: str) -> None:
-    """They would show a room that one is not invited to."""
+    """The user is not invited to that room."""
     room, other = public_room(version), public_room(version, topic="other")
     entries = [other.state()["m.room.join_rules", ""].event, room.create.event]
     read_ = parse_state(entries, room.room_id if version == "12" else "!third:a.example", room.version)
@@ -72,8 +72,7 @@ def test_events_of_another_room_are_not_passed_on(version: str) -> None:
     assert all(entry["type"] == "m.room.create" for entry in read_.stripped)
 
 
-def test_messages_are_not_shown() -> None:
-    """Only state is."""
+def test_message_events_are_left_out() -> None:
     room = public_room("11")
     read_ = parse_state([room.say(ALICE).event, room.create.event], room.room_id, room.version)
     assert read_.problem is not None
@@ -81,22 +80,21 @@ def test_messages_are_not_shown() -> None:
 
 
 @pytest.mark.parametrize("entries", [None, {}, "room"])
-def test_no_list_at_all(entries: object) -> None:
-    """Nothing is shown."""
+def test_entries_that_are_not_a_list(entries: object) -> None:
+    """The result is empty."""
     read_ = parse_state(entries, "!room:a.example", public_room("11").version)
     assert (read_.stripped, read_.pdus) == ((), ())
     assert read_.problem == "there is no list of events"
 
 
-def test_a_create_event_that_says_another_version_is_none() -> None:
-    """The room would not be the one that it is said to be."""
+def test_a_create_event_of_another_version_is_ignored() -> None:
+    """The room would have another version than the invite claims."""
     room = Room("10")
     read_ = parse_state([room.create.event], room.room_id, Room("11").version)
     assert read_.create_is_missing
 
 
-def test_only_so_many_are_read() -> None:
-    """A limit exists for every input."""
+def test_the_number_of_entries_is_limited() -> None:
     read_ = parse_state([NAME] * (MAX_EVENTS + 1), "!room:a.example", Room("11").version)
     assert len(read_.stripped) == MAX_EVENTS
     assert read_.problem == f"there are more than {MAX_EVENTS} events"

@@ -1,4 +1,4 @@
-"""What may stay in `unsigned` when a peer has filled it."""
+"""The parts of `unsigned` that are accepted from peers."""
 
 from typing import Any
 
@@ -24,9 +24,8 @@ FULL = {"age": 3, "invite_room_state": [], "knock_room_state": [], "redacted_bec
         ({"type": ["rubbish"], "unsigned": FULL}, {"age": 3}),
     ],
 )
-def test_what_is_kept(event: dict[str, Any], kept: dict[str, Any] | None) -> None:
-    """`age`, and on membership events the state for who is invited or knocks; nothing else is anybody's
-    word."""
+def test_kept_properties(event: dict[str, Any], kept: dict[str, Any] | None) -> None:
+    """`age`, and in membership events the stripped state; other properties are not signed."""
     before = dict(event)
     assert strip_unsigned(event).get("unsigned") == kept
     assert event == before

@@ -1,16 +1,16 @@
-"""How often a server is asked for its keys."""
+"""The back-off before the keys of a server are fetched again."""
 
 from federation.keys.fetch_backoff import MAX_DELAY, MIN_DELAY, FetchBackoff
 
 
-def test_it_is_open_at_first_and_after_what_was_looked_for_came() -> None:
-    """A server may rotate its keys in the middle of a conversation."""
+def test_a_successful_fetch_resets_the_backoff() -> None:
+    """So that a server may rotate its keys at any time."""
     assert FetchBackoff().may_fetch(0.0)
     assert FetchBackoff(failures=5, retry_at=100.0).after_fetch(50.0, found=True).may_fetch(50.0)
 
 
-def test_each_failure_closes_it_for_longer() -> None:
-    """Up to a minute, which is also the longest that a new key waits when somebody made up key ids before."""
+def test_each_failure_lengthens_the_backoff() -> None:
+    """Up to a minute, which is also the longest delay of a new key after requests for invalid key ids."""
     backoff, now, waits = FetchBackoff(), 1000.0, []
     for _ in range(40):
         backoff = backoff.after_fetch(now, found=False)

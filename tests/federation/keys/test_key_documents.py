@@ -1,4 +1,4 @@
-"""Server-server API, "Publishing Keys": what is believed of what another server publishes."""
+"""Server-server API, "Publishing Keys": which keys of a document are accepted."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ FIRST, SECOND, OLD, NOTARY = key("1"), key("2"), key("old"), key("notary")
 WEEK = KEY_LIFETIME_CAP_MS
 
 
-def believed(document: Any, notary: NotaryKeys | None = None) -> dict[str, ServerKey]:
+def accepted(document: Any, notary: NotaryKeys | None = None) -> dict[str, ServerKey]:
     result = parse_key_document(document, "a.test", NOW, notary)
     assert isinstance(result, KeyDocument), result
     return {one.key_id: one for one in result.keys}
@@ -37,17 +37,17 @@ def problem(document: Any, notary: NotaryKeys | None = None) -> str:
     return result.problem
 
 
-def test_a_good_document() -> None:
-    """Its keys, their time, the old ones with theirs, and where they came from."""
-    keys = believed(key_document("a.test", FIRST, old=old_key(OLD, NOW - 5)))
+def test_a_valid_document() -> None:
+    """Its keys, their validity, the old keys, and the source."""
+    keys = accepted(key_document("a.test", FIRST, old=old_key(OLD, NOW - 5)))
     assert keys == {
         "ed25519:1": ServerKey("a.test", "ed25519:1", public(FIRST), NOW + DAY, None, NOW, DIRECT),
         "ed25519:old": ServerKey("a.test", "ed25519:old", public(OLD), NOW + DAY, NOW - 5, NOW, DIRECT),
     }
 
 
-def test_what_a_server_signed_is_kept_for_others() -> None:
-    """A notary hands on what the server itself has signed, and nothing that it did not."""
+def test_the_signed_document_is_kept_for_other_servers() -> None:
+    """A notary passes on what the server itself has signed, and nothing else."""
     document = key_document("a.test", FIRST, SECOND, signers=[FIRST], more={"org.example.more": [1]})
     strange = {"b.test": {"ed25519:1": "c2ln"}, "a.test": {**document["signatures"]["a.test"], "x": 1.5}}
     result = parse_key_document({**document, "signatures": strange, "unsigned": {"age": 1.5}}, "a.test", NOW)
@@ -59,38 +59,38 @@ def test_what_a_server_signed_is_kept_for_others() -> None:
 def test_no_key_is_trusted_for_longer_than_a_week() -> None:
     """ "Servers MUST use the lesser of this field and 7 days into the future when determining if a key is
     valid." """
-    assert believed(key_document("a.test", FIRST, until=2**53 - 1))["ed25519:1"].valid_until_ts == NOW + WEEK
+    assert accepted(key_document("a.test", FIRST, until=2**53 - 1))["ed25519:1"].valid_until_ts == NOW + WEEK
 
 
-def test_a_document_that_has_run_out_still_names_keys() -> None:
-    """They verify what was signed while they were valid."""
-    keys = believed(key_document("a.test", FIRST, until=NOW - DAY))
+def test_an_expired_document_still_has_keys() -> None:
+    """They verify events signed while they were valid."""
+    keys = accepted(key_document("a.test", FIRST, until=NOW - DAY))
     assert keys["ed25519:1"].for_requests(NOW) is None
     assert keys["ed25519:1"].for_events() == VerifyKey(public(FIRST), NOW - DAY)
 
 
 def test_old_keys_verify_events_only() -> None:
-    """ "old_verify_keys which are only valid for signing events", up to their end."""
-    old = believed(key_document("a.test", FIRST, old=old_key(OLD, NOW + DAY)))["ed25519:old"]
+    """ "old_verify_keys which are only valid for signing events", until they expired."""
+    old = accepted(key_document("a.test", FIRST, old=old_key(OLD, NOW + DAY)))["ed25519:old"]
     assert old.for_requests(NOW) is None
     assert old.for_events() == VerifyKey(public(OLD), NOW + DAY)
 
 
-def test_a_current_key_verifies_requests_until_its_time() -> None:
+def test_a_current_key_verifies_requests_while_it_is_valid() -> None:
     """And not a millisecond longer."""
-    current = believed(key_document("a.test", FIRST))["ed25519:1"]
+    current = accepted(key_document("a.test", FIRST))["ed25519:1"]
     assert current.for_requests(NOW + DAY) == VerifyKey(public(FIRST), NOW + DAY)
     assert current.for_requests(NOW + DAY + 1) is None
 
 
-def test_a_key_that_did_not_sign_is_not_believed() -> None:
-    """Whoever lists it need not have it; those that did sign are."""
-    assert set(believed(key_document("a.test", FIRST, SECOND, signers=[FIRST]))) == {"ed25519:1"}
-    assert set(believed(key_document("a.test", FIRST, SECOND))) == {"ed25519:1", "ed25519:2"}
+def test_a_key_that_did_not_sign_is_not_accepted() -> None:
+    """The server may not have its private key. Keys that did sign are accepted."""
+    assert set(accepted(key_document("a.test", FIRST, SECOND, signers=[FIRST]))) == {"ed25519:1"}
+    assert set(accepted(key_document("a.test", FIRST, SECOND))) == {"ed25519:1", "ed25519:2"}
 
 
-def test_what_is_not_an_ed25519_key_is_skipped() -> None:
-    """Other algorithms, ids that are none, and values that are no key."""
+def test_invalid_keys_are_skipped() -> None:
+    """Other algorithms, invalid key ids, and invalid keys."""
     good = key_document("a.test", FIRST)
     strange = {
         "curve25519:x": {"key": FIRST.public},
@@ -103,12 +103,12 @@ def test_what_is_not_an_ed25519_key_is_skipped() -> None:
         **good["verify_keys"],
     }
     document = key_document("a.test", FIRST, more={"verify_keys": strange, "old_verify_keys": strange})
-    assert set(believed(document)) == {"ed25519:1"}
+    assert set(accepted(document)) == {"ed25519:1"}
 
 
 @pytest.mark.parametrize("expired", [None, -1, "1", 1.5, True, 2**60, 10**400])
-def test_an_old_key_without_its_end_is_skipped(expired: Any) -> None:
-    """It would verify everything for ever."""
+def test_an_old_key_without_expiry_is_skipped(expired: Any) -> None:
+    """It would verify everything forever."""
     old = {OLD.key_id: {"key": OLD.public, "expired_ts": expired}}
     document = key_document("a.test", FIRST)
     signed = {**document, "old_verify_keys": old}
@@ -119,12 +119,12 @@ def test_an_old_key_without_its_end_is_skipped(expired: Any) -> None:
     ):
         assert "canonical" in problem(signed)
     else:
-        assert set(believed(key_document("a.test", FIRST, old=old))) == {"ed25519:1"}
+        assert set(accepted(key_document("a.test", FIRST, old=old))) == {"ed25519:1"}
 
 
-def test_a_key_that_is_both_is_current() -> None:
-    """A server that forgot to take it off one of its lists signs with it all the same."""
-    assert believed(key_document("a.test", FIRST, old=old_key(FIRST, 5)))["ed25519:1"].expired_ts is None
+def test_a_key_in_both_lists_is_current() -> None:
+    """The server signs with it, although it is also listed as old."""
+    assert accepted(key_document("a.test", FIRST, old=old_key(FIRST, 5)))["ed25519:1"].expired_ts is None
 
 
 @pytest.mark.parametrize(
@@ -156,13 +156,13 @@ def test_a_key_that_is_both_is_current() -> None:
     ],
     ids=range(23),
 )
-def test_what_is_not_believed_at_all(document: Any) -> None:
-    """Of somebody else, unsigned, signed by another key, changed after it was signed, or not of its form."""
+def test_invalid_documents(document: Any) -> None:
+    """Of another server, unsigned, signed by another key, modified after signing, or malformed."""
     assert problem(document)
 
 
-def test_one_bad_signature_spoils_the_document() -> None:
-    """Every signature by a key that is listed must hold."""
+def test_one_invalid_signature_invalidates_the_document() -> None:
+    """Every signature by a listed key must be valid."""
     document = key_document("a.test", FIRST, SECOND)
     signatures = document["signatures"]["a.test"]
     signatures["ed25519:2"] = signatures["ed25519:1"]
@@ -174,9 +174,9 @@ def by_notary(signer: Any = NOTARY) -> dict[str, Any]:
 
 
 def test_a_notary_must_have_signed() -> None:
-    """ "The notary server must sign the keys returned by the queried server": with a key that we know."""
+    """ "The notary server must sign the keys returned by the queried server": with a known key."""
     notary = NotaryKeys("notary.test", {NOTARY.key_id: VerifyKey(public(NOTARY), NOW + DAY)})
-    assert believed(by_notary(), notary)["ed25519:1"].source == "notary.test"
+    assert accepted(by_notary(), notary)["ed25519:1"].source == "notary.test"
     assert "notary" in problem(key_document("a.test", FIRST), notary)
     assert "notary" in problem(by_notary(key("notary", "other")), notary)
     assert "notary" in problem(by_notary(), NotaryKeys("notary.test", {}))
@@ -194,35 +194,34 @@ def stored(
 OTHER = key("1", "other")
 
 
-def test_a_new_key_is_kept() -> None:
-    """There is nothing that speaks against it."""
+def test_a_new_key_is_stored() -> None:
     assert merge_keys(None, stored(), NOW) == stored()
 
 
-def test_another_key_under_a_known_id_changes_nothing_while_the_known_one_is_good() -> None:
-    """A spurious answer never takes the place of a valid key."""
+def test_a_different_key_does_not_replace_a_valid_one() -> None:
+    """A key id identifies one key forever."""
     assert merge_keys(stored(), stored(OTHER), NOW) == stored()
     assert merge_keys(stored(), stored(OTHER, expired=5), NOW + DAY) == stored()
     past = stored(expired=NOW - DAY)
     assert merge_keys(past, stored(OTHER), NOW) == past
 
 
-def test_a_key_that_has_run_out_may_be_replaced() -> None:
-    """A server that was set up anew, under its old name and with the old key id."""
+def test_an_expired_key_may_be_replaced() -> None:
+    """A server may be reinstalled under its old name with the old key id."""
     assert merge_keys(stored(), stored(OTHER, until=NOW + 3 * DAY), NOW + DAY + 1) == stored(
         OTHER, until=NOW + 3 * DAY
     )
 
 
-def test_the_later_promise_holds() -> None:
-    """Answers may arrive in any order, by way of caches and notaries."""
+def test_the_later_validity_counts() -> None:
+    """Responses may arrive in any order, through caches and notaries."""
     later = stored(until=NOW + 2 * DAY, source="notary.test")
     assert merge_keys(stored(), later, NOW) == later
     assert merge_keys(later, stored(), NOW) == later
 
 
 def test_an_old_key_stays_old() -> None:
-    """Whatever an older answer says; and its earliest end counts."""
+    """Whatever an outdated response contains; its earliest expiry counts."""
     old = stored(expired=NOW - DAY)
     for before, after in (
         (old, stored()),
@@ -246,8 +245,8 @@ KEYS = st.builds(
 
 
 @given(before=KEYS, after=KEYS)
-def test_merging_never_takes_back(before: ServerKey, after: ServerKey) -> None:
-    """What is good stays at least as good, what is old stays old, and saying it twice says no more."""
+def test_merging_is_monotonic(before: ServerKey, after: ServerKey) -> None:
+    """Validity never decreases, old keys stay old, and merging again changes nothing."""
     merged = merge_keys(before, after, NOW)
     assert merge_keys(merged, after, NOW) == merged
     if before.for_requests(NOW) and not (after.public == before.public and after.expired_ts is not None):
@@ -274,8 +273,8 @@ JSON = st.recursive(
         min_size=1,
     )
 )
-def test_nothing_that_a_server_writes_raises(changes: dict[str, Any]) -> None:
-    """It is believed or it is not."""
+def test_no_document_raises(changes: dict[str, Any]) -> None:
+    """Any input is accepted or invalid."""
     parse_key_document({**key_document("a.test", FIRST), **changes}, "a.test", NOW)
     notary = NotaryKeys("notary.test", {NOTARY.key_id: VerifyKey(public(NOTARY), NOW + DAY)})
     parse_key_document({**by_notary(), **changes}, "a.test", NOW, notary)

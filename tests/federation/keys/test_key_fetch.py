@@ -1,4 +1,4 @@
-"""What is asked of servers and notaries, and how that is counted."""
+"""Requests for keys to servers and notaries, and their metrics."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.support.server_keys import DAY, NOW, key, key_document, public
 FIRST, NOTARY_KEY = key("1"), key("notary")
 
 
-class Counted:
+class CountingObserver:
     def __init__(self) -> None:
         self.fetches: list[tuple[str, Outcome]] = []
 
@@ -23,14 +23,14 @@ class Counted:
         self.fetches.append((source, outcome))
 
 
-async def fetcher(neighbourhood: Neighbourhood) -> tuple[KeyServer, KeyFetcher, Counted]:
+async def fetcher(neighbourhood: Neighbourhood) -> tuple[KeyServer, KeyFetcher, CountingObserver]:
     server = await key_server(neighbourhood, "a.test", FIRST)
-    counted = Counted()
+    counted = CountingObserver()
     return server, KeyFetcher(neighbourhood.reach().client, lambda: NOW, counted), counted
 
 
-async def test_a_server_is_asked_for_its_document(neighbourhood: Neighbourhood) -> None:
-    """What cannot be believed is its fault, and says why."""
+async def test_fetching_from_a_server(neighbourhood: Neighbourhood) -> None:
+    """An invalid document is an error of the server."""
     server, fetch, counted = await fetcher(neighbourhood)
     document = await fetch.from_server(server.name)
     assert [one.key_id for one in document.keys] == ["ed25519:1"]
@@ -46,8 +46,8 @@ async def test_a_server_is_asked_for_its_document(neighbourhood: Neighbourhood) 
     ]
 
 
-async def test_a_notary_is_asked_for_several(neighbourhood: Neighbourhood) -> None:
-    """With what is needed of each; what was not asked for is not looked at."""
+async def test_fetching_from_a_notary(neighbourhood: Neighbourhood) -> None:
+    """For several servers; documents that were not requested are ignored."""
     server, fetch, counted = await fetcher(neighbourhood)
     server.key = NOTARY_KEY
     server.vouched = {"x.test": key_document("x.test", FIRST), "y.test": key_document("z.test", FIRST)}
@@ -80,8 +80,8 @@ async def test_a_notary_is_asked_for_several(neighbourhood: Neighbourhood) -> No
 
 
 @pytest.mark.parametrize("answer", [b"{}", b'{"server_keys": {}}', b"[]"])
-async def test_a_notary_that_answers_nonsense(neighbourhood: Neighbourhood, answer: bytes) -> None:
-    """Is the one to blame."""
+async def test_a_malformed_response_of_a_notary(neighbourhood: Neighbourhood, answer: bytes) -> None:
+    """Is an error of the notary."""
     server, fetch, counted = await fetcher(neighbourhood)
 
     async def keys_of_notary(_: object) -> dict[str, VerifyKey]:

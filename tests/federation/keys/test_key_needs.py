@@ -44,15 +44,15 @@ def signed_by(pdu: Pdu, version: str, server: str, key_id: str) -> Pdu:
 
 
 @pytest.mark.parametrize(("version", "valid_at"), [("4", ANY_TIME), ("5", NOW), ("12", NOW)])
-def test_an_event_needs_the_keys_that_it_names(version: str, valid_at: int) -> None:
-    """From version 5 those that were valid when it says that it was sent."""
+def test_an_event_needs_the_keys_of_its_signatures(version: str, valid_at: int) -> None:
+    """From room version 5 on, keys that were valid at its `origin_server_ts`."""
     pdu = event(version)
     [key_id] = pdu.signatures["a.test"]
     assert required_keys(pdu, ROOM_VERSIONS[version]) == {KeyNeed("a.test", key_id, valid_at)}
 
 
-def test_only_signatures_that_somebody_must_have_made_count() -> None:
-    """Otherwise a stranger's name in an event would make us ask the stranger."""
+def test_only_required_signatures_count() -> None:
+    """Otherwise another server's name in an event would cause requests to that server."""
     pdu = signed_by(event("12", join_authorised_via_users_server="@b:b.test"), "12", "c.test", "ed25519:c")
     assert {need.server for need in required_keys(pdu, ROOM_VERSIONS["12"])} == {"a.test"}
     pdu = signed_by(pdu, "12", "b.test", "ed25519:b")
@@ -67,8 +67,8 @@ def key(until: int, expired: int | None = None) -> ServerKey:
     return ServerKey("a.test", KEY_ID, b"k" * 32, until, expired, NOW, DIRECT)
 
 
-def test_when_a_key_suffices() -> None:
-    """When it reaches as far as is needed, or when nothing more will ever be heard of it."""
+def test_when_a_key_satisfies_a_need() -> None:
+    """If it is valid long enough, or if it has expired and cannot change any more."""
     need = KeyNeed("a.test", KEY_ID, NOW)
     assert not satisfies(None, need, NOW)
     assert satisfies(key(NOW), need, NOW)
@@ -78,14 +78,14 @@ def test_when_a_key_suffices() -> None:
 
 
 def test_an_event_from_the_future_is_no_reason_to_fetch() -> None:
-    """No document reaches that far, so that asking would never end."""
+    """No document is valid for that long, so every event would cause a fetch."""
     far = KeyNeed("a.test", KEY_ID, NOW + 10**12)
     assert satisfies(key(NOW + MIN_DOCUMENT_VALIDITY_MS), far, NOW)
     assert not satisfies(key(NOW + MIN_DOCUMENT_VALIDITY_MS - 1), far, NOW)
 
 
-def test_what_is_left_to_fetch() -> None:
-    """By server, so that each is asked once."""
+def test_unmet_needs() -> None:
+    """By server, so that each is requested once."""
     known = {"a.test": {KEY_ID: key(NOW)}}
     met, other = KeyNeed("a.test", KEY_ID, NOW), KeyNeed("a.test", "ed25519:2", NOW)
     elsewhere = KeyNeed("b.test", KEY_ID, NOW)

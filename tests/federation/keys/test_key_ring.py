@@ -1,4 +1,4 @@
-"""Keys from wherever they have to come: real servers, a real database."""
+"""Fetching and caching keys, with real servers and a real database."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from tests.support.server_keys import DAY, NOW, key, key_document, old_key, publ
 FIRST, SECOND = key("1"), key("2")
 
 
-class Counted:
+class CountingObserver:
     def __init__(self) -> None:
         self.fetches: list[tuple[str, Outcome]] = []
 
@@ -31,13 +31,13 @@ class Counted:
 
 
 class Rings:
-    """Makes key rings on one database; time is the test's."""
+    """Makes key rings on one database, with a clock that the test controls."""
 
     def __init__(self, neighbourhood: Neighbourhood, database: Database) -> None:
         self.neighbourhood = neighbourhood
         self.database = database
         self.now_ms = NOW
-        self.counted = Counted()
+        self.counted = CountingObserver()
         self.own = OWN_KEYS
 
     def __call__(self, *notaries: str, may_contact: Callable[[str], bool] = lambda _: True) -> KeyRing:
@@ -65,8 +65,8 @@ async def server(rings: Rings, host: str = "a.test", one: Any = FIRST) -> KeySer
     return await key_server(rings.neighbourhood, host, one)
 
 
-async def test_a_key_is_fetched_once_and_kept(rings: Rings) -> None:
-    """In memory, and in Postgres for the next process."""
+async def test_a_key_is_fetched_once(rings: Rings) -> None:
+    """It is cached in memory, and stored for the next process."""
     a = await server(rings)
     ring = rings()
     expected = {a.name: {"ed25519:1": VerifyKey(public(FIRST), NOW + DAY)}}
@@ -78,8 +78,8 @@ async def test_a_key_is_fetched_once_and_kept(rings: Rings) -> None:
     assert "Authorization" not in a.server.requests[0].headers
 
 
-async def test_many_are_fetched_at_once(rings: Rings) -> None:
-    """Those of a batch of events; a server without keys takes nobody along."""
+async def test_keys_of_several_servers_are_fetched_concurrently(rings: Rings) -> None:
+    """For a batch of events; a server without keys does not affect the others."""
     servers = [await server(rings, f"s{at}.test") for at in range(8)]
     servers[3].status = 500
     keys = await rings().keys_for([KeyNeed(one.name, "ed25519:1", NOW) for one in servers])
@@ -89,8 +89,8 @@ async def test_many_are_fetched_at_once(rings: Rings) -> None:
     assert keys[servers[3].name] == {}
 
 
-async def test_those_who_need_together_fetch_once(rings: Rings) -> None:
-    """Two hundred events of one server, checked at once."""
+async def test_concurrent_needs_share_one_fetch(rings: Rings) -> None:
+    """Two hundred events of one server, checked concurrently."""
     a = await server(rings)
     ring = rings()
     found = await asyncio.gather(*(ring.keys_for([KeyNeed(a.name, "ed25519:1", NOW)]) for _ in range(200)))
@@ -98,8 +98,8 @@ async def test_those_who_need_together_fetch_once(rings: Rings) -> None:
     assert a.asked == 1
 
 
-async def test_who_waits_for_another_key_of_the_same_server_asks_again(rings: Rings) -> None:
-    """The first answer need not have it: the server may just be rotating."""
+async def test_a_need_that_a_shared_fetch_did_not_satisfy_fetches_again(rings: Rings) -> None:
+    """The server may be rotating its key."""
     a = await server(rings)
     came, release = asyncio.Event(), asyncio.Event()
 
@@ -128,7 +128,7 @@ async def test_who_waits_for_another_key_of_the_same_server_asks_again(rings: Ri
 
 
 async def test_a_rotation_is_noticed_at_once(rings: Rings) -> None:
-    """In the middle of a conversation an unknown key id is fetched; the old key still verifies its events."""
+    """An unknown key id is fetched; the old key still verifies its events."""
     a = await server(rings)
     ring = rings()
     await ring.keys_for([KeyNeed(a.name, "ed25519:1", NOW)])
@@ -144,8 +144,8 @@ async def test_a_rotation_is_noticed_at_once(rings: Rings) -> None:
     assert a.asked == 2
 
 
-async def test_a_key_that_ran_out_is_fetched_again(rings: Rings) -> None:
-    """For a request at once; for an event of the time when it was valid never."""
+async def test_an_expired_key_is_fetched_again(rings: Rings) -> None:
+    """For a request at once; never for an event of the time when it was valid."""
     a = await server(rings)
     ring = rings()
     assert await ring.request_keys(a.name, ["ed25519:1"])
@@ -159,8 +159,8 @@ async def test_a_key_that_ran_out_is_fetched_again(rings: Rings) -> None:
     assert await ring.request_keys(a.name, ["ed25519:1"])
 
 
-async def test_made_up_key_ids_do_not_make_us_hammer(rings: Rings) -> None:
-    """Anybody can write any key id; the server that he names is asked less and less often."""
+async def test_requests_for_invented_key_ids_are_limited(rings: Rings) -> None:
+    """Any server can write any key id; the named server is requested less and less often."""
     a = await server(rings)
     ring = rings()
     for at in range(100):
@@ -172,8 +172,7 @@ async def test_made_up_key_ids_do_not_make_us_hammer(rings: Rings) -> None:
     assert await ring.request_keys(a.name, ["ed25519:2"])
 
 
-async def test_a_dead_server_is_left_alone_for_a_while(rings: Rings) -> None:
-    """And asked again later."""
+async def test_an_offline_server_is_retried_after_a_backoff(rings: Rings) -> None:
     a = await server(rings)
     good, a.answer = a.answer, b"<html>"
     ring = rings()
@@ -187,8 +186,8 @@ async def test_a_dead_server_is_left_alone_for_a_while(rings: Rings) -> None:
 
 
 @pytest.mark.parametrize("spurious", ["other key", "other server", "unsigned", "nothing", "list"])
-async def test_a_spurious_answer_takes_no_valid_keys_place(rings: Rings, spurious: str) -> None:
-    """Whatever the server says now, what it said before holds until its time is over."""
+async def test_a_wrong_key_does_not_replace_a_valid_one(rings: Rings, spurious: str) -> None:
+    """The stored key counts until it expires."""
     a = await server(rings)
     ring = rings()
     before = await ring.keys_for([KeyNeed(a.name, "ed25519:1", NOW)])
@@ -204,8 +203,8 @@ async def test_a_spurious_answer_takes_no_valid_keys_place(rings: Rings, spuriou
     assert await rings().keys_for([KeyNeed(a.name, "ed25519:1", NOW)]) == before
 
 
-async def test_hostile_answers_are_no_keys(rings: Rings) -> None:
-    """Huge, deep, of the wrong types."""
+async def test_malicious_responses_have_no_keys(rings: Rings) -> None:
+    """Too large, too deep, or with wrong types."""
     a = await server(rings)
     ring = rings()
     deep = b'{"a":' * 50_000 + b"1" + b"}" * 50_000
@@ -222,8 +221,8 @@ async def test_hostile_answers_are_no_keys(rings: Rings) -> None:
     assert a.asked == 5
 
 
-async def test_our_own_keys_are_known(rings: Rings) -> None:
-    """Nobody is asked, and a rotation shows at once."""
+async def test_local_keys_need_no_fetch(rings: Rings) -> None:
+    """A rotation takes effect at once."""
     ring = rings()
     current = OWN_KEYS.current
     keys = (await ring.keys_for([KeyNeed(OWN_NAME, current.key_id, NOW)]))[OWN_NAME]
@@ -236,8 +235,8 @@ async def test_our_own_keys_are_known(rings: Rings) -> None:
     assert await ring.request_keys(OWN_NAME, ["ed25519:next"]) == {}
 
 
-async def test_what_is_no_server_name_is_asked_nothing(rings: Rings) -> None:
-    """An event may name anything as its sender's server."""
+async def test_an_invalid_server_name_is_not_requested(rings: Rings) -> None:
+    """An event may have any text as its sender's server."""
     ring = rings()
     names = ["", "a b", "x" * 300, "\ud800", "a.test:0"]
     assert await ring.keys_for([KeyNeed(name, "ed25519:1", NOW) for name in names]) == {
@@ -245,8 +244,8 @@ async def test_what_is_no_server_name_is_asked_nothing(rings: Rings) -> None:
     }
 
 
-async def test_servers_that_we_do_not_speak_with_are_not_asked(rings: Rings) -> None:
-    """Closed means closed for keys too."""
+async def test_servers_that_may_not_federate_are_not_requested(rings: Rings) -> None:
+    """Closed federation also applies to keys."""
     a = await server(rings)
     ring = rings(may_contact=lambda name: name != a.name)
     assert await ring.keys_for([KeyNeed(a.name, "ed25519:1", NOW)]) == {a.name: {}}
@@ -258,15 +257,15 @@ NOTARY_KEY = key("notary")
 
 
 async def with_notary(rings: Rings) -> tuple[KeyServer, str]:
-    """A notary, and the name of a server that is gone."""
+    """A notary, and the name of a server that is offline."""
     notary = await key_server(rings.neighbourhood, "notary.test", NOTARY_KEY)
     gone = "gone.test:1"
     notary.vouched[gone] = key_document(gone, FIRST)
     return notary, gone
 
 
-async def test_a_notary_knows_what_the_server_cannot_say(rings: Rings) -> None:
-    """Asked only after the server itself; its answer is kept with its name."""
+async def test_keys_of_an_offline_server_come_from_a_notary(rings: Rings) -> None:
+    """It is queried after the server itself; the stored key has the notary as source."""
     notary, gone = await with_notary(rings)
     a = await server(rings)
     ring = rings(notary.name)
@@ -285,8 +284,8 @@ async def test_a_notary_knows_what_the_server_cannot_say(rings: Rings) -> None:
     assert len(notary.queries) == 1
 
 
-async def test_a_notary_is_believed_only_with_its_own_key(rings: Rings) -> None:
-    """Signed with another, or about another server, its answer is nothing."""
+async def test_a_notary_must_sign_with_its_own_key(rings: Rings) -> None:
+    """A response signed with another key, or about another server, is ignored."""
     notary, gone = await with_notary(rings)
     notary.vouches_with = key("notary", "other")
     ring = rings(notary.name)
@@ -299,7 +298,7 @@ async def test_a_notary_is_believed_only_with_its_own_key(rings: Rings) -> None:
 
 
 async def test_a_notary_may_rotate_its_key_too(rings: Rings) -> None:
-    """Its new key is asked for."""
+    """Its new key is fetched."""
     notary, gone = await with_notary(rings)
     ring = rings(notary.name)
     await ring.keys_for([KeyNeed(notary.name, NOTARY_KEY.key_id, NOW)])
@@ -310,8 +309,8 @@ async def test_a_notary_may_rotate_its_key_too(rings: Rings) -> None:
     assert notary.asked == 2
 
 
-async def test_the_next_notary_is_asked_when_one_does_not_know(rings: Rings) -> None:
-    """In the configuration's order; one that is down or talks nonsense is passed over."""
+async def test_the_next_notary_is_queried(rings: Rings) -> None:
+    """In the order of the configuration, also if a notary is offline or sends a malformed response."""
     notary, gone = await with_notary(rings)
     ignorant = await key_server(rings.neighbourhood, "ignorant.test", key("ignorant"))
     broken = await server(rings, "broken.test")
@@ -329,15 +328,15 @@ async def test_the_next_notary_is_asked_when_one_does_not_know(rings: Rings) -> 
     assert unasked.queries == []
 
 
-async def test_a_notary_that_is_gone_itself_is_no_riddle(rings: Rings) -> None:
-    """Its own keys come from nobody else."""
+async def test_the_keys_of_an_offline_notary_are_not_queried_from_others(rings: Rings) -> None:
+    """Its keys come only from itself."""
     ring = rings("dead.test:1")
     needs = [KeyNeed("gone.test:1", "ed25519:1", NOW), KeyNeed("dead.test:1", "ed25519:1", NOW)]
     assert await ring.keys_for(needs) == {"gone.test:1": {}, "dead.test:1": {}}
 
 
-async def test_documents_are_kept_for_a_notarys_answer(rings: Rings) -> None:
-    """As the server signed them. Of what is not known there is none, and nobody is asked for it."""
+async def test_documents_are_stored_for_notary_queries(rings: Rings) -> None:
+    """As the server has signed them. For unknown keys there is none, and no fetch."""
     a = await server(rings)
     ring = rings()
     await ring.refresh(a.name)
@@ -348,9 +347,8 @@ async def test_documents_are_kept_for_a_notarys_answer(rings: Rings) -> None:
     assert a.asked == 1
 
 
-async def test_a_server_can_be_asked_anew(rings: Rings) -> None:
-    """Although nothing is missing; what it says then is there for everybody. By whoever asks at once only
-    once."""
+async def test_refreshing_the_keys_of_a_server(rings: Rings) -> None:
+    """Although no key is missing. Concurrent refreshes share one request."""
     a = await server(rings)
     ring = rings()
     await ring.keys_for([KeyNeed(a.name, "ed25519:1", NOW)])
@@ -364,8 +362,8 @@ async def test_a_server_can_be_asked_anew(rings: Rings) -> None:
         await ring.refresh(a.name)
 
 
-async def test_a_fetch_that_others_wanted_otherwise_is_made_up_for(rings: Rings) -> None:
-    """Who needs a key and finds its server being asked anew, in vain, still gets it from a notary."""
+async def test_a_need_after_a_failed_refresh_queries_the_notary(rings: Rings) -> None:
+    """A refresh itself does not query notaries."""
     a, notary = await server(rings), await server(rings, "notary.test", SECOND)
     notary.vouched = {a.name: a.answer}
     came, release = asyncio.Event(), asyncio.Event()
@@ -390,8 +388,8 @@ async def test_a_fetch_that_others_wanted_otherwise_is_made_up_for(rings: Rings)
     assert set((await needing)[a.name]) == {"ed25519:1"}
 
 
-async def test_two_processes_share_what_they_fetch(rings: Rings) -> None:
-    """What one of them stored is found by the other, which has known the server for longer."""
+async def test_two_processes_share_fetched_keys(rings: Rings) -> None:
+    """A key stored by one is found by the other, which has cached older keys of the server."""
     a = await server(rings)
     one, other = rings(), rings()
     await one.keys_for([KeyNeed(a.name, "ed25519:1", NOW)])
@@ -403,8 +401,8 @@ async def test_two_processes_share_what_they_fetch(rings: Rings) -> None:
     assert a.asked == 2
 
 
-async def test_who_gives_up_waiting_takes_nobody_along(rings: Rings) -> None:
-    """The peer whose request needed the key may be gone; the next one wants it too."""
+async def test_a_cancelled_caller_does_not_cancel_the_fetch(rings: Rings) -> None:
+    """The peer whose request needed the key may have disconnected; the next one needs it too."""
     a = await server(rings)
     came, release = asyncio.Event(), asyncio.Event()
 

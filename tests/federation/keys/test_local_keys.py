@@ -1,4 +1,4 @@
-"""The signing key on disk: made once, kept secret, never forgotten."""
+"""The files of the signing key."""
 
 import stat
 from pathlib import Path
@@ -12,8 +12,8 @@ from storage.errors import LocalError
 NOW = 1_700_000_000_000
 
 
-def test_the_first_start_makes_a_key_and_later_ones_keep_it(tmp_path: Path) -> None:
-    """A node that changed its key at each start would be trusted by nobody."""
+def test_the_first_start_generates_a_key(tmp_path: Path) -> None:
+    """Later starts load it."""
     files = LocalKeyFiles(tmp_path)
     made = files.load_or_create()
     assert files.load_or_create().current.public == made.current.public
@@ -21,13 +21,13 @@ def test_the_first_start_makes_a_key_and_later_ones_keep_it(tmp_path: Path) -> N
 
 
 def test_an_empty_directory_has_no_keys(tmp_path: Path) -> None:
-    """Looking makes nothing."""
+    """Loading creates nothing."""
     assert LocalKeyFiles(tmp_path).load() is None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_rotation_is_on_disk_before_it_is_answered(tmp_path: Path) -> None:
-    """A node started again signs with the new key and publishes the old one."""
+def test_a_rotation_is_on_disk_when_it_returns(tmp_path: Path) -> None:
+    """After a restart the node signs with the new key and publishes the old one."""
     files = LocalKeyFiles(tmp_path)
     before = files.load_or_create()
     after = files.rotate(before, NOW)
@@ -37,8 +37,8 @@ def test_a_rotation_is_on_disk_before_it_is_answered(tmp_path: Path) -> None:
     assert [(key.public, key.expired_ts) for key in loaded.old] == [(before.current.public, NOW)]
 
 
-def test_a_rotation_cut_short_between_its_files_changes_nothing(tmp_path: Path) -> None:
-    """The old list is written first; until the key file follows, the key in use is not an old one."""
+def test_an_interrupted_rotation_changes_nothing(tmp_path: Path) -> None:
+    """The list of old keys is written first; the current key is not treated as old."""
     files = LocalKeyFiles(tmp_path)
     keys = files.load_or_create()
     files.old.write_text(format_old_keys(rotate(keys, _new_key(), NOW).old))
@@ -49,8 +49,8 @@ def test_a_rotation_cut_short_between_its_files_changes_nothing(tmp_path: Path) 
     assert [(key.version, key.expired_ts) for key in again.old] == [(keys.current.version, NOW + 5)]
 
 
-def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
-    """The advice is the command that mends it."""
+def test_a_key_readable_by_other_users_is_refused(tmp_path: Path) -> None:
+    """The advice has the command that corrects the mode."""
     files = LocalKeyFiles(tmp_path)
     files.load_or_create()
     files.current.chmod(0o644)
@@ -58,8 +58,8 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
         files.load()
 
 
-def test_a_lost_key_file_is_not_replaced_in_silence(tmp_path: Path) -> None:
-    """With old keys on record there was a key; a new one would look like an impostor's."""
+def test_a_missing_key_file_is_not_replaced(tmp_path: Path) -> None:
+    """If there are old keys there was a key; a new one would look like an attack to peers."""
     files = LocalKeyFiles(tmp_path)
     files.rotate(files.load_or_create(), NOW)
     files.current.unlink()
@@ -67,8 +67,8 @@ def test_a_lost_key_file_is_not_replaced_in_silence(tmp_path: Path) -> None:
         files.load_or_create()
 
 
-def test_a_broken_key_file_is_named(tmp_path: Path) -> None:
-    """The sentence names the file and not its contents."""
+def test_an_invalid_key_file_is_named(tmp_path: Path) -> None:
+    """The error does not contain its content."""
     files = LocalKeyFiles(tmp_path)
     files.current.write_text("ed25519 a_1 c2VjcmV0\n")
     files.current.chmod(0o600)
@@ -78,8 +78,7 @@ def test_a_broken_key_file_is_named(tmp_path: Path) -> None:
     assert "c2VjcmV0" not in str(caught.value)
 
 
-def test_a_key_file_that_is_no_text_is_named(tmp_path: Path) -> None:
-    """Also when it cannot even be decoded."""
+def test_a_binary_key_file_is_named(tmp_path: Path) -> None:
     files = LocalKeyFiles(tmp_path)
     files.current.write_bytes(b"\xff\xfe")
     files.current.chmod(0o600)
@@ -87,8 +86,8 @@ def test_a_key_file_that_is_no_text_is_named(tmp_path: Path) -> None:
         files.load()
 
 
-def test_the_published_document_is_renewed_at_half_its_life(tmp_path: Path) -> None:
-    """Between two renewals everybody gets the same bytes."""
+def test_the_document_is_renewed_at_half_of_its_validity(tmp_path: Path) -> None:
+    """Between two renewals all clients get the same bytes."""
     clock = [NOW]
     files = LocalKeyFiles(tmp_path)
     keys = PublishedKeys("localhost:7676", files, files.load_or_create(), lambda: clock[0])
@@ -100,7 +99,7 @@ def test_the_published_document_is_renewed_at_half_its_life(tmp_path: Path) -> N
 
 
 def test_a_rotation_is_published_at_once(tmp_path: Path) -> None:
-    """The next request sees the new key and the old one with its expiry."""
+    """The next request gets the new key, and the old one with its expiry."""
     files = LocalKeyFiles(tmp_path)
     keys = PublishedKeys("localhost:7676", files, files.load_or_create(), lambda: NOW)
     old = keys.keys.current.key_id
@@ -110,8 +109,8 @@ def test_a_rotation_is_published_at_once(tmp_path: Path) -> None:
     assert set(document["old_verify_keys"]) == {old}
 
 
-def test_a_rotation_by_another_process_is_read(tmp_path: Path) -> None:
-    """Here through a link, as where processes share one disk; it goes on from there."""
+def test_a_rotation_by_another_process_is_loaded(tmp_path: Path) -> None:
+    """In this test through a symbolic link, as for processes that share one disk."""
     first, second = tmp_path / "first", tmp_path / "second"
     for directory in (first, second):
         directory.mkdir()
@@ -134,8 +133,8 @@ def test_a_rotation_by_another_process_is_read(tmp_path: Path) -> None:
     assert (second / "signing.key").is_symlink()
 
 
-def test_keys_that_cannot_be_read_again_stay(tmp_path: Path) -> None:
-    """A file that is just being copied, or gone: what is signed with goes on."""
+def test_keys_stay_when_a_reload_fails(tmp_path: Path) -> None:
+    """The file may be missing, or being copied."""
     files = LocalKeyFiles(tmp_path)
     keys = PublishedKeys("localhost:7676", files, files.load_or_create(), lambda: NOW)
     before = keys.keys

@@ -1,4 +1,4 @@
-"""Vouching for the keys of real servers, stored in a real database."""
+"""The notary, with real servers and a real database."""
 
 import asyncio
 import json
@@ -27,8 +27,8 @@ US = Vouching(
 )
 
 
-class Asked:
-    """A notary, on the test's time; what it answers has been checked as whoever asks would."""
+class NotaryClient:
+    """A notary with a clock that the test controls. Its responses are verified like by a client."""
 
     def __init__(self, neighbourhood: Neighbourhood, database: Database) -> None:
         self.neighbourhood = neighbourhood
@@ -67,7 +67,7 @@ class Asked:
         return notary
 
     def keys_in(self, answer: bytes) -> dict[str, set[str]]:
-        """The keys that it proves, by server."""
+        """The keys in a response, by server."""
         found: dict[str, set[str]] = {}
         for document in json.loads(answer)["server_keys"]:
             name = document["server_name"]
@@ -78,15 +78,15 @@ class Asked:
 
 
 @pytest.fixture
-def asked(neighbourhood: Neighbourhood, database: Database) -> Asked:
-    return Asked(neighbourhood, database)
+def asked(neighbourhood: Neighbourhood, database: Database) -> NotaryClient:
+    return NotaryClient(neighbourhood, database)
 
 
-async def server(asked: Asked, host: str = "a.test", one: LocalKey = FIRST) -> KeyServer:
+async def server(asked: NotaryClient, host: str = "a.test", one: LocalKey = FIRST) -> KeyServer:
     return await key_server(asked.neighbourhood, host, one)
 
 
-async def test_keys_are_fetched_once_and_signed_by_both(asked: Asked) -> None:
+async def test_keys_are_fetched_once_and_signed_by_both(asked: NotaryClient) -> None:
     """ "The receiving (notary) server must sign the keys returned by the queried server." """
     a = await server(asked)
     notary = asked.notary()
@@ -101,7 +101,7 @@ async def test_keys_are_fetched_once_and_signed_by_both(asked: Asked) -> None:
     assert a.asked == 1
 
 
-async def test_several_servers_are_answered_at_once(asked: Asked) -> None:
+async def test_a_query_for_several_servers(asked: NotaryClient) -> None:
     """ "Servers which are offline and have no cached keys will not be included in the result." """
     a, b = await server(asked), await server(asked, "b.test", SECOND)
     b.answer = key_document(b.name, SECOND, old=old_key(FIRST, NOW - 5))
@@ -114,15 +114,15 @@ async def test_several_servers_are_answered_at_once(asked: Asked) -> None:
     }
 
 
-async def test_an_unreachable_server_has_an_empty_list(asked: Asked) -> None:
+async def test_an_unreachable_server_has_an_empty_list(asked: NotaryClient) -> None:
     """ "an empty array if the server could not be reached and no cached keys were available" """
     notary = asked.notary()
     assert json.loads(await notary.query_server("gone.test:1", None)) == {"server_keys": []}
     assert json.loads(await notary.query_servers({"server_keys": {}})) == {"server_keys": []}
 
 
-async def test_what_is_known_is_told_also_when_the_server_is_gone(asked: Asked) -> None:
-    """However old it is: whoever asks sees how long it was valid."""
+async def test_stored_keys_of_an_offline_server_are_returned(asked: NotaryClient) -> None:
+    """However old they are: the client sees their validity."""
     a = await server(asked)
     notary = asked.notary()
     await notary.query_server(a.name, None)
@@ -132,8 +132,8 @@ async def test_what_is_known_is_told_also_when_the_server_is_gone(asked: Asked) 
     assert document["valid_until_ts"] == NOW + DAY
 
 
-async def test_keys_that_must_be_valid_for_longer_are_fetched_again(asked: Asked) -> None:
-    """`minimum_valid_until_ts`; and half of its lifetime makes an answer stale by itself."""
+async def test_keys_that_must_be_valid_for_longer_are_fetched_again(asked: NotaryClient) -> None:
+    """`minimum_valid_until_ts`; and after half of its lifetime a document is stale anyway."""
     a = await server(asked)
     notary = asked.notary()
     await notary.query_server(a.name, str(NOW + DAY))
@@ -152,8 +152,8 @@ async def test_keys_that_must_be_valid_for_longer_are_fetched_again(asked: Asked
     assert a.asked == 3
 
 
-async def test_a_key_that_is_not_known_is_fetched(asked: Asked) -> None:
-    """A server may have a new one since."""
+async def test_an_unknown_key_is_fetched(asked: NotaryClient) -> None:
+    """The server may have a new key."""
     a = await server(asked)
     notary = asked.notary()
     await notary.query_server(a.name, None)
@@ -173,10 +173,10 @@ async def test_a_key_that_is_not_known_is_fetched(asked: Asked) -> None:
         lambda name: [],
     ],
 )
-async def test_a_spurious_answer_does_not_take_the_place_of_a_good_key(
-    asked: Asked, spurious: Callable[[str], Any]
+async def test_a_wrong_response_does_not_replace_a_valid_key(
+    asked: NotaryClient, spurious: Callable[[str], Any]
 ) -> None:
-    """Of somebody who stands where the server should, or of a server that is broken."""
+    """Of an attacker in place of the server, or of a broken server."""
     a = await server(asked)
     notary = asked.notary()
     before = await notary.query_server(a.name, None)
@@ -187,8 +187,8 @@ async def test_a_spurious_answer_does_not_take_the_place_of_a_good_key(
     assert (await asked.ring().stored(a.name))["ed25519:1"].public == public(FIRST)
 
 
-async def test_a_server_that_knows_no_better_is_left_alone(asked: Asked) -> None:
-    """Whatever is asked for: nobody can use us to hammer it. And our own needs are not kept waiting by it."""
+async def test_a_server_without_newer_keys_is_not_requested_again(asked: NotaryClient) -> None:
+    """Clients cannot make this node send many requests to it, and this node's own fetches are not delayed."""
     a = await server(asked)
     notary = asked.notary()
     for number in range(20):
@@ -202,8 +202,8 @@ async def test_a_server_that_knows_no_better_is_left_alone(asked: Asked) -> None
     assert a.asked == 3
 
 
-async def test_only_servers_that_we_have_to_do_with_are_answered(asked: Asked) -> None:
-    """In closed mode the others are as if they were not there, also when their keys are stored."""
+async def test_only_permitted_servers_are_returned(asked: NotaryClient) -> None:
+    """With closed federation other servers have no keys, even if they are stored."""
     a, b = await server(asked), await server(asked, "b.test")
     await asked.notary().query_server(a.name, None)
     notary = asked.notary(may_contact=lambda name: name == b.name)
@@ -212,8 +212,8 @@ async def test_only_servers_that_we_have_to_do_with_are_answered(asked: Asked) -
     assert a.asked == 1
 
 
-async def test_no_other_notary_is_asked(asked: Asked) -> None:
-    """Two that relied on each other would turn in a circle."""
+async def test_other_notaries_are_not_queried(asked: NotaryClient) -> None:
+    """Two notaries that query each other would never end."""
     other = await server(asked, "notary.test", SECOND)
     other.vouched = {"gone.test:1": key_document("gone.test:1", FIRST)}
     answer = await asked.notary(other.name).query_server("gone.test:1", None)
@@ -221,8 +221,9 @@ async def test_no_other_notary_is_asked(asked: Asked) -> None:
     assert other.queries == []
 
 
-async def test_strangers_cannot_keep_us_busy(asked: Asked) -> None:
-    """So many servers are asked at a time, and none is waited for for long; what is known is told at once."""
+async def test_the_cost_of_queries_is_limited(asked: NotaryClient) -> None:
+    """The number of concurrent fetches and the time of waiting are bounded; stored keys are returned at
+    once."""
     a = await server(asked)
     await asked.notary().query_server(a.name, None)
     came: list[str] = []
@@ -253,8 +254,8 @@ async def test_strangers_cannot_keep_us_busy(asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("body", [None, {"server_keys": 5}, {"server_keys": {"a b": {}}}])
-async def test_what_is_no_question_is_refused(asked: Asked, body: object) -> None:
-    """400 in Matrix's words."""
+async def test_invalid_queries_are_refused(asked: NotaryClient, body: object) -> None:
+    """With status 400."""
     with pytest.raises(MatrixError, match="400"):
         await asked.notary().query_servers(body)
     with pytest.raises(MatrixError, match="400"):

@@ -1,4 +1,4 @@
-"""What a notary is asked and answers."""
+"""Parsing key queries and building responses."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ from tests.support.server_keys import DAY, NOW, key, key_document, public
 THEIRS, OURS = key("1"), key("own")
 
 
-def test_without_a_time_keys_must_be_good_now() -> None:
+def test_without_a_time_keys_must_be_valid_now() -> None:
     """ "If not supplied, the current time as determined by the notary server is used." """
     assert parse_single("a.example", None, NOW) == KeyQuery("a.example", (), NOW)
     assert parse_single("a.example:8448", "5", NOW) == KeyQuery("a.example:8448", (), 5)
@@ -43,13 +43,13 @@ def test_without_a_time_keys_must_be_good_now() -> None:
         ("a.example", ""),
     ],
 )
-def test_what_is_no_question_is_refused(server: str, minimum: str | None) -> None:
+def test_invalid_queries_are_refused(server: str, minimum: str | None) -> None:
     """400 M_INVALID_PARAM."""
     with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
         parse_single(server, minimum, NOW)
 
 
-def test_the_longest_time_of_a_server_counts() -> None:
+def test_the_latest_time_of_a_server_counts() -> None:
     """ "The notary server may return multiple keys regardless of the Key IDs given." """
     body = {
         "server_keys": {
@@ -70,8 +70,8 @@ def test_the_longest_time_of_a_server_counts() -> None:
     assert parse_many({"server_keys": {}}, NOW) == ()
 
 
-def test_keys_that_cannot_be_are_not_looked_for() -> None:
-    """Of an algorithm that nobody knows, or that are no ids."""
+def test_unknown_algorithms_are_ignored() -> None:
+    """And invalid key ids."""
     body = {"server_keys": {"a.example": {"curve25519:1": {}, "x\0": {}, "ed25519:": {}, "ed25519:1": {}}}}
     assert parse_many(body, NOW) == (KeyQuery("a.example", ("ed25519:1",), NOW),)
 
@@ -91,14 +91,14 @@ def test_keys_that_cannot_be_are_not_looked_for() -> None:
         {"server_keys": {"a.example": {"ed25519:1": {"minimum_valid_until_ts": 2**53}}}},
     ],
 )
-def test_a_question_of_another_form_is_refused(body: Any) -> None:
+def test_a_malformed_query_is_refused(body: Any) -> None:
     """400 M_BAD_JSON."""
     with pytest.raises(MatrixError, match="400 M_BAD_JSON"):
         parse_many(body, NOW)
 
 
-def test_too_large_a_question_is_refused() -> None:
-    """Each server costs us a request, and each key a look into the database."""
+def test_a_too_large_query_is_refused() -> None:
+    """Each server costs a request, and each key a database query."""
     servers = {f"s{number}.example": {} for number in range(MAX_SERVERS)}
     keys = {f"ed25519:{number}": {} for number in range(MAX_KEYS)}
     assert len(parse_many({"server_keys": servers}, NOW)) == MAX_SERVERS
@@ -140,16 +140,16 @@ ONE, ALL = KeyQuery("a.example", ("ed25519:1",), NOW), KeyQuery("a.example", (),
         ({"ed25519:1": stored(NOW - 5, fetched=NOW - DAY), "ed25519:2": stored()}, ALL, True),
     ],
 )
-def test_what_may_be_given_out_without_asking(
+def test_which_keys_are_returned_without_a_fetch(
     known: dict[str, ServerKey], wanted: KeyQuery, fresh: bool
 ) -> None:
     """ "Intermediate notary servers should cache a response for half of its lifetime to avoid serving a stale
-    response"; and nothing that would not be useful to whoever asks."""
+    response"; and only keys that satisfy the query."""
     assert is_fresh(known, wanted, NOW) is fresh
 
 
-def test_both_signatures_hold() -> None:
-    """Its own is kept and ours is added: who reads it checks both."""
+def test_both_signatures_are_valid() -> None:
+    """The signature of the server stays and the notary's is added."""
     document = encode(key_document("a.example", THEIRS))
     [made] = sign_documents([document], "us.example", OURS)
     content = json.loads(made)
@@ -162,8 +162,8 @@ def test_both_signatures_hold() -> None:
     assert again == made
 
 
-def test_what_there_is_no_room_for_is_left_out() -> None:
-    """As if its server were offline; what comes after it still finds room."""
+def test_documents_beyond_the_size_limit_are_left_out() -> None:
+    """As if their servers were offline; smaller ones after them are included."""
     large = encode(key_document("a.example", THEIRS, more={"much": "x" * MAX_RESPONSE_BYTES}))
     small = encode(key_document("b.example", THEIRS))
     [made] = sign_documents([large, small], "us.example", OURS)
@@ -172,7 +172,7 @@ def test_what_there_is_no_room_for_is_left_out() -> None:
     assert len(many) == MAX_RESPONSE_BYTES // len(small)
 
 
-def test_an_answer_is_json() -> None:
-    """Empty when nothing is known."""
+def test_a_response_is_json() -> None:
+    """Empty without documents."""
     assert json.loads(encode_response([])) == {"server_keys": []}
     assert json.loads(encode_response([b'{"a":1}', b'{"b":2}'])) == {"server_keys": [{"a": 1}, {"b": 2}]}

@@ -12,8 +12,8 @@ from federation.keys.server_keys import KeyNeed
 FOUND = KeyDocument(b"{}", ())
 
 
-async def test_what_is_needed_meanwhile_goes_into_the_next_query() -> None:
-    """A room of five hundred servers of which half are gone costs a few queries."""
+async def test_needs_during_a_query_go_into_the_next_one() -> None:
+    """A room with five hundred servers of which half are offline costs a few queries."""
     release = asyncio.Event()
     asked: list[list[str]] = []
 
@@ -36,8 +36,8 @@ async def test_what_is_needed_meanwhile_goes_into_the_next_query() -> None:
     assert answers == [(), [FOUND], *[()] * (len(names) - 1)]
 
 
-async def test_an_error_of_ours_reaches_all_and_ends_nothing() -> None:
-    """The database may be gone for a moment."""
+async def test_a_local_error_reaches_all_callers() -> None:
+    """The queue continues afterwards; the database may have been unavailable for a moment."""
     problems = [ValueError("no")]
 
     async def ask(_: Needs) -> Mapping[str, Sequence[KeyDocument]]:
@@ -52,7 +52,7 @@ async def test_an_error_of_ours_reaches_all_and_ends_nothing() -> None:
 
 
 async def test_closing_leaves_nothing_running() -> None:
-    """Nor does a queue that was never used mind."""
+    """Closing an unused queue is no error."""
     asked = asyncio.Event()
 
     async def ask(_: Needs) -> Mapping[str, Sequence[KeyDocument]]:
@@ -70,8 +70,8 @@ async def test_closing_leaves_nothing_running() -> None:
         await waiting
 
 
-async def test_who_stops_waiting_is_forgotten() -> None:
-    """Before its turn came, and after."""
+async def test_a_cancelled_caller_is_removed() -> None:
+    """Before its query and during it."""
     asked: list[list[str]] = []
     first = asyncio.Event()
 

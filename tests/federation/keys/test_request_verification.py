@@ -1,4 +1,4 @@
-"""Server-server API, "Request Authentication", as the one who is asked."""
+"""Server-server API, "Request Authentication", on the receiving side."""
 
 from typing import Any
 
@@ -48,8 +48,8 @@ def refused(*headers: str, keys: Any = KEYS, **request: Any) -> tuple[int, str, 
     return refusal.value.status, refusal.value.errcode, refusal.value.text
 
 
-def test_a_good_request() -> None:
-    """Its origin, its content, and nothing said against it."""
+def test_a_valid_request() -> None:
+    """Its origin and its content."""
     body = encode({"pdus": [], "x": {"ä": 1}})
     request = read(header(body=body), body=body)
     verify_request(request, KEYS)
@@ -59,7 +59,7 @@ def test_a_good_request() -> None:
 
 
 def test_a_get_has_no_content() -> None:
-    """Whatever follows its head is not signed, and nobody reads it."""
+    """Its body is not signed and is ignored."""
     get = header("GET", body=None)
     for body in (b"", b'{"a": 1}', b"nonsense"):
         request = read(get, method="GET", body=body)
@@ -67,20 +67,20 @@ def test_a_get_has_no_content() -> None:
         assert request.content is None
 
 
-def test_the_body_is_verified_as_json() -> None:
-    """Parsed and written again: the sender's blanks and order are his."""
+def test_the_canonical_form_of_the_body_is_verified() -> None:
+    """Blanks and the order of keys do not matter."""
     request = read(header(body=b'{"a":1,"b":"\xc3\xa4"}'), body=b' { "b" : "\\u00e4", "a":1 }\n')
     verify_request(request, KEYS)
 
 
 @pytest.mark.parametrize("body", [b'{"a":1.5}', b'{"a":36893488147419103232}', b'{"a":1e+22}'])
 def test_numbers_of_old_room_versions_are_verified(body: bytes) -> None:
-    """A transaction may bring events of version 5, whose numbers nobody ever restricted."""
+    """A transaction may contain events of room version 5, with floats and large integers."""
     verify_request(read(header(body=body), body=body), KEYS)
 
 
 def test_a_missing_destination_is_this_server() -> None:
-    """Servers before v1.3 send none, and sign it all the same."""
+    """Servers before v1.3 send none, but sign it."""
     without = header().replace(f'destination="{US}",', "")
     assert "destination" not in without
     verify_request(read(without), KEYS)
@@ -108,21 +108,21 @@ def test_a_missing_destination_is_this_server() -> None:
         ([header().replace('sig="', 'sig="AA')], 401, "M_UNAUTHORIZED", "is wrong"),
     ],
 )
-def test_each_refusal_says_why(headers: list[str], status: int, errcode: str, text: str) -> None:
-    """401 for who cannot show who he is, 403 for who may not ask."""
+def test_refusals(headers: list[str], status: int, errcode: str, text: str) -> None:
+    """401 for a missing or invalid signature, 403 for a server that may not federate."""
     result = refused(*headers)
     assert result[:2] == (status, errcode)
     assert text in result[2]
 
 
-def test_strangers_are_refused_before_anything_is_read() -> None:
-    """Closed by default; and a stranger's body costs nothing."""
+def test_servers_that_may_not_federate_are_refused_first() -> None:
+    """Before the body is read."""
     with pytest.raises(MatrixError, match=r"403 M_FORBIDDEN: .*a\.test"):
         parse_claim([header()], US, lambda _: False)
 
 
-def test_of_several_signatures_every_known_one_must_hold() -> None:
-    """One header for each key; those whose key is unknown are skipped."""
+def test_all_signatures_by_known_keys_must_be_valid() -> None:
+    """One header for each key; signatures by unknown keys are skipped."""
     both = [header(), header(signer=OTHER)]
     verify_request(read(*both), KEYS)
     known = {**KEYS, OTHER.key_id: VerifyKey(public(OTHER), NOW + DAY)}
@@ -149,8 +149,8 @@ def test_a_body_that_is_no_object_is_a_bad_request(body: bytes, errcode: str) ->
     assert refused(header(), body=body)[:2] == (400, errcode)
 
 
-def test_one_event_too_deep_does_not_spoil_the_signature() -> None:
-    """The event will be dropped; the transaction is who it says it is from."""
+def test_a_too_deep_event_does_not_invalidate_the_signature() -> None:
+    """Only the event is dropped; the transaction is authentic."""
     body = b'{"pdus":[' + b'{"a":' * 300 + b"1" + b"}" * 300 + b"]}"
     verify_request(read(header(body=body), body=body), KEYS)
 
@@ -161,8 +161,8 @@ def test_one_event_too_deep_does_not_spoil_the_signature() -> None:
     uri=st.text(st.characters() | st.just("\udcff")),
     method=st.sampled_from(["GET", "PUT", "POST", "HEAD", "x"]),
 )
-def test_nothing_that_comes_raises_anything_else(body: bytes, uri: str, method: str) -> None:
-    """A refusal: nobody signed this."""
+def test_any_input_raises_matrix_error_only(body: bytes, uri: str, method: str) -> None:
+    """No random input is authentic."""
 
     def check() -> None:
         verify_request(parse_request(Claim(THEM, {KEY.key_id: "AAAA"}), method, uri, body, US), KEYS)

@@ -1,4 +1,4 @@
-"""Signing keys: formats, rotation, and the document that publishes them."""
+"""Local signing keys: formats, rotation, and the key document."""
 
 import io
 
@@ -30,7 +30,7 @@ TWO = key_from_seed("a_2", b"\x02" * 32)
 
 
 def test_the_document_is_signed_by_the_key_that_it_publishes() -> None:
-    """An independent implementation accepts the signature."""
+    """Verified by an independent implementation."""
     document = make_key_document("localhost:7676", LocalKeys(ONE), NOW)
     key = signedjson.key.decode_verify_key_base64(
         "ed25519", "a_1", document["verify_keys"]["ed25519:a_1"]["key"]
@@ -39,22 +39,22 @@ def test_the_document_is_signed_by_the_key_that_it_publishes() -> None:
 
 
 def test_the_document_is_valid_for_a_day_and_renewed_at_half() -> None:
-    """Readers get a document that never has less than half its life before it."""
+    """A served document always has at least half of its validity left."""
     document = make_key_document("localhost:7676", LocalKeys(ONE), NOW)
     assert document["valid_until_ts"] == NOW + VALIDITY_MS
     assert renewal_time(document) == NOW + VALIDITY_MS // 2
 
 
 def test_rotation_keeps_the_old_key_with_its_expiry() -> None:
-    """What the old key signed before its expiry stays valid, so its public half stays published."""
+    """Events signed before its expiry stay valid, so its public key stays published."""
     keys = rotate(LocalKeys(ONE), TWO, NOW)
     document = make_key_document("localhost:7676", keys, NOW)
     assert set(document["verify_keys"]) == {"ed25519:a_2"}
     assert document["old_verify_keys"] == {"ed25519:a_1": {"key": ONE.public, "expired_ts": NOW}}
 
 
-def test_a_version_names_one_key_for_ever() -> None:
-    """Using a version again would make signatures of the key before it unverifiable."""
+def test_a_version_identifies_one_key_forever() -> None:
+    """Reusing a version would make signatures of the previous key unverifiable."""
     with pytest.raises(AssertionError):
         rotate(rotate(LocalKeys(ONE), TWO, NOW), key_from_seed("a_1", b"\x03" * 32), NOW)
 
@@ -72,14 +72,13 @@ def test_the_file_formats_are_those_of_signedjson() -> None:
 @given(
     st.binary(min_size=32, max_size=32), st.from_regex(r"\A\w{1,20}\Z", fullmatch=True).filter(str.isascii)
 )
-def test_a_key_survives_its_file(seed: bytes, version: str) -> None:
-    """Written and read again it is the same key."""
+def test_a_key_file_round_trips(seed: bytes, version: str) -> None:
     read = parse_local_key(format_local_key(key_from_seed(version, seed)))
     assert (read.version, bytes(read.signing_key)) == (version, seed)
 
 
-def test_old_keys_survive_their_file() -> None:
-    """In their order, with their expiry."""
+def test_a_file_of_old_keys_round_trips() -> None:
+    """In order, with their expiry."""
     old = (OldLocalKey("a_1", ONE.public, 1), OldLocalKey("a_2", TWO.public, 2))
     assert parse_old_keys(format_old_keys(old)) == old
 
@@ -97,21 +96,21 @@ def test_old_keys_survive_their_file() -> None:
         format_local_key(ONE) + format_local_key(TWO),
     ],
 )
-def test_a_broken_key_file_is_told_without_its_contents(text: str) -> None:
-    """The error may be logged, so it never repeats what the file held."""
+def test_an_invalid_key_file_is_reported_without_its_content(text: str) -> None:
+    """The error may be logged."""
     with pytest.raises(BadKeyFile) as caught:
         parse_local_key(text)
     assert all(word not in str(caught.value) for word in text.split() if word != "ed25519")
 
 
-def test_a_broken_list_of_old_keys_is_told() -> None:
-    """An expiry is a number."""
+def test_an_invalid_list_of_old_keys_is_reported() -> None:
+    """An expiry must be a number."""
     with pytest.raises(BadKeyFile):
         parse_old_keys(f"ed25519 a_1 soon {ONE.public}\n")
 
 
-def test_nothing_private_is_ever_shown() -> None:
-    """Neither a repr in a traceback nor what the command line prints holds the seed."""
+def test_private_keys_are_never_shown() -> None:
+    """Neither a repr in a traceback nor the output of the command line contains the seed."""
     keys = rotate(LocalKeys(ONE), TWO, NOW)
     shown = repr(keys) + repr(describe(keys)) + repr(make_key_document("x", keys, NOW))
     for key in (ONE, TWO):

@@ -30,13 +30,13 @@ EXPECTED = XMatrix(origin="a.example:8448", key="ed25519:x", signature="c2ln", d
         '\tX-Matrix\torigin="a.example:8448",destination="b.example",key="ed25519:x",sig="c2ln"'.strip(),
     ],
 )
-def test_every_form_that_servers_send_is_read(header: str) -> None:
+def test_all_forms_that_servers_send_are_parsed(header: str) -> None:
     """Unquoted values with colons, blanks and tabs, any order and case, escapes, unknown parameters."""
     assert parse(header) == EXPECTED
 
 
-def test_what_is_remembered_of_a_header_is_not_its_signature() -> None:
-    """Nor is a signature looked for within other values: those end where their quotation marks end."""
+def test_the_signature_of_a_header_is_not_cached() -> None:
+    """And a signature is not searched inside other quoted values."""
     usual = 'X-Matrix origin="a",destination="b",key="ed25519:x",sig="{}"'
     for made in ("c2ln", "b3RoZXI", "c2ln"):
         assert parse(usual.format(made)) == XMatrix("a", "ed25519:x", made, "b")
@@ -83,8 +83,8 @@ def test_a_missing_destination_is_accepted() -> None:
         ("X-Matrix origin=" + "a" * MAX_CHARACTERS, "is too long"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_its_reason(header: str, problem: str) -> None:
-    """401 `M_UNAUTHORIZED`, and the sentence says what is wrong without repeating what was sent."""
+def test_malformed_headers_are_refused_with_the_reason(header: str, problem: str) -> None:
+    """401 `M_UNAUTHORIZED`, without repeating what was sent."""
     with pytest.raises(BadAuthorization, match=problem) as refused:
         parse(header)
     assert (refused.value.status, refused.value.errcode) == (401, "M_UNAUTHORIZED")
@@ -93,8 +93,8 @@ def test_what_cannot_be_read_is_refused_with_its_reason(header: str, problem: st
 @given(
     st.one_of(st.text(), st.text(st.sampled_from('xX-Matrix \t,="\\:aorigkeysd[]%\0\udc80é')), st.binary())
 )
-def test_hostile_input_raises_nothing_but_the_declared_error(header: str | bytes) -> None:
-    """Bytes arrive decoded with surrogate escapes; nothing that they hold may break the reader."""
+def test_any_input_raises_the_declared_error_only(header: str | bytes) -> None:
+    """Headers are decoded with surrogate escapes."""
     text = header.decode("utf-8", "surrogateescape") if isinstance(header, bytes) else header
     for candidate in (text, "X-Matrix " + text, "X-Matrix origin=a,key=ed25519:x,sig=s," + text):
         try:
@@ -122,7 +122,7 @@ authorizations = st.builds(
 
 
 @given(authorizations)
-def test_what_is_written_is_read_back(authorization: XMatrix) -> None:
+def test_a_rendered_header_is_parsed(authorization: XMatrix) -> None:
     """The strictest form: one blank, lower-case names, everything quoted, no backslash."""
     header = render(authorization)
     assert parse(header) == authorization
@@ -132,8 +132,7 @@ def test_what_is_written_is_read_back(authorization: XMatrix) -> None:
 
 
 @given(authorizations, st.data())
-def test_quoting_blanks_and_order_mean_nothing(authorization: XMatrix, data: st.DataObject) -> None:
-    """Every way to write the same parameters is read as the same."""
+def test_quoting_blanks_and_order_do_not_matter(authorization: XMatrix, data: st.DataObject) -> None:
     pairs = {"origin": authorization.origin, "key": authorization.key, "sig": authorization.signature}
     if authorization.destination is not None:
         pairs["destination"] = authorization.destination
@@ -149,26 +148,26 @@ def test_quoting_blanks_and_order_mean_nothing(authorization: XMatrix, data: st.
 
 
 def test_several_headers_sign_for_one_server() -> None:
-    """A server that changes its key may sign with both; other schemes are not looked at."""
+    """A server that rotates its key may sign with both; other schemes are ignored."""
     old, new = XMatrix("a", "ed25519:old", "b2xk", "b"), XMatrix("a", "ed25519:new", "bmV3", "b")
     assert parse_all(["Bearer x", render(old), render(new)]) == (old, new)
     assert parse_all(["Bearer x", "", "Basic eA=="]) == ()
 
 
-def test_headers_that_contradict_each_other_are_refused() -> None:
-    """A reader that took the first and one that took the last would see two different servers."""
+def test_contradicting_headers_are_refused() -> None:
+    """Parsers that take the first and parsers that take the last would see two different servers."""
     with pytest.raises(BadAuthorization, match="contradict"):
         parse_all([render(XMatrix("a", "ed25519:x", "c2ln")), render(XMatrix("b", "ed25519:x", "c2ln"))])
 
 
 def test_the_number_of_headers_is_limited() -> None:
-    """Each costs a signature check later on."""
+    """Each costs a signature check."""
     with pytest.raises(BadAuthorization, match="too many"):
         parse_all([render(XMatrix("a", "ed25519:x", "c2ln"))] * (MAX_HEADERS + 1))
 
 
-def test_the_signed_object_holds_content_only_where_there_is_a_body() -> None:
-    """Absent for GET; present, even as `{}`, for PUT and POST. The URI is taken as it came."""
+def test_the_signed_object_has_content_only_with_a_body() -> None:
+    """Absent for GET; present, even as `{}`, for PUT and POST. The URI is used verbatim."""
     uri = "/_matrix/federation/v1/x/%21a%3Ab?c=%7B"
     assert signed_object("GET", uri, "a", "b") == {
         "method": "GET",
@@ -179,8 +178,8 @@ def test_the_signed_object_holds_content_only_where_there_is_a_body() -> None:
     assert signed_object("PUT", uri, "a", "b", {})["content"] == {}
 
 
-def test_a_request_for_another_server_is_told_apart() -> None:
-    """A wrong destination is a replay; none at all is an old server."""
+def test_a_request_to_another_server_is_recognised() -> None:
+    """A wrong destination means a replay; a missing one, an old server."""
     assert is_addressed_to(EXPECTED, "b.example")
     assert not is_addressed_to(EXPECTED, "c.example")
     assert is_addressed_to(XMatrix("a", "ed25519:x", "c2ln"), "c.example")

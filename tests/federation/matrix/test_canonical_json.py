@@ -63,29 +63,29 @@ values = st.recursive(
         ({"a": -0, "b": 10000000000}, b'{"a":0,"b":10000000000}'),
     ],
 )
-def test_the_specification_s_examples(value: Any, written: bytes) -> None:
-    """Each example of the appendix is written exactly as printed there."""
+def test_the_examples_of_the_specification(value: Any, written: bytes) -> None:
+    """Each example of the appendix is encoded exactly as printed there."""
     assert canonical_json.encode(value) == written
 
 
 @given(values)
-def test_it_is_the_reference_encoder_only_faster(value: Any) -> None:
-    """`canonicaljson` is what Synapse hashes with; both write the same bytes, in either mode."""
+def test_it_equals_the_reference_encoder(value: Any) -> None:
+    """`canonicaljson`, which Synapse uses; in both modes."""
     assert canonical_json.encode(value) == canonicaljson.encode_canonical_json(value)
     assert canonical_json.encode(value, strict=False) == canonicaljson.encode_canonical_json(value)
 
 
 @given(values)
 def test_canonical_json_is_a_fixed_point(value: Any) -> None:
-    """What was written is read as the value it was written from, and written again as the same bytes."""
+    """Decoding and encoding again gives the same bytes."""
     written = canonical_json.encode(value)
     assert canonical_json.decode(written) == value
     assert canonical_json.encode(canonical_json.decode(written)) == written
 
 
 @given(st.recursive(leaves | st.floats(allow_nan=False, allow_infinity=False) | st.integers(), st.lists))
-def test_old_rooms_write_numbers_as_their_first_servers_did(value: Any) -> None:
-    """Room versions 3 to 5: floats and integers of any size are allowed, with Python's digits."""
+def test_numbers_of_old_room_versions(value: Any) -> None:
+    """Room versions 3 to 5: floats and integers of any size, with Python's digits."""
     assert canonical_json.encode(value, strict=False) == canonicaljson.encode_canonical_json(value)
 
 
@@ -117,8 +117,9 @@ class Colour(StrEnum):
         {Colour.RED: 1},
     ],
 )
-def test_what_has_no_canonical_form_is_refused(value: Any) -> None:
-    """Integers within ±(2**53 − 1), no float, NaN, −0 or lone surrogate, string keys, JSON's own types."""
+def test_values_without_canonical_form_are_refused(value: Any) -> None:
+    """Integers beyond ±(2**53 − 1), floats, NaN, −0, lone surrogates, keys that are not strings, other
+    types."""
     with pytest.raises(NotCanonical):
         canonical_json.encode(value)
 
@@ -126,8 +127,7 @@ def test_what_has_no_canonical_form_is_refused(value: Any) -> None:
 @pytest.mark.parametrize(
     "value", [float("nan"), float("-inf"), "\ud800", {"\ud800": 1}, {1: 1}, {"a": 1, 2: 3}, (1,), b"x"]
 )
-def test_even_old_rooms_have_no_form_for_what_is_not_json(value: Any) -> None:
-    """The lenient mode is lenient about numbers and about nothing else."""
+def test_the_lenient_mode_is_lenient_about_numbers_only(value: Any) -> None:
     with pytest.raises(NotCanonical):
         canonical_json.encode(value, strict=False)
 
@@ -141,7 +141,7 @@ def nested(depth: int) -> list[Any]:
 
 @pytest.mark.parametrize("strict", [True, False])
 def test_depth_is_bounded(strict: bool) -> None:
-    """`MAX_DEPTH` levels are written, one more is refused; the caller may set a lower bound."""
+    """`MAX_DEPTH` levels are encoded, one more is refused; the caller may set a lower limit."""
     assert canonical_json.encode(nested(canonical_json.MAX_DEPTH), strict=strict).startswith(b"[[")
     for depth in (canonical_json.MAX_DEPTH + 1, 5_000):
         with pytest.raises(NotCanonical):
@@ -151,8 +151,7 @@ def test_depth_is_bounded(strict: bool) -> None:
         canonical_json.encode([[1]], strict=strict, max_depth=1)
 
 
-def test_something_that_contains_itself_is_refused() -> None:
-    """A value that contains itself has no end and so no form."""
+def test_a_recursive_value_is_refused() -> None:
     value: list[Any] = []
     value.append(value)
     with pytest.raises(NotCanonical):
@@ -188,15 +187,15 @@ def test_something_that_contains_itself_is_refused() -> None:
         b"[1,]",
     ],
 )
-def test_hostile_bodies_raise_the_declared_error_only(body: bytes) -> None:
-    """Deep nesting, huge numbers, lone surrogates, other encodings: `NotJson`, never anything else."""
+def test_malicious_bodies_raise_the_declared_error_only(body: bytes) -> None:
+    """Deep nesting, huge numbers, lone surrogates, other encodings raise `NotJson`."""
     with pytest.raises(NotJson):
         canonical_json.decode(body)
 
 
 @given(st.binary(max_size=64) | st.text(max_size=64).map(str.encode))
-def test_any_bytes_are_json_or_are_not(body: bytes) -> None:
-    """Reading raises nothing but `NotJson`, and agrees with the standard library about what it read."""
+def test_any_bytes_are_decoded_or_raise_not_json(body: bytes) -> None:
+    """And the result equals that of the standard library."""
     try:
         value = canonical_json.decode(body)
     except NotJson:
@@ -205,7 +204,7 @@ def test_any_bytes_are_json_or_are_not(body: bytes) -> None:
 
 
 def test_of_equal_keys_the_last_wins() -> None:
-    """Every other server reads duplicates so, and a signature is checked over what was read."""
+    """As on other servers; the signature is checked over the decoded value."""
     assert canonical_json.decode(b'{"a":1,"b":2,"a":3}') == {"a": 3, "b": 2}
 
 
@@ -221,7 +220,8 @@ def test_of_equal_keys_the_last_wins() -> None:
     ],
 )
 def test_numbers_that_are_not_canonical_stay_detectable(body: bytes, value: Any) -> None:
-    """A version 6 event that carries one is dropped, so reading must not hide it; version 5 keeps it."""
+    """Events of room version 6 with such a number are dropped, so decoding must not hide it; version 5
+    accepts them."""
     read, is_to_be_looked_at = canonical_json.decode_and_find_floats(body)
     assert is_to_be_looked_at
     assert canonical_json.decode(body) == read == value
@@ -231,8 +231,8 @@ def test_numbers_that_are_not_canonical_stay_detectable(body: bytes, value: Any)
     assert canonical_json.encode(read, strict=False) == canonicaljson.encode_canonical_json(value)
 
 
-def test_one_deep_event_does_not_take_an_answer_with_it() -> None:
-    """Reading goes deeper than writing: the deep event is found by itself and dropped by itself."""
+def test_one_too_deep_event_does_not_invalidate_a_response() -> None:
+    """The limit for decoding is higher than that for encoding, so that the event can be dropped alone."""
     body = json.dumps({"pdus": [{"good": 1}, nested(300)]}).encode()
     answer = canonical_json.decode(body)
     assert canonical_json.encode(answer["pdus"][0]) == b'{"good":1}'
@@ -249,7 +249,7 @@ def test_one_deep_event_does_not_take_an_answer_with_it() -> None:
         ({"a": 1, "b": []}, False),
     ],
 )
-def test_what_is_written_alike_is_the_same(other: Any, is_same: bool) -> None:
-    """Which is not what Python takes for equal; what cannot be written is not even like itself."""
+def test_equality_of_canonical_forms(other: Any, is_same: bool) -> None:
+    """It differs from Python's equality. A value without canonical form does not even equal itself."""
     assert canonical_json.is_equal({"a": 1, "b": [None]}, other) == is_same
     assert not canonical_json.is_equal({"a": 1.5}, {"a": 1.5})

@@ -63,8 +63,8 @@ def test_server_names(name: str, parsed: ServerName) -> None:
         "a" * 256,
     ],
 )
-def test_not_server_names(name: str) -> None:
-    """What a name could smuggle: a second port, a path, a zone, another line."""
+def test_invalid_server_names(name: str) -> None:
+    """For example with a second port, a path, a zone id or a newline."""
     assert not identifiers.is_server_name(name)
 
 
@@ -90,8 +90,8 @@ def test_not_server_names(name: str) -> None:
     ],
 )
 def test_user_ids(user_id: str, federated: bool, current: bool) -> None:
-    """Historical user ids are accepted from others; new ones keep to the current alphabet; 255 bytes is the
-    end."""
+    """Historical user ids are accepted from other servers; new ones use the current alphabet; at most 255
+    bytes."""
     assert identifiers.is_user_id(user_id) is federated
     assert identifiers.is_current_user_id(user_id) is current
 
@@ -100,8 +100,8 @@ def test_user_ids(user_id: str, federated: bool, current: bool) -> None:
     ("text", "expected"),
     [("@a:b", True), ("@:", True), ("@a:not a name", True), ("@a", False), ("a:b", False)],
 )
-def test_what_power_levels_take_for_a_user_id(text: str, expected: bool) -> None:
-    """As Synapse does, so that its rooms and ours keep the same power levels."""
+def test_user_ids_in_power_levels(text: str, expected: bool) -> None:
+    """Checked as in Synapse, so that both accept the same power levels."""
     assert identifiers.looks_like_user_id(text) is expected
 
 
@@ -146,7 +146,7 @@ def test_room_aliases(alias: str, expected: bool) -> None:
     ],
 )
 def test_event_ids(event_id: str, expected: bool) -> None:
-    """Opaque, but for the sigil and the length."""
+    """Opaque, except for the sigil and the length."""
     assert identifiers.is_event_id(event_id) is expected
 
 
@@ -175,7 +175,7 @@ def test_key_ids(key_id: str, expected: bool) -> None:
         ("@:", "", ""),
     ],
 )
-def test_taking_apart(identifier: str, local: str | None, server: str | None) -> None:
+def test_domain_and_localpart(identifier: str, local: str | None, server: str | None) -> None:
     """The domain begins after the *first* colon: a localpart has none, a server name may have several."""
     assert identifiers.localpart(identifier) == local
     assert identifiers.domain(identifier) == server
@@ -183,7 +183,7 @@ def test_taking_apart(identifier: str, local: str | None, server: str | None) ->
 
 @given(st.text(alphabet=st.characters(codec=None), max_size=300))
 def test_nothing_is_ever_raised(text: str) -> None:
-    """Any string at all is valid or is not."""
+    """Any string is valid or invalid."""
     for sigil in ("", "@", "!", "#", "$"):
         for check in (
             identifiers.is_server_name,
@@ -198,6 +198,6 @@ def test_nothing_is_ever_raised(text: str) -> None:
 
 
 @given(st.text(max_size=300))
-def test_fits_counts_bytes(text: str) -> None:
+def test_the_length_counts_bytes(text: str) -> None:
     """255 bytes of UTF-8, however many characters."""
     assert identifiers.has_valid_length(text) == (len(text.encode()) <= 255)

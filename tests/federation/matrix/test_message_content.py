@@ -1,4 +1,4 @@
-"""What messages say in the words of Matrix."""
+"""The content of messages and relations."""
 
 import re
 from html.parser import HTMLParser
@@ -35,8 +35,8 @@ from federation.matrix.message_content import (
 ALICE = "@alice:a.example"
 
 
-class Seen(HTMLParser):
-    """What a client makes of it."""
+class ParsedHtml(HTMLParser):
+    """The HTML as a client parses it."""
 
     def __init__(self, html: Html) -> None:
         super().__init__(convert_charrefs=True)
@@ -56,8 +56,8 @@ class Seen(HTMLParser):
         self.said += data
 
 
-def test_a_text_says_whom_it_is_meant_for() -> None:
-    """Also when that is nobody, so that no client looks for names in it. What is no user is left out."""
+def test_a_text_has_its_mentions() -> None:
+    """Also if there are none, so that clients do not search for names. Invalid user ids are left out."""
     assert text("hi") == {"msgtype": "m.text", "body": "hi", "m.mentions": {}}
     said = text("hi", msgtype="m.notice", mentions=[ALICE, ALICE, "nobody"])
     assert said["m.mentions"] == {"user_ids": [ALICE]}
@@ -69,8 +69,8 @@ def test_a_text_says_whom_it_is_meant_for() -> None:
 
 
 @pytest.mark.parametrize("said", ["hi", "a < b & c", "two\nlines", ""])
-def test_plain_words_have_no_form(said: str) -> None:
-    """They look the same without; whatever is more than one paragraph of them has one."""
+def test_plain_text_has_no_html(said: str) -> None:
+    """One paragraph of text looks the same without it."""
     for html in (Html(said), paragraph(said)):
         assert formatted_text(said, html) == text(said)
     for html in (bold(said), paragraph(said) + paragraph(said), Html(f"{said}.")):
@@ -79,7 +79,7 @@ def test_plain_words_have_no_form(said: str) -> None:
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\r\0")))
 def test_text_never_becomes_a_tag(said: str) -> None:
-    """Whatever an agent says is read as what it said, and nothing of it as HTML."""
+    """All text of agents is escaped."""
     for made, tags in (
         (Html(said), []),
         (bold(said), ["strong"]),
@@ -94,9 +94,9 @@ def test_text_never_becomes_a_tag(said: str) -> None:
         (link("https://a.example/" + said, "there"), ["a"]),
         (Html("") + said, []),
     ):
-        assert [tag for tag in Seen(made).tags if tag != "br"] == tags
-    assert Seen(Html(said)).said == said
-    assert Seen(bold(said) + Html(" ") + italic(said)).said == f"{said} {said}"
+        assert [tag for tag in ParsedHtml(made).tags if tag != "br"] == tags
+    assert ParsedHtml(Html(said)).said == said
+    assert ParsedHtml(bold(said) + Html(" ") + italic(said)).said == f"{said} {said}"
 
 
 @pytest.mark.parametrize(
@@ -111,28 +111,26 @@ def test_text_never_becomes_a_tag(said: str) -> None:
         ("<p>a<br/>b", "<p>a<br>b</p>"),
     ],
 )
-def test_html_from_elsewhere_is_sanitised(html: str, safe: str) -> None:
-    """Nothing is left in it that this node does not write itself."""
+def test_other_html_is_sanitised(html: str, safe: str) -> None:
+    """Only the tags that this node produces remain."""
     assert str(sanitise(html)) == safe
 
 
 @pytest.mark.parametrize("address", ["javascript:alert(1)", " https://a", "data:text/html,x", "//a", ""])
-def test_a_link_to_what_clients_do_not_permit_is_none(address: str) -> None:
-    """Its text stays."""
+def test_a_link_with_another_scheme_is_only_text(address: str) -> None:
     assert str(link(address, "here")) == "here"
-    assert Seen(link('https://a/"><script>', "x")).attributes == [("href", 'https://a/"><script>')]
+    assert ParsedHtml(link('https://a/"><script>', "x")).attributes == [("href", 'https://a/"><script>')]
     assert str(mention(ALICE, "A")) == '<a href="https://matrix.to/#/@alice:a.example">A</a>'
 
 
-def test_a_language_is_a_class_of_harmless_letters() -> None:
-    """It stands within an attribute."""
+def test_the_language_of_code_is_restricted() -> None:
+    """It becomes part of an attribute."""
     assert re.search('class="language-c\\+\\+"', str(code_block("x", "c++")))
     assert "onclick=" not in str(code_block("x", '" onclick="'))
 
 
-def test_an_edit_replaces_and_falls_back() -> None:
-    """Clients that know no edits see a starred message that calls nobody again; a reply stays the reply that
-    it was."""
+def test_an_edit_has_new_content_and_a_fallback() -> None:
+    """Clients without edits show the text with a star, without mentions. A reply stays a reply."""
     new = reply("$before", formatted_text("hello", bold("hello"), mentions=[ALICE]))
     edited = edit("$original", new)
     assert edited["body"] == "* hello"
@@ -145,8 +143,8 @@ def test_an_edit_replaces_and_falls_back() -> None:
     assert new_content({"body": "x", "m.new_content": 5})["body"] == "x"
 
 
-def test_a_reaction_is_a_short_sign() -> None:
-    """Its key has 255 bytes at most, cut between characters."""
+def test_the_key_of_a_reaction_is_limited() -> None:
+    """To 255 bytes, cut between characters."""
     assert reaction("$1", "👍")["m.relates_to"] == {
         "rel_type": "m.annotation",
         "event_id": "$1",
@@ -156,7 +154,8 @@ def test_a_reaction_is_a_short_sign() -> None:
 
 
 def test_a_reply_and_a_thread() -> None:
-    """A reply may call who is answered; in a thread the answer is a fallback unless it is meant."""
+    """A reply may mention the sender of its target; in a thread the reply is a fallback unless it is
+    requested."""
     answer = reply("$1", text("yes"), also_mention=[ALICE])
     assert answer["m.relates_to"] == {"m.in_reply_to": {"event_id": "$1"}}
     assert answer["m.mentions"] == {"user_ids": [ALICE]}
@@ -191,6 +190,6 @@ def test_a_reply_and_a_thread() -> None:
         {"m.in_reply_to": {"event_id": {}}},
     ],
 )
-def test_what_relates_to_nothing_readable_relates_to_nothing(relates: Any) -> None:
-    """Anybody may send anything there."""
+def test_malformed_relations_are_ignored(relates: Any) -> None:
+    """Other servers may send anything there."""
     assert relations_of({"m.relates_to": relates}) == []

@@ -47,13 +47,14 @@ PLAIN_ONLY = AdmissionRules(offers_tls=False)
 def test_the_first_byte_and_the_address_decide(
     address: Address, first_byte: int | None, rules: AdmissionRules, expected: Decision
 ) -> None:
-    """0x16 is a TLS handshake from anybody; anything else is plain HTTP, from the allowed networks only."""
+    """0x16 is a TLS handshake; anything else is plain HTTP, which is accepted from the configured networks
+    only."""
     assert admit(address, first_byte, rules) == expected
 
 
 @given(st.ip_addresses(), st.integers(0, 255))
 def test_plain_is_never_admitted_from_outside_the_networks(address: Address, first_byte: int) -> None:
-    """Whatever the first byte, `AcceptPlain` means that a network holds the address."""
+    """Whatever the first byte is."""
     rules = AdmissionRules(plain_networks=(IPv4Network("10.0.0.0/8"), IPv6Network("fd00::/8")))
     if admit(address, first_byte, rules) == AcceptPlain():
         assert any(address in network for network in rules.plain_networks)
@@ -68,20 +69,20 @@ def test_plain_is_never_admitted_from_outside_the_networks(address: Address, fir
         ("::1", "::1"),
     ],
 )
-def test_an_address_is_read_as_the_one_the_configuration_would_name(host: str, expected: str) -> None:
-    """A mapped IPv4 address is that IPv4 address, so that a network of the configuration matches it."""
+def test_a_mapped_address_is_an_ipv4_address(host: str, expected: str) -> None:
+    """So that the networks of the configuration match it."""
     assert read_address(host) == ip_address(expected)
 
 
 def test_loopback_is_allowed_by_default_in_both_families() -> None:
-    """Without configuration only this machine may speak plain HTTP."""
+    """By default only this machine may use plain HTTP."""
     assert is_within(read_address("127.3.2.1"), LOOPBACK)
     assert is_within(read_address("::1"), LOOPBACK)
     assert not is_within(AWAY, LOOPBACK)
 
 
-def test_a_host_is_counted_once_however_many_addresses_it_has() -> None:
-    """An IPv6 host owns its whole /64; in IPv4 each address counts by itself."""
+def test_limits_apply_to_an_ipv6_64() -> None:
+    """An IPv6 host owns its whole /64; IPv4 addresses count separately."""
     one, other = ip_address("2001:db8::1"), ip_address("2001:db8::ffff:2")
     assert limited_network(one) == limited_network(other)
     assert limited_network(one) != limited_network(ip_address("2001:db8:0:1::1"))
@@ -92,28 +93,28 @@ LEAF = PinnedCertificate("Kitchen.local", "leaf", is_authority=False)
 AUTHORITY = PinnedCertificate("garden.local:8448", "authority", is_authority=True)
 
 
-def test_a_pinned_leaf_speaks_for_its_peer() -> None:
-    """The same certificate, and only that."""
+def test_a_pinned_leaf_authenticates_its_peer() -> None:
+    """The same certificate, and no other."""
     assert peers_of_certificate(PresentedCertificate("leaf"), [LEAF, AUTHORITY]) == {"kitchen.local"}
     assert peers_of_certificate(PresentedCertificate("another"), [LEAF, AUTHORITY]) == frozenset()
 
 
-def test_a_pinned_authority_speaks_for_its_peer_by_what_it_signed() -> None:
-    """Any certificate with its signature, whatever names that holds."""
+def test_a_pinned_authority_authenticates_its_peer() -> None:
+    """By any certificate with its signature, whatever names it has."""
     assert peers_of_certificate(
         PresentedCertificate("x", signed_by=frozenset({"authority"})), [LEAF, AUTHORITY]
     ) == {"garden.local:8448"}
 
 
 def test_a_leaf_is_no_authority() -> None:
-    """What a pinned leaf signed speaks for nobody."""
+    """A certificate signed by a pinned leaf authenticates no peer."""
     assert (
         peers_of_certificate(PresentedCertificate("x", signed_by=frozenset({"leaf"})), [LEAF]) == frozenset()
     )
 
 
-def test_peers_that_share_an_authority_are_told_apart_by_name() -> None:
-    """Two peers under one authority cannot stand in for each other."""
+def test_peers_with_a_shared_authority_need_their_name() -> None:
+    """So that they cannot impersonate each other."""
     shared = [
         PinnedCertificate("a.example", "ca", is_authority=True),
         PinnedCertificate("B.example:8448", "ca", is_authority=True),
@@ -143,7 +144,7 @@ def test_peers_that_share_an_authority_are_told_apart_by_name() -> None:
 def test_a_peer_with_a_configured_certificate_must_show_it(
     origin: str, shown: set[str], required: set[str], missing: bool
 ) -> None:
-    """A claim without the certificate counts for nothing, in whichever case it is written."""
+    """In whichever case the server name is written."""
     assert lacks_required_certificate(origin, shown, required) is missing
 
 
@@ -158,5 +159,5 @@ def test_a_peer_with_a_configured_certificate_must_show_it(
     ],
 )
 def test_the_host_of_a_server_name(name: str, host: str) -> None:
-    """Certificates name hosts: no port, no brackets."""
+    """As in certificates: without port and brackets."""
     assert host_of(name) == host

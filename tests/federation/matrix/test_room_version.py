@@ -1,4 +1,4 @@
-"""Room versions are a record of switches, each the one before it with changes."""
+"""Room versions as records of switches."""
 
 import ast
 import re
@@ -43,15 +43,15 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("identifier", CHANGES)
-def test_what_each_version_adds(identifier: str) -> None:
-    """Each version changes what its page of the specification says it changes, and nothing else."""
+def test_the_changes_of_each_version(identifier: str) -> None:
+    """Each version changes what its page of the specification says, and nothing else."""
     version, before = ROOM_VERSIONS[identifier], ROOM_VERSIONS[str(int(identifier) - 1)]
     changed = {f.name for f in fields(RoomVersion) if getattr(version, f.name) != getattr(before, f.name)}
     assert changed == CHANGES[identifier] | {"id"}
 
 
-def test_which_versions_there_are() -> None:
-    """3 to 12 are known, 12 is the default; 1, 2 and anything else are not."""
+def test_supported_versions() -> None:
+    """3 to 12, with 12 as default."""
     assert list(ROOM_VERSIONS) == [str(number) for number in range(3, 13)]
     assert DEFAULT_ROOM_VERSION.id == "12"
     assert room_version("12") is DEFAULT_ROOM_VERSION
@@ -66,7 +66,7 @@ def test_a_create_event_without_a_version_is_of_version_1() -> None:
     assert version_of_create_event({"room_version": "11"}) == "11"
 
 
-def test_a_version_cannot_be_changed() -> None:
+def test_a_version_is_immutable() -> None:
     """Rooms share the record."""
     with pytest.raises(FrozenInstanceError):
         DEFAULT_ROOM_VERSION.id = "13"  # type: ignore[misc]  # that it is refused is what is tested
@@ -74,8 +74,8 @@ def test_a_version_cannot_be_changed() -> None:
         DEFAULT_ROOM_VERSION.redaction_content["m.room.topic"] = frozenset()  # type: ignore[index]  # the same
 
 
-def test_nobody_asks_for_a_number() -> None:
-    """No code compares a room version's id: it asks a switch for what it is about to do."""
+def test_no_code_compares_version_numbers() -> None:
+    """Code reads switches instead."""
     offenders = [
         f"{path.name}:{node.lineno}"
         for path in Path(federation.__path__[0]).rglob("*.py")

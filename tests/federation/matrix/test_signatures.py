@@ -29,8 +29,8 @@ objects = st.dictionaries(
 
 
 @given(objects)
-def test_signatures_are_signedjson_s(value: dict[str, Any]) -> None:
-    """Bit for bit what Synapse's own library makes, and accepted by it."""
+def test_signatures_equal_those_of_signedjson(value: dict[str, Any]) -> None:
+    """The library that Synapse uses makes the same bytes, and accepts these signatures."""
     value = {**value, "unsigned": {"age": 1}, "signatures": {"other": {"ed25519:0": "kept"}}}
     ours = signatures.sign(value, "a.example", "ed25519:1", KEY)
     theirs_key = signedjson.key.decode_signing_key_base64(
@@ -41,8 +41,8 @@ def test_signatures_are_signedjson_s(value: dict[str, Any]) -> None:
     signedjson.sign.verify_signed_json(ours, "a.example", signedjson.key.get_verify_key(theirs_key))
 
 
-def test_signing_changes_nothing_that_was_given() -> None:
-    """The object is copied; signatures of others and by our other keys stay."""
+def test_signing_copies_the_object() -> None:
+    """Signatures of other servers and other keys stay."""
     value = {"a": 1, "signatures": {"a.example": {"ed25519:old": "x"}, "b.example": {"ed25519:b": "y"}}}
     signed = signatures.sign(value, "a.example", "ed25519:1", KEY)
     assert value["signatures"] == {"a.example": {"ed25519:old": "x"}, "b.example": {"ed25519:b": "y"}}
@@ -50,8 +50,8 @@ def test_signing_changes_nothing_that_was_given() -> None:
     assert set(signed["signatures"]["a.example"]) == {"ed25519:old", "ed25519:1"}
 
 
-def test_what_has_no_canonical_form_is_not_signed() -> None:
-    """A float cannot be signed."""
+def test_a_value_without_canonical_form_is_not_signed() -> None:
+    """For example a float."""
     with pytest.raises(NotCanonical):
         signatures.sign({"a": 1.5}, "a.example", "ed25519:1", KEY)
 
@@ -62,8 +62,8 @@ def check(value: dict[str, Any], keys: dict[str, VerifyKey], **when: Any) -> sig
     )
 
 
-def test_a_signature_is_checked_against_what_was_signed() -> None:
-    """`signatures` and `unsigned` may change afterwards, anything else may not."""
+def test_a_signature_covers_the_object() -> None:
+    """`signatures` and `unsigned` may change afterwards, nothing else."""
     signed = signatures.sign({"a": 1}, "a.example", "ed25519:1", KEY)
     keys = {"ed25519:1": public(KEY)}
     assert check(signed, keys) == Verified()
@@ -72,9 +72,8 @@ def test_a_signature_is_checked_against_what_was_signed() -> None:
     assert check({**signed, "b": 1}, keys) == BadSignature("a.example", "ed25519:1")
 
 
-def test_unknown_keys_are_skipped_and_known_ones_must_all_hold() -> None:
-    """v1.19: a signature by an unknown key says nothing, for good or ill; among the known none may be
-    wrong."""
+def test_all_signatures_by_known_keys_must_be_valid() -> None:
+    """v1.19: signatures by unknown keys are skipped."""
     signed = signatures.sign({"a": 1}, "a.example", "ed25519:1", KEY)
     both = signatures.with_signature(signed, "a.example", "ed25519:policy_server", "rubbish")
     known = {"ed25519:1": public(KEY)}
@@ -103,17 +102,16 @@ def test_unknown_keys_are_skipped_and_known_ones_must_all_hold() -> None:
         {"a.example": {"rsa:1": "x"}},
     ],
 )
-def test_no_signature(made: Any) -> None:
-    """Whatever `signatures` holds that is not an ed25519 signature of the server, the server has not
-    signed."""
+def test_a_missing_signature(made: Any) -> None:
+    """Also if `signatures` has anything but an ed25519 signature of the server."""
     assert signatures.verify(b"{}", made, "a.example", {"ed25519:1": public(KEY)}) == NotSigned("a.example")
 
 
 @pytest.mark.parametrize(
     "made", [None, 3, "", "abc", "é", "A" * 86, "A" * 85, "!" * 86, "A" * 10_000, {}, []]
 )
-def test_rubbish_for_a_signature(made: Any) -> None:
-    """What cannot be a signature is a wrong one, and raises nothing."""
+def test_a_malformed_signature_is_invalid(made: Any) -> None:
+    """And raises nothing."""
     result = signatures.verify(
         b"{}", {"a.example": {"ed25519:1": made}}, "a.example", {"ed25519:1": public(KEY)}
     )
@@ -154,20 +152,20 @@ def test_a_key_must_have_been_valid_when_the_event_was_sent() -> None:
     ],
 )
 def test_unpadded_base64(text: object, decoded: bytes | None) -> None:
-    """Padding is not written and may be read; either alphabet is read."""
+    """Padding is not written, but accepted, as are both alphabets."""
     assert signatures.decode_base64(text) == decoded
 
 
 @given(st.binary(max_size=40))
-def test_base64_there_and_back(data: bytes) -> None:
-    """Both forms come back as the bytes they were."""
+def test_base64_round_trips(data: bytes) -> None:
+    """In both forms."""
     for text in (signatures.encode_base64(data), signatures.encode_url_safe_base64(data)):
         assert "=" not in text
         assert signatures.decode_base64(text) == data
 
 
-def test_published_keys() -> None:
-    """A verify key is 32 bytes of base64."""
+def test_verify_keys() -> None:
+    """A verify key is base64 of 32 bytes."""
     published = signatures.encode_base64(bytes(KEY.verify_key))
     assert signatures.verify_key(published, 5) == VerifyKey(bytes(KEY.verify_key), 5)
     for rubbish in (None, 3, "", "abc", published + "AA", published[:-1] + "é"):

@@ -1,4 +1,4 @@
-"""Which of a room's events a user may see."""
+"""Which events of a room a user may see."""
 
 import pytest
 
@@ -17,7 +17,8 @@ SEEN_BY = {
 
 @pytest.mark.parametrize("visibility", SEEN_BY)
 def test_visibility(visibility: object) -> None:
-    """The table of the specification, by the user's membership then, and by whether the user is there now."""
+    """The table of the specification, by the user's membership at the event, and whether the user is joined
+    now."""
     content = None if visibility is None else {"history_visibility": visibility}
     seen = {
         one
