@@ -126,7 +126,11 @@ def run(
     offer = AgentDescription(_runtime(runtime), _capabilities(capability), parallel, queue)
     output = Output(as_json=False)
     runner = AgentRunner(
-        place, offer, recipe, now_ms=now_ms, say=lambda said: output.err.print(harmless(said), markup=False)
+        place,
+        offer,
+        recipe,
+        now_ms=now_ms,
+        report=lambda said: output.err.print(harmless(said), markup=False),
     )
     asyncio.run(_run(runner))
 

@@ -134,7 +134,7 @@ class AttachedAgents:
                 # The agent may have attached itself before this process started.
                 await self._unregister(AgentAddress(agent_id, self._routes.node_id), reason)
 
-    def revoked(self, token_id: str) -> None:
+    def detach_revoked(self, token_id: str) -> None:
         """Detach all programs that use this token."""
         for session in list(self._sessions.values()):
             if session.program.token_id == token_id:

@@ -18,7 +18,7 @@ _OPENAPI_DOCUMENT = document()
 def _handler(operation: Operation) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         services = request.app[SERVICES]
-        _, holder = await services.authenticate(request)
+        _, owner = await services.authenticate(request)
         work_id = request.match_info.get("work_id", "")
         if operation.in_query:
             body = {name: request.query[name] for name in request.query}
@@ -29,16 +29,16 @@ def _handler(operation: Operation) -> Handler:
             if len(raw) > MAX_BODY:
                 raise body_too_large()
             body = parse_json_object(raw)
-        answer = await call_operation(services, holder, operation, body, work_id)
-        if isinstance(answer, TakeResponse) and answer.task is not None and _has_left(request):
-            session = services.agents.session(holder.agent_id, body["session"])
+        answer = await call_operation(services, owner, operation, body, work_id)
+        if isinstance(answer, TakeResponse) and answer.task is not None and _is_disconnected(request):
+            session = services.agents.session(owner.agent_id, body["session"])
             session.withdraw_offer(answer.task.work_id)
         return json_response(answer.model_dump_json().encode())
 
     return handle
 
 
-def _has_left(request: web.Request) -> bool:
+def _is_disconnected(request: web.Request) -> bool:
     return request.transport is None or request.transport.is_closing()
 
 
@@ -65,14 +65,14 @@ def add_routes(app: web.Application, services: AgentServices) -> None:
     app[SERVICES] = services
     app[SOCKETS] = sockets
     app.add_routes(ROUTES)
-    services.tokens.on_revoked(sockets.revoked)
-    services.tokens.on_revoked(services.agents.revoked)
+    services.tokens.on_revoked(sockets.close_revoked)
+    services.tokens.on_revoked(services.agents.detach_revoked)
 
-    async def leave(_: web.Application) -> None:
+    async def close(_: web.Application) -> None:
         services.agents.stop()
         sockets.close()
 
-    app.on_shutdown.append(leave)
+    app.on_shutdown.append(close)
 
 
 ROUTES = (

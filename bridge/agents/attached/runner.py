@@ -62,30 +62,30 @@ class _ActiveTask:
 
 
 class AgentRunner:
-    """Runs one agent. `say` is called with status messages for people."""
+    """Runs one agent. `report` is called with status messages for people."""
 
     def __init__(
         self,
-        place: AgentEndpoint,
-        offer: AgentDescription,
-        recipe: CommandSettings,
+        endpoint: AgentEndpoint,
+        description: AgentDescription,
+        settings: CommandSettings,
         *,
         now_ms: Callable[[], int],
-        say: ReportLine = lambda sentence: None,
+        report: ReportLine = lambda sentence: None,
     ) -> None:
-        self._place = place
-        self._offer = offer
-        self._recipe = recipe
+        self._endpoint = endpoint
+        self._description = description
+        self._settings = settings
         self._now_ms = now_ms
-        self._say = say
+        self._report = report
         self._session = secrets.token_hex(SESSION_BYTES)
-        self._fitness = HealthMonitor(recipe, failed=self._failed, recovered=self._recovered)
-        self._works: dict[str, _ActiveTask] = {}
+        self._health = HealthMonitor(settings, failed=self._failed, recovered=self._recovered)
+        self._active: dict[str, _ActiveTask] = {}
         self._connection: AgentConnection | None = None
         self._connected = asyncio.Event()
         self._is_replaced = False
-        self._is_leaving = False
-        self._is_in_haste = False
+        self._is_stopping = False
+        self._is_aborting = False
         self._idle = asyncio.Event()
         self._background = BackgroundTasks()
 
@@ -94,7 +94,7 @@ class AgentRunner:
     async def run(self) -> None:
         """Run until `leave` was called and all tasks are finished. Raises `LocalError` if the program cannot
         be this agent."""
-        attached = self._background.spawn("stay attached", self._stay_attached(), reports=False)
+        attached = self._background.spawn("stay attached", self._keep_attached(), reports=False)
         finished = self._background.spawn("finish", self._idle.wait())
         try:
             await asyncio.wait({attached, finished}, return_when=asyncio.FIRST_COMPLETED)
@@ -103,32 +103,34 @@ class AgentRunner:
             else:
                 await self._unregister()
         finally:
-            works = list(self._works.values())
+            works = list(self._active.values())
             for work in works:
                 work.is_begun = False  # the node cannot be reached any more
             await self._background.close(STOP_TIMEOUT)
-            await self._fitness.close()
+            await self._health.close()
 
     def leave(self) -> None:
         """Accept no more tasks, and finish those that are begun. The second call ends them, the third one
         does not wait."""
-        if self._is_in_haste:
+        if self._is_aborting:
             self._idle.set()
-        elif self._is_leaving:
-            self._is_in_haste = True
-            self._say("Running commands are stopped.")
-            for work in self._works.values():
+        elif self._is_stopping:
+            self._is_aborting = True
+            self._report("Running commands are stopped.")
+            for work in self._active.values():
                 if work.work is not None:
                     work.work.cancel()
         else:
-            self._is_leaving = True
-            count = sum(work.is_begun for work in self._works.values())
+            self._is_stopping = True
+            count = sum(work.is_begun for work in self._active.values())
             if count:
-                self._say(f"Leaving when {'one task is' if count == 1 else f'{count} tasks are'} finished.")
-        self._look_whether_idle()
+                self._report(
+                    f"Leaving when {'one task is' if count == 1 else f'{count} tasks are'} finished."
+                )
+        self._check_idle()
 
-    def _look_whether_idle(self) -> None:
-        if self._is_leaving and not any(work.is_begun for work in self._works.values()):
+    def _check_idle(self) -> None:
+        if self._is_stopping and not any(work.is_begun for work in self._active.values()):
             self._idle.set()
 
     async def _unregister(self) -> None:
@@ -136,31 +138,31 @@ class AgentRunner:
             try:
                 await self._connection.call("unregister", {"session": self._session}, EmptyResponse)
             except (ConnectionClosed, CallRefused) as error:
-                self._say(f"The node could not be notified: {error}")
+                self._report(f"The node could not be notified: {error}")
 
     # -- connection --
 
-    async def _stay_attached(self) -> None:
+    async def _keep_attached(self) -> None:
         pause = MIN_RETRY_DELAY
         while True:
             try:
-                async with connect(self._place, self._pushed) as connection:
+                async with connect(self._endpoint, self._handle_push) as connection:
                     await self._attached(connection)
             except ConnectionClosed as closed:
                 if self._is_replaced:
                     raise LocalError(
-                        f"Another program is attached as the agent {self._place.agent_id} now.",
+                        f"Another program is attached as the agent {self._endpoint.agent_id} now.",
                         "Only one program at a time can be an agent: use another agent id.",
                     ) from None
                 if self._connected.is_set():
                     pause = MIN_RETRY_DELAY
-                self._say(f"{closed.why} Trying again in {pause:g} s.")
+                self._report(f"{closed.why} Trying again in {pause:g} s.")
             except CallRefused as refused:
-                if not refused.is_passing and refused.errcode != "PALAVER_NOT_ATTACHED":
+                if not refused.is_temporary and refused.errcode != "PALAVER_NOT_ATTACHED":
                     raise LocalError(
-                        f"{self._place.url} refuses: {refused.sentence}", _advice(refused)
+                        f"{self._endpoint.url} refuses: {refused.sentence}", _advice(refused)
                     ) from None
-                self._say(f"{refused.sentence} Trying again in {pause:g} s.")
+                self._report(f"{refused.sentence} Trying again in {pause:g} s.")
             finally:
                 self._connection = None
                 self._connected.clear()
@@ -175,87 +177,87 @@ class AgentRunner:
             registered = await self._register(connection)
             self._connection = connection
             self._connected.set()
-            self._say(f"Attached as {registered.address}.")
-            beats = self._beat(connection, registered.heartbeat_seconds)
-            beating = tasks.spawn("send heartbeats", beats, reports=False)
-            done, _ = await asyncio.wait({listening, beating}, return_when=asyncio.FIRST_COMPLETED)
+            self._report(f"Attached as {registered.address}.")
+            heartbeats = self._send_heartbeats(connection, registered.heartbeat_seconds)
+            heartbeat_task = tasks.spawn("send heartbeats", heartbeats, reports=False)
+            done, _ = await asyncio.wait({listening, heartbeat_task}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         finally:
             await tasks.close()
 
     async def _register(self, connection: AgentConnection) -> RegisterResponse:
-        begun = [work for work in self._works.values() if work.is_begun]
+        begun = [work for work in self._active.values() if work.is_begun]
         registered = await connection.call(
             "register",
             {
                 "session": self._session,
-                "runtime": self._offer.runtime,
-                "capabilities": list(self._offer.capabilities),
-                "parallel": self._offer.parallel,
-                "queue": self._offer.queue,
+                "runtime": self._description.runtime,
+                "capabilities": list(self._description.capabilities),
+                "parallel": self._description.parallel,
+                "queue": self._description.queue,
                 "working": [{"work_id": work.task.work_id, "attempt": work.task.attempt} for work in begun],
             },
             RegisterResponse,
         )
         kept = {one.work_id for one in registered.working}
-        self._drop([work.task.work_id for work in begun if work.task.work_id not in kept])
+        self._cancel_tasks([work.task.work_id for work in begun if work.task.work_id not in kept])
         return registered
 
-    async def _beat(self, connection: AgentConnection, every: float) -> None:
+    async def _send_heartbeats(self, connection: AgentConnection, every: float) -> None:
         while True:
             await asyncio.sleep(every)
-            working = [work_id for work_id, work in self._works.items() if work.is_begun]
+            working = [work_id for work_id, work in self._active.items() if work.is_begun]
             alive = await connection.call(
                 "heartbeat", {"session": self._session, "working": working}, HeartbeatResponse
             )
-            self._drop(alive.cancelled)
+            self._cancel_tasks(alive.cancelled)
 
     # -- tasks --
 
-    def _pushed(self, push: Push) -> None:
+    def _handle_push(self, push: Push) -> None:
         self._is_replaced |= push.errcode == "PALAVER_SESSION_REPLACED"
-        self._drop(push.cancelled)
+        self._cancel_tasks(push.cancelled)
         if push.task is None:
             return
         task = push.task.to_do(self._now_ms())
-        known = self._works.get(task.work_id)
+        known = self._active.get(task.work_id)
         if known is not None:
             # The task was not begun in time, and is offered again.
             if not known.is_begun:
                 known.task = task
-        elif self._is_leaving:
-            self._errand(self._refuse(push.task))
+        elif self._is_stopping:
+            self._send_later(self._refuse(push.task))
         else:
-            work = self._works[task.work_id] = _ActiveTask(task)
+            work = self._active[task.work_id] = _ActiveTask(task)
             work.work = self._background.spawn("task of the node", self._do(work))
 
-    def _drop(self, work_ids: list[str]) -> None:
+    def _cancel_tasks(self, work_ids: list[str]) -> None:
         """Stop tasks that were cancelled."""
         for work_id in work_ids:
-            work = self._works.get(work_id)
+            work = self._active.get(work_id)
             if work is not None and work.work is not None:
-                self._say(f"The task {work.task.task_id} was cancelled.")
+                self._report(f"The task {work.task.task_id} was cancelled.")
                 work.outcome = None
                 work.is_begun = False
                 work.work.cancel()
 
     async def _refuse(self, task: Task) -> None:
         error = TaskError(ErrorCode.AGENT_BUSY, "The agent is leaving.")
-        await self._tell(task.work_id, task.attempt, error)
+        await self._send_outcome(task.work_id, task.attempt, error)
 
     async def _do(self, work: _ActiveTask) -> None:
         try:
-            await self._fitness.wait()
+            await self._health.wait()
             if not await self._begin(work):
                 return
-            self._say(f"Working on the task {work.task.task_id} of {work.task.from_agent}.")
+            self._report(f"Working on the task {work.task.task_id} of {work.task.from_agent}.")
             try:
-                carried_out = await run_task(
-                    self._recipe, work.task, lambda text: self._progress(work, text), now_ms=self._now_ms
+                run = await run_task(
+                    self._settings, work.task, lambda text: self._progress(work, text), now_ms=self._now_ms
                 )
-                self._fitness.judge(carried_out)
-                work.outcome = carried_out.outcome
+                self._health.record(run)
+                work.outcome = run.outcome
             except asyncio.CancelledError:
                 if not work.is_begun:
                     raise
@@ -264,29 +266,29 @@ class AgentRunner:
                 work.outcome = TaskError(ErrorCode.NODE_UNREACHABLE, reason, {"interrupted": True})
             await self._deliver(work, work.outcome)
         finally:
-            del self._works[work.task.work_id]
-            self._look_whether_idle()
+            del self._active[work.task.work_id]
+            self._check_idle()
 
     async def _begin(self, work: _ActiveTask) -> bool:
         """Ask the node for permission to begin. Without it the node offers the task again."""
         connection = self._connection
-        if connection is None or self._is_leaving:
+        if connection is None or self._is_stopping:
             return False
         try:
-            said = await connection.call(
-                "begin", self._of(work.task.attempt), TaskCallResponse, work.task.work_id
+            response = await connection.call(
+                "begin", self._task_fields(work.task.attempt), TaskCallResponse, work.task.work_id
             )
         except (ConnectionClosed, CallRefused) as error:
-            self._say(f"The task {work.task.task_id} could not be started: {error}")
+            self._report(f"The task {work.task.task_id} could not be started: {error}")
             return False
-        work.is_begun = said.wanted
-        return said.wanted
+        work.is_begun = response.wanted
+        return response.wanted
 
     async def _progress(self, work: _ActiveTask, text: str) -> None:
         if self._connection is not None:
             try:
-                said = {**self._of(work.task.attempt), "text": text}
-                await self._connection.call("progress", said, TaskCallResponse, work.task.work_id)
+                body = {**self._task_fields(work.task.attempt), "text": text}
+                await self._connection.call("progress", body, TaskCallResponse, work.task.work_id)
             except (ConnectionClosed, CallRefused):
                 pass  # the next message says more
 
@@ -295,15 +297,15 @@ class AgentRunner:
         while True:
             await self._connected.wait()
             try:
-                wanted = await self._tell(work.task.work_id, work.task.attempt, outcome)
+                wanted = await self._send_outcome(work.task.work_id, work.task.attempt, outcome)
             except ConnectionClosed:
                 await asyncio.sleep(MIN_RETRY_DELAY)
                 continue
             except CallRefused as refused:
-                if refused.is_passing or refused.status == 409:
+                if refused.is_temporary or refused.status == 409:
                     await asyncio.sleep(MIN_RETRY_DELAY)
                     continue
-                self._say(f"The answer to the task {work.task.task_id} was refused: {refused.sentence}")
+                self._report(f"The answer to the task {work.task.task_id} was refused: {refused.sentence}")
                 # The node does not accept the form of the answer. Send a valid one, so that the requester
                 # need not wait for the deadline.
                 outcome = Answer(False, "The agent's answer was refused by its node.", 1)
@@ -312,31 +314,31 @@ class AgentRunner:
                 work.outcome = outcome
                 continue
             if wanted:
-                self._say(f"The task {work.task.task_id} was answered.")
+                self._report(f"The task {work.task.task_id} was answered.")
             return
 
-    async def _tell(self, work_id: str, attempt: int, outcome: WorkOutcome) -> bool:
+    async def _send_outcome(self, work_id: str, attempt: int, outcome: WorkOutcome) -> bool:
         connection = self._connection
         if connection is None:
             raise ConnectionClosed("There is no connection.")
-        said: dict[str, Any] = {**self._of(attempt), "metadata": dict(outcome.metadata)}
+        body: dict[str, Any] = {**self._task_fields(attempt), "metadata": dict(outcome.metadata)}
         if isinstance(outcome, TaskError):
-            said |= {"code": outcome.code.value, "reason": outcome.reason}
-            return (await connection.call("fail", said, TaskCallResponse, work_id)).wanted
-        said |= {"success": outcome.success, "output": outcome.output, "exit_code": outcome.exit_code}
-        return (await connection.call("finish", said, TaskCallResponse, work_id)).wanted
+            body |= {"code": outcome.code.value, "reason": outcome.reason}
+            return (await connection.call("fail", body, TaskCallResponse, work_id)).wanted
+        body |= {"success": outcome.success, "output": outcome.output, "exit_code": outcome.exit_code}
+        return (await connection.call("finish", body, TaskCallResponse, work_id)).wanted
 
-    def _of(self, attempt: int) -> dict[str, Any]:
+    def _task_fields(self, attempt: int) -> dict[str, Any]:
         return {"session": self._session, "attempt": attempt}
 
     # -- health of the command --
 
     def _failed(self, problem: str) -> None:
-        self._say(f"The command does not work: {problem}")
-        self._errand(self._set_status("error"))
+        self._report(f"The command does not work: {problem}")
+        self._send_later(self._set_status("error"))
 
     def _recovered(self) -> None:
-        self._errand(self._set_status("idle"))
+        self._send_later(self._set_status("idle"))
 
     async def _set_status(self, status: str) -> None:
         if self._connection is not None:
@@ -344,12 +346,12 @@ class AgentRunner:
                 "set_status", {"session": self._session, "status": status}, EmptyResponse
             )
 
-    def _errand(self, work: Coroutine[Any, Any, Any]) -> None:
+    def _send_later(self, work: Coroutine[Any, Any, Any]) -> None:
         async def run() -> None:
             try:
                 await work
             except (ConnectionClosed, CallRefused) as error:
-                self._say(f"The node could not be notified: {error}")
+                self._report(f"The node could not be notified: {error}")
 
         self._background.spawn("message to the node", run())
 

@@ -42,7 +42,7 @@ class CallRefused(Exception):
         self.sentence = sentence
 
     @property
-    def is_passing(self) -> bool:
+    def is_temporary(self) -> bool:
         return self.status in {408, 429} or self.status >= 500
 
 
@@ -63,13 +63,13 @@ class AgentEndpoint:
 
 
 class AgentConnection:
-    """Makes calls. `pushed` is called with the node's messages in their order."""
+    """Makes calls. `on_push` is called with the node's messages in their order."""
 
-    def __init__(self, web_socket: aiohttp.ClientWebSocketResponse, pushed: Callable[[Push], None]) -> None:
+    def __init__(self, web_socket: aiohttp.ClientWebSocketResponse, on_push: Callable[[Push], None]) -> None:
         self._socket = web_socket
-        self._pushed = pushed
-        self._number = 0
-        self._waiting: dict[int, asyncio.Future[CallAnswer]] = {}
+        self._on_push = on_push
+        self._last_id = 0
+        self._calls: dict[int, asyncio.Future[CallAnswer]] = {}
         self._closing = "The connection was closed."
 
     async def call(
@@ -78,14 +78,14 @@ class AgentConnection:
         """Call an operation. Raises `CallRefused`, or `ConnectionClosed`; in the latter case the node may
         have performed it."""
         assert name in OPERATIONS_BY_NAME, "the operation exists"
-        self._number += 1
-        number = self._number
+        self._last_id += 1
+        number = self._last_id
         call: dict[str, Any] = {"id": number, "do": name, "body": body}
         if work_id is not None:
             call["work_id"] = work_id
         loop = asyncio.get_running_loop()
-        waiting = self._waiting[number] = loop.create_future()
-        late = loop.call_later(CALL_TIMEOUT, _give_up, waiting)
+        waiting = self._calls[number] = loop.create_future()
+        late = loop.call_later(CALL_TIMEOUT, _time_out, waiting)
         try:
             # A connection that accepts no data is closed when its pings time out, which ends this wait too.
             await self._socket.send_str(json.dumps(call))
@@ -94,7 +94,7 @@ class AgentConnection:
             raise ConnectionClosed(f"The node did not answer: {type(error).__name__}.") from error
         finally:
             late.cancel()
-            del self._waiting[number]
+            del self._calls[number]
         if answered.problem is not None:
             problem = answered.problem
             raise CallRefused(answered.status, problem.errcode, problem.error)
@@ -119,63 +119,63 @@ class AgentConnection:
         value = orjson.loads(text)
         if isinstance(value, dict) and "id" in value:
             answered = CallAnswer.model_validate(value)
-            waiting = None if answered.id is None else self._waiting.get(answered.id)
+            waiting = None if answered.id is None else self._calls.get(answered.id)
             if waiting is not None and not waiting.done():
                 waiting.set_result(answered)
             return
         push = Push.model_validate(value)
         if push.closing is not None:
             self._closing = push.closing
-        self._pushed(push)
+        self._on_push(push)
 
     def _fail_all(self) -> None:
-        for waiting in self._waiting.values():
+        for waiting in self._calls.values():
             if not waiting.done():
                 waiting.set_exception(ConnectionClosed(self._closing))
 
 
-def _give_up(waiting: "asyncio.Future[CallAnswer]") -> None:
+def _time_out(waiting: "asyncio.Future[CallAnswer]") -> None:
     if not waiting.done():
         waiting.set_exception(TimeoutError())
 
 
 @contextlib.asynccontextmanager
-async def connect(place: AgentEndpoint, pushed: Callable[[Push], None]) -> AsyncIterator[AgentConnection]:
+async def connect(endpoint: AgentEndpoint, on_push: Callable[[Push], None]) -> AsyncIterator[AgentConnection]:
     """Connect to the node. Raises `CallRefused`, or `ConnectionClosed` if the node cannot be reached."""
     try:
         async with aiohttp.ClientSession() as session:
-            web_socket = await _open(session, place)
+            web_socket = await _open(session, endpoint)
             async with web_socket:
-                yield AgentConnection(web_socket, pushed)
+                yield AgentConnection(web_socket, on_push)
     except aiohttp.ClientError as error:
-        raise _unreachable(place, error) from error
+        raise _unreachable(endpoint, error) from error
 
 
-async def _open(session: aiohttp.ClientSession, place: AgentEndpoint) -> aiohttp.ClientWebSocketResponse:
+async def _open(session: aiohttp.ClientSession, endpoint: AgentEndpoint) -> aiohttp.ClientWebSocketResponse:
     try:
         async with asyncio.timeout(CALL_TIMEOUT):
             return await session.ws_connect(
-                place.socket_url,
-                headers={"Authorization": f"Bearer {place.token}"},
-                ssl=True if place.tls is None else place.tls,
+                endpoint.socket_url,
+                headers={"Authorization": f"Bearer {endpoint.token}"},
+                ssl=True if endpoint.tls is None else endpoint.tls,
                 heartbeat=PING_INTERVAL,
                 max_msg_size=MAX_BODY,
             )
     except aiohttp.WSServerHandshakeError as error:
-        raise CallRefused(error.status, "", _SENTENCES.get(error.status, error.message)) from None
+        raise CallRefused(error.status, "", _STATUS_SENTENCES.get(error.status, error.message)) from None
     except (TimeoutError, OSError) as error:
-        raise _unreachable(place, error) from error
+        raise _unreachable(endpoint, error) from error
 
 
-def _unreachable(place: AgentEndpoint, error: Exception) -> ConnectionClosed:
-    problem = peer_error(place.url, error)
+def _unreachable(endpoint: AgentEndpoint, error: Exception) -> ConnectionClosed:
+    problem = peer_error(endpoint.url, error)
     advice = ""
-    if isinstance(problem, PeerTlsFailure) and place.tls is None:
+    if isinstance(problem, PeerTlsFailure) and endpoint.tls is None:
         advice = " For a development certificate use --authority with the node's tls/ca.pem."
-    return ConnectionClosed(f"The node at {place.url} {problem.problem}.{advice}")
+    return ConnectionClosed(f"The node at {endpoint.url} {problem.problem}.{advice}")
 
 
-_SENTENCES: Final = {
+_STATUS_SENTENCES: Final = {
     401: "The token is unknown, expired or revoked.",
     403: "The token belongs to another agent, or the node does not accept plain HTTP from this address.",
     404: "This URL has no API for attached agents.",

@@ -52,15 +52,15 @@ class AgentServices:
                 sentence = "Too many requests from your address had no valid token."
                 raise limit_exceeded(sentence, 429, excess.retry_after_ms)
         token = parse_bearer(request.headers.getall(hdrs.AUTHORIZATION, []))
-        holder = None if token is None else await self.tokens.holder(token)
-        if token is None or holder is None:
+        owner = None if token is None else await self.tokens.owner_of(token)
+        if token is None or owner is None:
             sentence = "There is no token." if token is None else "The token is unknown, expired or revoked."
             raise MatrixError("M_UNKNOWN_TOKEN", sentence, 401)
         if address is not None and is_counted:
             self._failures.give_back(limited_network(address), self.limits.failures)
-        if holder.agent_id != request.match_info["agent_id"]:
+        if owner.agent_id != request.match_info["agent_id"]:
             raise MatrixError("M_FORBIDDEN", "The token belongs to another agent.", 403)
-        return token, holder
+        return token, owner
 
     def admit(self, agent_id: str) -> None:
         """Count a call of the agent. Raises `MatrixError` if it makes too many."""

@@ -49,9 +49,9 @@ class Token:
         """A plain hash is enough: a secret of 256 random bits cannot be guessed."""
         return sha256(self.text.encode("ascii")).digest()
 
-    def matches(self, kept: bytes) -> bool:
+    def matches(self, stored: bytes) -> bool:
         """Compare with a stored hash in constant time."""
-        return hmac.compare_digest(self.hash, kept)
+        return hmac.compare_digest(self.hash, stored)
 
 
 def make_token(id_bytes: bytes, secret: bytes) -> Token:
@@ -108,15 +108,15 @@ class AgentTokens:
     def __init__(self, database: Database, *, now_ms: Callable[[], int]) -> None:
         self._database = database
         self.now_ms = now_ms
-        self._noted: LRUCache[str, int] = LRUCache(_MAX_CACHED_USES)
-        self._revoked: list[Callable[[str], None]] = []
+        self._last_uses: LRUCache[str, int] = LRUCache(_MAX_CACHED_USES)
+        self._listeners: list[Callable[[str], None]] = []
 
     def on_revoked(self, listener: Callable[[str], None]) -> None:
         """Call `listener` with the id of each token that this process revokes, so that its connections can be
         closed."""
-        self._revoked.append(listener)
+        self._listeners.append(listener)
 
-    async def holder(self, token: Token) -> TokenOwner | None:
+    async def owner_of(self, token: Token) -> TokenOwner | None:
         """The owner of a valid token, or None. Queries the database every time, so that a revocation has
         effect at once."""
         now_ms = self.now_ms()
@@ -124,14 +124,14 @@ class AgentTokens:
             row = await agent_tokens.fetch_token(connection, token.token_id)
         if row is None or not token.matches(row.hash) or not row.is_valid(now_ms):
             return None
-        await self._note_use(token.token_id, now_ms)
+        await self._record_use(token.token_id, now_ms)
         return TokenOwner(row.agent_id, row.token_id)
 
-    async def _note_use(self, token_id: str, now_ms: int) -> None:
-        noted = self._noted.get(token_id)
-        if noted is not None and now_ms < noted + USE_RECORDED_EVERY_MS:
+    async def _record_use(self, token_id: str, now_ms: int) -> None:
+        last_use = self._last_uses.get(token_id)
+        if last_use is not None and now_ms < last_use + USE_RECORDED_EVERY_MS:
             return
-        self._noted[token_id] = now_ms
+        self._last_uses[token_id] = now_ms
         async with self._database.transaction() as connection:
             await agent_tokens.record_use(connection, token_id, now_ms)
 
@@ -154,7 +154,7 @@ class AgentTokens:
                 )
         return token, row
 
-    async def kept(self, agent_id: str | None) -> list[TokenRow]:
+    async def list_tokens(self, agent_id: str | None) -> list[TokenRow]:
         async with self._database.transaction(readonly=True) as connection:
             return await agent_tokens.list_tokens(connection, agent_id, MAX_LISTED)
 
@@ -168,9 +168,9 @@ class AgentTokens:
                 f"The agent {agent_id} has {which}.",
                 "`palaver agents token list` shows its tokens.",
             )
-        for one in revoked:
-            for listener in self._revoked:
-                listener(one)
+        for revoked_id in revoked:
+            for listener in self._listeners:
+                listener(revoked_id)
         return revoked
 
 
@@ -202,7 +202,7 @@ async def create(tokens: AgentTokens, given: Mapping[str, Any]) -> Mapping[str, 
 
 async def list_tokens(tokens: AgentTokens, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """List the tokens of one agent or of all, including expired and revoked ones."""
-    rows = await tokens.kept(Arguments(given).optional_text("agent"))
+    rows = await tokens.list_tokens(Arguments(given).optional_text("agent"))
     now_ms = tokens.now_ms()
     return {"tokens": [_token_json(row, now_ms) for row in rows]}
 
@@ -212,18 +212,16 @@ async def revoke(tokens: AgentTokens, given: Mapping[str, Any]) -> Mapping[str, 
     arguments = Arguments(given)
     agent_id, token_id = arguments.text("agent"), arguments.optional_text("token_id")
     if (token_id is None) != arguments.flag("all"):
-        raise LocalError(
-            "Either one token or all tokens can be revoked.", "Give the id of a token, or use --all."
-        )
+        raise LocalError("Either one token or all can be revoked.", "Give the id of a token, or use --all.")
     return {"agent_id": agent_id, "revoked": sorted(await tokens.revoke(agent_id, token_id))}
 
 
 def _token_json(row: TokenRow, now_ms: int) -> Mapping[str, Any]:
-    alive = "good" if row.is_valid(now_ms) else "expired"
+    validity = "good" if row.is_valid(now_ms) else "expired"
     return {
         "token_id": row.token_id,
         "agent_id": row.agent_id,
-        "state": alive if row.revoked_at is None else "revoked",
+        "state": validity if row.revoked_at is None else "revoked",
         "note": row.note,
         "created_at": row.created_at,
         "expires_at": row.expires_at,

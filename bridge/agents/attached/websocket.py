@@ -48,31 +48,33 @@ class Sockets:
 
     def __init__(self) -> None:
         self._open: set[AgentSocket] = set()
-        self._bringing: dict[str, AgentSocket] = {}
+        self._task_sockets: dict[str, AgentSocket] = {}
 
     def add(self, socket: "AgentSocket") -> None:
         self._open.add(socket)
 
     def remove(self, socket: "AgentSocket") -> None:
         self._open.discard(socket)
-        if self._bringing.get(socket.agent_id) is socket:
-            del self._bringing[socket.agent_id]
+        if self._task_sockets.get(socket.agent_id) is socket:
+            del self._task_sockets[socket.agent_id]
 
-    def bring(self, socket: "AgentSocket") -> None:
+    def use_for_tasks(self, socket: "AgentSocket") -> None:
         """Push the agent's tasks on this socket from now on."""
-        before = self._bringing.get(socket.agent_id)
+        before = self._task_sockets.get(socket.agent_id)
         if before is not None and before is not socket:
-            before.leave("The agent has registered on another connection.", WSCloseCode.POLICY_VIOLATION)
-        self._bringing[socket.agent_id] = socket
+            before.start_closing(
+                "The agent has registered on another connection.", WSCloseCode.POLICY_VIOLATION
+            )
+        self._task_sockets[socket.agent_id] = socket
 
-    def revoked(self, token_id: str) -> None:
+    def close_revoked(self, token_id: str) -> None:
         for socket in list(self._open):
             if socket.token_id == token_id:
-                socket.leave("The token was revoked.", WSCloseCode.POLICY_VIOLATION)
+                socket.start_closing("The token was revoked.", WSCloseCode.POLICY_VIOLATION)
 
     def close(self) -> None:
         for socket in list(self._open):
-            socket.leave("The node is stopping.", WSCloseCode.GOING_AWAY)
+            socket.start_closing("The node is stopping.", WSCloseCode.GOING_AWAY)
 
 
 SOCKETS: Final = web.AppKey("AGENT_SOCKETS", Sockets)
@@ -85,35 +87,35 @@ class AgentSocket:
         sockets: Sockets,
         web_socket: web.WebSocketResponse,
         token: Token,
-        holder: TokenOwner,
+        owner: TokenOwner,
     ) -> None:
         self._services = services
         self._sockets = sockets
         self._socket = web_socket
         self._token = token
-        self._holder = holder
+        self._owner = owner
         self._session: str | None = None
         self._working: dict[str, None] = {}
         self._background = BackgroundTasks()
-        self._bringing: asyncio.Task[None] | None = None
-        self._is_leaving = False
+        self._push_loop: asyncio.Task[None] | None = None
+        self._is_closing = False
 
     @property
     def agent_id(self) -> str:
-        return self._holder.agent_id
+        return self._owner.agent_id
 
     @property
     def token_id(self) -> str:
-        return self._holder.token_id
+        return self._owner.token_id
 
     async def run(self) -> None:
         """Handle messages until one side closes the socket."""
         self._sockets.add(self)
-        silence = self._services.agents.limits.timeout
+        timeout = self._services.agents.limits.timeout
         try:
             while True:
                 # Pings show that the connection works, not that the agent does.
-                message = await self._socket.receive(timeout=silence)
+                message = await self._socket.receive(timeout=timeout)
                 if message.type is WSMsgType.TEXT:
                     await self._socket.send_str(await self._answer(message.data))
                 elif message.type is WSMsgType.BINARY:
@@ -124,20 +126,20 @@ class AgentSocket:
             return
         finally:
             self._sockets.remove(self)
-            if self._bringing is not None:
-                self._bringing.cancel()
+            if self._push_loop is not None:
+                self._push_loop.cancel()
             # Let the message that explains the closing be sent.
             await self._background.drain(CLOSE_TIMEOUT)
             await self._background.close()
 
-    def leave(self, why: str, code: int, errcode: str | None = None) -> None:
-        if not self._is_leaving:
-            self._is_leaving = True
+    def start_closing(self, why: str, code: int, errcode: str | None = None) -> None:
+        if not self._is_closing:
+            self._is_closing = True
             self._background.spawn("close an agent's socket", self._close(why, code, errcode))
 
     async def _close(self, why: str, code: int, errcode: str | None) -> None:
-        if self._bringing is not None:
-            self._bringing.cancel()
+        if self._push_loop is not None:
+            self._push_loop.cancel()
         with contextlib.suppress(ConnectionError):
             closing = Push(closing=why, errcode=errcode)
             await self._socket.send_str(closing.model_dump_json(exclude_defaults=True))
@@ -146,10 +148,10 @@ class AgentSocket:
     # -- calls --
 
     async def _answer(self, text: str) -> str:
-        number: int | None = None
+        call_id: int | None = None
         try:
             value = parse_json_object(text)
-            number = _number(value)
+            call_id = _call_id(value)
             call = parse_message(Call, value)
             operation = OPERATIONS_BY_NAME[call.do] if call.do in WEBSOCKET_OPERATIONS else None
             if operation is None:
@@ -164,22 +166,22 @@ class AgentSocket:
             for _ in range(LOOP_ITERATIONS):
                 await asyncio.sleep(0)
         except MatrixError as error:
-            problem = CallAnswer(id=number, problem=Problem(**error.body()), status=error.status)
+            problem = CallAnswer(id=call_id, problem=Problem(**error.body()), status=error.status)
             return problem.model_dump_json()
         return call_answer_json(call.id, answer)
 
     async def _do(self, operation: Operation, call: Call) -> Message:
-        if operation.name == "register" and await self._services.tokens.holder(self._token) is None:
+        if operation.name == "register" and await self._services.tokens.owner_of(self._token) is None:
             raise MatrixError("M_UNKNOWN_TOKEN", "The token has expired or was revoked.", 401)
-        if operation.name == "unregister" and self._bringing is not None:
+        if operation.name == "unregister" and self._push_loop is not None:
             # Otherwise the end of the session would look like a replacement, and close the socket before the
             # answer.
-            self._bringing.cancel()
+            self._push_loop.cancel()
             self._session = None
-        answer = await call_operation(self._services, self._holder, operation, call.body, call.work_id or "")
+        answer = await call_operation(self._services, self._owner, operation, call.body, call.work_id or "")
         if isinstance(answer, RegisterResponse):
             self._working = dict.fromkeys(one.work_id for one in answer.working)
-            self._bring(call.body["session"])
+            self._start_pushing(call.body["session"])
         elif isinstance(answer, TaskCallResponse) and (
             not answer.wanted or operation.name in {"finish", "fail"}
         ):
@@ -188,18 +190,18 @@ class AgentSocket:
 
     # -- tasks --
 
-    def _bring(self, session: str) -> None:
-        self._sockets.bring(self)
+    def _start_pushing(self, session: str) -> None:
+        self._sockets.use_for_tasks(self)
         if self._session != session:
-            if self._bringing is not None:
-                self._bringing.cancel()
+            if self._push_loop is not None:
+                self._push_loop.cancel()
             self._session = session
-            self._bringing = self._background.spawn("bring an agent tasks", self._bring_tasks(session))
+            self._push_loop = self._background.spawn("push tasks to an agent", self._push_tasks(session))
 
-    async def _bring_tasks(self, session: str) -> None:
+    async def _push_tasks(self, session: str) -> None:
         while True:
             try:
-                if not await self._bring_next(session):
+                if not await self._push_next(session):
                     return
             except ConnectionLost:
                 await asyncio.sleep(RETRY_DELAY)
@@ -208,7 +210,7 @@ class AgentSocket:
                 log.exception("A task could not be pushed to an agent.", agent=self.agent_id)
                 await asyncio.sleep(RETRY_DELAY)
 
-    async def _bring_next(self, session: str) -> bool:
+    async def _push_next(self, session: str) -> bool:
         """Push the next task or cancellation. False if the session has ended."""
         try:
             task, cancelled = await self._services.work.take(
@@ -217,7 +219,7 @@ class AgentSocket:
         except MatrixError as error:
             is_over = error.status == 409
             code = WSCloseCode.POLICY_VIOLATION if is_over else WSCloseCode.TRY_AGAIN_LATER
-            self.leave(error.text, code, error.errcode)
+            self.start_closing(error.text, code, error.errcode)
             return False
         # Skip tasks that the program has answered meanwhile.
         cancelled = [work_id for work_id in cancelled if work_id in self._working]
@@ -241,21 +243,21 @@ class AgentSocket:
         return True
 
 
-def _number(value: dict[str, Any]) -> int | None:
+def _call_id(value: dict[str, Any]) -> int | None:
     """The id of a call, so that an invalid call is answered with its id."""
-    number = value.get("id")
-    return number if type(number) is int and 0 <= number < 2**53 else None
+    call_id = value.get("id")
+    return call_id if type(call_id) is int and 0 <= call_id < 2**53 else None
 
 
 async def _socket(request: web.Request) -> web.StreamResponse:
     services = request.app[SERVICES]
-    token, holder = await services.authenticate(request)
-    services.admit(holder.agent_id)
+    token, owner = await services.authenticate(request)
+    services.admit(owner.agent_id)
     web_socket = web.WebSocketResponse(heartbeat=PING_INTERVAL, max_msg_size=MAX_BODY, compress=False)
     if not web_socket.can_prepare(request):
         raise MatrixError("M_UNKNOWN", "This endpoint accepts WebSocket connections only.", 400)
     await web_socket.prepare(request)
-    await AgentSocket(services, request.app[SOCKETS], web_socket, token, holder).run()
+    await AgentSocket(services, request.app[SOCKETS], web_socket, token, owner).run()
     return web_socket
 
 

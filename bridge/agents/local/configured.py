@@ -46,9 +46,9 @@ log = structlog.get_logger("palaver")
 @dataclass(frozen=True, slots=True)
 class _ConfiguredAgent:
     address: AgentAddress
-    said: Configured
-    recipe: CommandSettings
-    fitness: HealthMonitor
+    config: Configured
+    settings: CommandSettings
+    health: HealthMonitor
 
 
 @dataclass(slots=True)
@@ -81,13 +81,14 @@ class ConfiguredAgents:
         self._now_ms = now_ms
         self._tasks: TaskService | None = None
         self._agents = {
-            agent.id: self._one_of(agent, _recipe(agent, directory, environment, grace)) for agent in agents
+            agent.id: self._one_of(agent, _command_settings(agent, directory, environment, grace))
+            for agent in agents
         }
         self._running: dict[int, _Running] = {}
         self._background = BackgroundTasks()
 
-    def _one_of(self, said: Configured, recipe: CommandSettings) -> _ConfiguredAgent:
-        address = AgentAddress(said.id, self._routes.node_id)
+    def _one_of(self, config: Configured, settings: CommandSettings) -> _ConfiguredAgent:
+        address = AgentAddress(config.id, self._routes.node_id)
 
         def failed(problem: str) -> None:
             self._statuses.apply(address, StatusInput.ERROR)
@@ -98,7 +99,7 @@ class ConfiguredAgents:
             log.info("An agent is used again after a failure.", agent=str(address))
 
         return _ConfiguredAgent(
-            address, said, recipe, HealthMonitor(recipe, failed=failed, recovered=recovered)
+            address, config, settings, HealthMonitor(settings, failed=failed, recovered=recovered)
         )
 
     # -- the life of the node --
@@ -106,12 +107,12 @@ class ConfiguredAgents:
     async def start(self) -> None:
         """Register the agents. Tasks can be delivered after `use_task_service`."""
         for one in self._agents.values():
-            if one.said.directory is None:
-                one.recipe.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            problem = problem_of(one.recipe)
+            if one.config.directory is None:
+                one.settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            problem = problem_of(one.settings)
             if problem is not None:
                 log.warning("The command of an agent does not work.", agent=str(one.address), problem=problem)
-        await self._routes.update([*self._news_of_removed(), *self._news_of_all()])
+        await self._routes.update([*self._unregistrations(), *self._registrations()])
 
     def use_task_service(self, tasks: TaskService) -> None:
         self._tasks = tasks
@@ -126,7 +127,7 @@ class ConfiguredAgents:
         await asyncio.gather(*works, return_exceptions=True)
         await self._background.close()
         for one in self._agents.values():
-            await one.fitness.close()
+            await one.health.close()
         # Tasks that had not started are started after the next start of the node.
         begun = [each.task for each in running if each.is_begun]
         if tasks is not None:
@@ -148,20 +149,20 @@ class ConfiguredAgents:
         if gone:
             await self._routes.update(gone)
 
-    def _news_of_all(self) -> Iterable[Update]:
+    def _registrations(self) -> Iterable[Update]:
         for one in self._agents.values():
-            at_ms = self._newest(one.address)
-            capabilities = tuple(one.said.capabilities)
-            yield Registration(one.address, CONNECTOR, one.said.runtime, capabilities, at_ms)
+            at_ms = self._new_timestamp(one.address)
+            capabilities = tuple(one.config.capabilities)
+            yield Registration(one.address, CONNECTOR, one.config.runtime, capabilities, at_ms)
             # The node may have been killed while the agent was busy.
             yield StatusUpdate(one.address, AgentStatus.IDLE, None, at_ms)
 
-    def _news_of_removed(self) -> Iterable[Update]:
+    def _unregistrations(self) -> Iterable[Update]:
         for agent in self._routes.table.agents_of(self._routes.node_id).values():
             if agent.is_online and agent.connector == CONNECTOR and agent.agent_id not in self._agents:
-                yield Unregistration(agent.address, REMOVED, self._newest(agent.address))
+                yield Unregistration(agent.address, REMOVED, self._new_timestamp(agent.address))
 
-    def _newest(self, address: AgentAddress) -> int:
+    def _new_timestamp(self, address: AgentAddress) -> int:
         """A timestamp that is newer than the agent's last update, even if the clock was set back."""
         known = self._routes.agent(address)
         return self._now_ms() if known is None else max(self._now_ms(), known.sent_at + 1)
@@ -173,21 +174,21 @@ class ConfiguredAgents:
         one = self._one(agent.address)
         if one is None:
             return None
-        return AgentSettings(one.said.parallel, one.said.queue if one.said.busy == "queue" else 0)
+        return AgentSettings(one.config.parallel, one.config.queue if one.config.busy == "queue" else 0)
 
     def namespaces(self, address: AgentAddress) -> Collection[str] | None:
         """The agent's namespaces; None if it is not a configured agent."""
         one = self._one(address)
-        return None if one is None else one.said.namespaces
+        return None if one is None else one.config.namespaces
 
     def display_name(self, address: AgentAddress) -> str | None:
         one = self._one(address)
-        return None if one is None else one.said.display_name
+        return None if one is None else one.config.display_name
 
     def problem(self, address: AgentAddress) -> str | None:
         """Why the agent's command does not work, as a sentence for the operator."""
         one = self._one(address)
-        return None if one is None else one.fitness.problem
+        return None if one is None else one.health.problem
 
     def _one(self, address: AgentAddress) -> _ConfiguredAgent | None:
         return self._agents.get(address.agent_id) if address.node_id == self._routes.node_id else None
@@ -220,7 +221,7 @@ class ConfiguredAgents:
     async def _work(self, one: _ConfiguredAgent, running: _Running, tasks: TaskService) -> None:
         task = running.task
 
-        async def tell(message: str) -> None:
+        async def report_progress(message: str) -> None:
             try:
                 await tasks.progress(task.key, progress_content(message), by=one.address)
             except ConnectionLost:
@@ -228,21 +229,21 @@ class ConfiguredAgents:
 
         try:
             # While the command does not work at all, the task waits here, until its deadline at most.
-            await one.fitness.wait()
+            await one.health.wait()
             if not await begin(tasks, task):
                 return
             running.is_begun = True
-            carried_out = await run_task(one.recipe, assignment_of(task), tell, now_ms=self._now_ms)
+            run = await run_task(one.settings, assignment_of(task), report_progress, now_ms=self._now_ms)
             # Report a failure before the task ends, because only a busy agent can fail.
-            one.fitness.judge(carried_out)
-            outcome = carried_out.outcome
+            one.health.record(run)
+            outcome = run.outcome
         except Exception as error:
             log.exception("An unexpected error ended a task.", task=str(task.key))
             outcome = Answer(False, f"The agent could not be run: {type(error).__name__}.", 1)
         await report(tasks, task, outcome)
 
 
-def _recipe(
+def _command_settings(
     agent: Configured, directory: Path, environment: Mapping[str, str], grace: float
 ) -> CommandSettings:
     return CommandSettings(

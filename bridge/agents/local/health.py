@@ -74,33 +74,31 @@ class HealthMonitor:
     the next try."""
 
     def __init__(
-        self, recipe: CommandSettings, *, failed: Callable[[str], None], recovered: Callable[[], None]
+        self, settings: CommandSettings, *, failed: Callable[[str], None], recovered: Callable[[], None]
     ) -> None:
-        self._recipe = recipe
+        self._settings = settings
         self._failed = failed
         self._recovered = recovered
         self._health = Health()
-        self._works = asyncio.Event()
-        self._works.set()
+        self._is_working = asyncio.Event()
+        self._is_working.set()
         self._background = BackgroundTasks()
         self.problem: str | None = None
 
     async def wait(self) -> None:
         """Wait until the command works, as far as is known."""
-        await self._works.wait()
+        await self._is_working.wait()
 
-    def judge(self, carried_out: TaskRun) -> None:
+    def record(self, run: TaskRun) -> None:
         """Record the run of a task."""
-        if carried_out.ending is None:
+        if run.ending is None:
             return
-        failed = self._health.ended(
-            carried_out.ending, carried_out.seconds, has_answered=carried_out.has_answered
-        )
+        failed = self._health.ended(run.ending, run.seconds, has_answered=run.has_answered)
         if failed is None:
-            if self._works.is_set():
+            if self._is_working.is_set():
                 self.problem = None
-        elif self._works.is_set():
-            self._works.clear()
+        elif self._is_working.is_set():
+            self._is_working.clear()
             self.problem = failed.problem
             self._background.spawn("try an agent again", self._recover(failed))
             self._failed(failed.problem)
@@ -112,22 +110,22 @@ class HealthMonitor:
         while True:
             self.problem = failed.problem
             await asyncio.sleep(failed.pause)
-            problem = problem_of(self._recipe)
+            problem = problem_of(self._settings)
             if problem is None:
                 break
             failed = self._health.failed(problem)
-        self._works.set()
+        self._is_working.set()
         self._recovered()
 
 
-def problem_of(recipe: CommandSettings) -> str | None:
+def problem_of(settings: CommandSettings) -> str | None:
     """A problem that is visible without starting the command."""
-    if not recipe.directory.is_dir():
-        return f"The directory {recipe.directory} does not exist."
-    program = recipe.words[0]
+    if not settings.directory.is_dir():
+        return f"The directory {settings.directory} does not exist."
+    program = settings.words[0]
     if not isinstance(program, str) or "{" in program:
         return None
-    path = str(recipe.directory / program) if "/" in program else program
-    if shutil.which(path, path=recipe.environment.get("PATH")) is None:
+    path = str(settings.directory / program) if "/" in program else program
+    if shutil.which(path, path=settings.environment.get("PATH")) is None:
         return f"The command {program} was not found or is not executable."
     return None

@@ -30,10 +30,10 @@ class CapturedOutput:
 class OutputCapture:
     """Captures at most `limit` bytes."""
 
-    def __init__(self, most: int) -> None:
-        assert most > 0, "the limit must be positive"
-        self._head_room = most - most // 2
-        self._tail_room = most // 2
+    def __init__(self, limit: int) -> None:
+        assert limit > 0, "the limit must be positive"
+        self._head_room = limit - limit // 2
+        self._tail_room = limit // 2
         self._head = bytearray()
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
@@ -52,7 +52,7 @@ class OutputCapture:
         while self._tail_size - len(self._tail[0]) >= self._tail_room and len(self._tail) > 1:
             self._tail_size -= len(self._tail.popleft())
 
-    def kept(self) -> CapturedOutput:
+    def captured(self) -> CapturedOutput:
         """The captured text. Invalid UTF-8 is replaced."""
         tail = b"".join(self._tail)
         if len(tail) > self._tail_room:
@@ -116,9 +116,9 @@ class ProgressReader:
 
     def __init__(self) -> None:
         self._line = bytearray()
-        self._waiting: str | None = None
+        self._pending: str | None = None
         self._last: float | None = None
-        self._told = 0
+        self._sent = 0
         self._end = bytearray()
         self.total = 0
 
@@ -140,21 +140,21 @@ class ProgressReader:
         text = readable(bytes(self._line)).strip()
         self._line.clear()
         if text:
-            self._waiting = text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 1]}…"
+            self._pending = text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 1]}…"
 
     def due(self, now: float) -> str | None:
         """Return and remove the message that is due."""
         deadline = self.deadline()
         if deadline is None or now < deadline:
             return None
-        message, self._waiting = self._waiting, None
+        message, self._pending = self._pending, None
         self._last = now
-        self._told += 1
+        self._sent += 1
         return message
 
     def deadline(self) -> float | None:
         """When the next message is due."""
-        if self._waiting is None or self._told >= MAX_MESSAGES:
+        if self._pending is None or self._sent >= MAX_MESSAGES:
             return None
         return 0.0 if self._last is None else self._last + INTERVAL
 
@@ -207,43 +207,45 @@ class Termination(StrEnum):
 Ending: TypeAlias = Exited | Signalled | NotStarted | Termination
 
 
-def outcome_of(ending: Ending, output: CapturedOutput, said: str, seconds: float) -> WorkOutcome:
+def outcome_of(ending: Ending, output: CapturedOutput, stderr: str, seconds: float) -> WorkOutcome:
     """The outcome of the task. `stderr` is the end of standard error, `seconds` the time limit."""
     match ending:
         case Exited(0):
-            return Answer(True, output.text, 0, _cut(output))
+            return Answer(True, output.text, 0, _truncation(output))
         case Exited(code):
-            return _failure(output, said, code, {})
+            return _failure(output, stderr, code, {})
         case Signalled(number, name):
-            return _failure(output, said, SIGNALLED + number, {"signal": name})
+            return _failure(output, stderr, SIGNALLED + number, {"signal": name})
         case NotStarted(reason, _, code):
             return Answer(False, reason, code, {"not_started": True})
         case Termination.TIME_LIMIT:
             # The output so far helps the requester to choose a longer time.
             reason = f"The agent did not finish within {seconds:.0f} s and was stopped."
-            return TaskError(ErrorCode.TIMEOUT, reason, _details(output, said))
+            return TaskError(ErrorCode.TIMEOUT, reason, _details(output, stderr))
         case Termination.FLOOD:
-            return _failure(output, said, 1, {"ended": "It wrote without end."})
+            return _failure(output, stderr, 1, {"ended": "It wrote without end."})
         case Termination.LOST:
-            return _failure(output, said, 1, {"ended": "The supervisor of the process was killed."})
+            return _failure(output, stderr, 1, {"ended": "The supervisor of the process was killed."})
 
 
-def _failure(output: CapturedOutput, said: str, code: int, metadata: dict[str, Any]) -> Answer:
+def _failure(output: CapturedOutput, stderr: str, code: int, metadata: dict[str, Any]) -> Answer:
     """A failed task's answer. If there is no output, use standard error, to which many programs write their
     errors."""
-    text = output.text if output.text.strip() else said
-    return Answer(False, text, code, {**metadata, **_cut(output), **({"stderr": said} if said else {})})
+    text = output.text if output.text.strip() else stderr
+    return Answer(
+        False, text, code, {**metadata, **_truncation(output), **({"stderr": stderr} if stderr else {})}
+    )
 
 
-def _cut(output: CapturedOutput) -> dict[str, Any]:
+def _truncation(output: CapturedOutput) -> dict[str, Any]:
     if not output.left_out:
         return {}
     return {"output_bytes": output.total, "output_left_out": output.left_out}
 
 
-def _details(output: CapturedOutput, said: str) -> dict[str, Any]:
+def _details(output: CapturedOutput, stderr: str) -> dict[str, Any]:
     """The end of the output and of standard error."""
     return {
         **({"output": output.text[-MAX_DETAIL_LENGTH:]} if output.text else {}),
-        **({"stderr": said} if said else {}),
+        **({"stderr": stderr} if stderr else {}),
     }

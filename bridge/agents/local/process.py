@@ -102,7 +102,7 @@ async def run(command: Command, limits: ProcessLimits, report_progress: ReportPr
     except OSError as error:
         # The system has no more processes, files or memory.
         ending = _not_started(command, "process", error.errno or 0)
-    return ProcessResult(ending, process.output.kept(), process.progress.end(), monotonic() - began)
+    return ProcessResult(ending, process.output.captured(), process.progress.end(), monotonic() - began)
 
 
 class _Process:

@@ -142,7 +142,7 @@ def _field_of(inner: TaskPayload | TaskResult) -> str:
 def _short(text: str) -> str:
     output = OutputCapture(SHORT)
     output.add(text.encode())
-    return output.kept().text
+    return output.captured().text
 
 
 def _fits(event: AnyEvent, profile: PeerProfile) -> bool:

@@ -46,7 +46,7 @@ async def running(
     )
     made = Running()
     made.runner = AgentRunner(
-        where, AgentDescription("claude", ("coding",), parallel), recipe, now_ms=now_ms, say=made.hear
+        where, AgentDescription("claude", ("coding",), parallel), recipe, now_ms=now_ms, report=made.hear
     )
     made.task = asyncio.create_task(made.runner.run())
     try:

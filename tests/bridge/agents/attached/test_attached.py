@@ -206,7 +206,7 @@ async def test_a_token_that_is_revoked_ends_what_was_attached_with_it(
     async with kitchen(database, tmp_path) as node:
         await attach(node)
         await node.attached.register("other", Program("session-2", "token-2", "x", ()), {})
-        node.attached.revoked("token-1")
+        node.attached.detach_revoked("token-1")
         agent = await node.status_is(AgentStatus.SHUTDOWN)
         assert agent.gone_reason == "token revoked"
         assert not node.attached.is_attached("worker")

@@ -47,9 +47,8 @@ async def test_it_says_what_it_hears(database: Database, tmp_path: Path) -> None
         for prompt in ("Hello", "Grüße\n"):
             await one.node.ask(prompt, "echo@here", prompt=prompt)
             assert (await one.node.answered()).answer == Answer(True, prompt, 0)
-        assert (await one.node.requester.heard.get())[1] == {
-            "message": "reading the task of coordinator@living"
-        }
+        _, progress = await one.node.requester.heard.get()
+        assert progress == {"message": "reading the task of coordinator@living"}
         process.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(process.wait(), TIMEOUT) == 0
         assert (await one.node.status_is(AgentStatus.SHUTDOWN, "echo@here")).gone_reason == "shutdown"

@@ -51,7 +51,7 @@ async def test_calls_are_answered_and_pushes_arrive(database: Database, tmp_path
         assert push.task is not None
         with pytest.raises(CallRefused, match="session") as refused:
             await connection.call("heartbeat", {"session": "x"}, HeartbeatResponse)
-        assert (refused.value.status, refused.value.is_passing) == (400, False)
+        assert (refused.value.status, refused.value.is_temporary) == (400, False)
         listening.cancel()
 
 
@@ -149,5 +149,5 @@ async def test_a_page_of_something_else_is_refused() -> None:
         with pytest.raises(CallRefused) as refused:
             async with connect(at(server), lambda push: None):
                 pass
-    assert (refused.value.status, refused.value.is_passing) == (502, True)
+    assert (refused.value.status, refused.value.is_temporary) == (502, True)
     assert isinstance(refused.value.__context__, aiohttp.WSServerHandshakeError)

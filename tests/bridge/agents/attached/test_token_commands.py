@@ -18,7 +18,7 @@ async def test_from_the_first_to_the_last_day(database: Database) -> None:
     made = await known["agents-token-create"]({"agent": "worker-1", "note": "laptop", "days": 30})
     token = parse_token(made["token"])
     assert token is not None
-    assert await tokens.holder(token) == TokenOwner("worker-1", made["token_id"])
+    assert await tokens.owner_of(token) == TokenOwner("worker-1", made["token_id"])
     await known["agents-token-create"]({"agent": "other"})
     listed = (await known["agents-token-list"]({}))["tokens"]
     assert [(one["agent_id"], one["state"]) for one in listed] == [("other", "good"), ("worker-1", "good")]

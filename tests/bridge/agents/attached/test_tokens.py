@@ -22,7 +22,7 @@ async def tokens(database: Database, clock: Clock) -> AgentTokens:
 async def test_a_token_shows_whose_it_is(tokens: AgentTokens, database: Database) -> None:
     """Of the secret nothing is in the database."""
     token, row = await tokens.create("worker-1", "laptop", None)
-    assert await tokens.holder(token) == TokenOwner("worker-1", token.token_id)
+    assert await tokens.owner_of(token) == TokenOwner("worker-1", token.token_id)
     assert parse_token(token.text) == token
     async with database.transaction() as connection:
         everything = str(await connection.fetch("TABLE agent_tokens"))
@@ -35,16 +35,16 @@ async def test_a_secret_that_is_not_its_own_opens_nothing(tokens: AgentTokens) -
     token, _ = await tokens.create("worker-1", "", None)
     other, _ = await tokens.create("worker-2", "", None)
     forged = type(token)(token.token_id, other.text)
-    assert await tokens.holder(forged) is None
-    assert await tokens.holder(type(token)("0" * 10, token.text)) is None
+    assert await tokens.owner_of(forged) is None
+    assert await tokens.owner_of(type(token)("0" * 10, token.text)) is None
 
 
 async def test_it_ends_when_its_time_has_come(tokens: AgentTokens, clock: Clock) -> None:
     """To the millisecond."""
     token, _ = await tokens.create("worker-1", "", 1)
-    assert await tokens.holder(token) is not None
+    assert await tokens.owner_of(token) is not None
     clock.advance(1)
-    assert await tokens.holder(token) is None
+    assert await tokens.owner_of(token) is None
 
 
 async def test_it_ends_at_once_when_it_is_revoked(tokens: AgentTokens) -> None:
@@ -54,10 +54,10 @@ async def test_it_ends_at_once_when_it_is_revoked(tokens: AgentTokens) -> None:
     token, _ = await tokens.create("worker-1", "", None)
     other, _ = await tokens.create("worker-1", "", None)
     assert await tokens.revoke("worker-1", token.token_id) == [token.token_id] == told
-    assert await tokens.holder(token) is None
-    assert await tokens.holder(other) is not None
+    assert await tokens.owner_of(token) is None
+    assert await tokens.owner_of(other) is not None
     await tokens.revoke("worker-1", None)
-    assert await tokens.holder(other) is None
+    assert await tokens.owner_of(other) is None
     for agent_id, token_id in (("worker-2", None), ("worker-1", "no-such-one")):
         with pytest.raises(LocalError, match="has no token"):
             await tokens.revoke(agent_id, token_id)
@@ -68,8 +68,8 @@ async def test_its_use_is_noted_to_the_minute(tokens: AgentTokens, clock: Clock,
     token, _ = await tokens.create("worker-1", "", None)
 
     async def used() -> int | None:
-        await tokens.holder(token)
-        [row] = await tokens.kept("worker-1")
+        await tokens.owner_of(token)
+        [row] = await tokens.list_tokens("worker-1")
         return row.last_used_at
 
     assert await used() == NOW

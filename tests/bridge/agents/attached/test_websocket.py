@@ -147,7 +147,7 @@ async def test_a_revoked_token_closes_what_was_opened_with_it(database: Database
         await socket.call("register")
         # Its handshake is over, and it is among those that are open.
         await idle.call("heartbeat")
-        [row] = await one.tokens.kept("worker")
+        [row] = await one.tokens.list_tokens("worker")
         await one.tokens.revoke("worker", row.token_id)
         for each in (socket, idle):
             assert await each.is_closed() == aiohttp.WSCloseCode.POLICY_VIOLATION

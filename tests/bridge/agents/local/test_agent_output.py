@@ -11,7 +11,7 @@ def kept(most: int, *pieces: bytes) -> CapturedOutput:
     output = OutputCapture(most)
     for piece in pieces:
         output.add(piece)
-    return output.kept()
+    return output.captured()
 
 
 def test_what_fits_is_kept_as_it_is() -> None:
@@ -49,7 +49,7 @@ def test_no_more_is_kept_than_wanted(pieces: list[bytes], most: int) -> None:
     for piece in pieces:
         output.add(piece)
         assert sum(map(len, output._tail)) <= most + 50
-    found = output.kept()
+    found = output.captured()
     assert found.total == sum(map(len, pieces))
     if found.total <= most:
         assert found == CapturedOutput(b"".join(pieces).decode("utf-8", "replace"), found.total, 0)

@@ -29,15 +29,15 @@ async def test_it_is_left_alone_until_it_may_work_again(
     program = tmp_path / "program"
     fitness = HealthMonitor(recipe(str(program)), failed=told.append, recovered=lambda: told.append("again"))
     await fitness.wait()
-    fitness.judge(MISSING)
-    fitness.judge(MISSING)
+    fitness.record(MISSING)
+    fitness.record(MISSING)
     assert (told, fitness.problem) == (["x is missing."], "x is missing.")
     waiting = asyncio.create_task(fitness.wait())
     while fitness.problem == "x is missing.":
         await asyncio.sleep(0.01)
     assert fitness.problem == f"The command {program} was not found or is not executable."
     # One that was begun before it failed, and ends well, does not make it work.
-    fitness.judge(GOOD)
+    fitness.record(GOOD)
     assert "not found" in fitness.problem
     assert not waiting.done()
     program.write_text("#!/bin/sh\n")
@@ -45,9 +45,9 @@ async def test_it_is_left_alone_until_it_may_work_again(
     async with asyncio.timeout(60):
         await waiting
     assert told == ["x is missing.", "again"]
-    fitness.judge(GOOD)
+    fitness.record(GOOD)
     assert not fitness.problem
-    fitness.judge(TaskRun(Answer(True, "", 0)))
+    fitness.record(TaskRun(Answer(True, "", 0)))
     await fitness.close()
 
 
@@ -57,7 +57,7 @@ async def test_one_that_is_closed_is_not_tried_again() -> None:
     fitness = HealthMonitor(
         recipe("no-such-program"), failed=told.append, recovered=lambda: told.append("again")
     )
-    fitness.judge(MISSING)
+    fitness.record(MISSING)
     await fitness.close()
     assert told == ["x is missing."]
 
