@@ -23,7 +23,7 @@ from bridge.tasks.request import Origin, TaskKey, TaskRequest
 from tests.connectors.setup import Ground
 from tests.support.agents import address
 from tests.support.driven_node.walking import Person
-from tests.support.tasks import Notebook, Requester
+from tests.support.tasks import RecordingObserver, RecordingReply
 
 PROTOCOL = "test"
 # A shell that does what it is told, and one that repeats it.
@@ -44,8 +44,8 @@ class Portal:
     bob: Person
     carol: Person
     eve: Person
-    notebook: Notebook = field(default_factory=Notebook)
-    requester: Requester = field(default_factory=Requester)
+    notebook: RecordingObserver = field(default_factory=RecordingObserver)
+    requester: RecordingReply = field(default_factory=RecordingReply)
     _life: AsyncExitStack | None = None
 
     # -- its life --

@@ -1,1 +1,1 @@
-"""The examples, as somebody runs them who has just installed the wheel."""
+"""The examples, run as after the installation of the wheel."""

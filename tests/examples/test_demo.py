@@ -1,4 +1,5 @@
-"""`make demo`: two nodes, agents on both, a task across, an agent that dies; and nothing is left of it."""
+"""`make demo`: two nodes with agents, a task from one to the other, an agent that is killed; nothing is left
+over."""
 
 import asyncio
 import contextlib
@@ -27,13 +28,13 @@ GOING_ON = (" tail", " agent run")
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """Where it makes its directory. The sockets in it must have short paths."""
+    """The directory for the demonstration's own one. Socket paths in it must be short."""
     with tempfile.TemporaryDirectory(prefix="demo-") as name:
         yield Path(name)
 
 
 class Demo:
-    """The demonstration as a process, and what it has said so far."""
+    """The demonstration as a process, with its output so far."""
 
     def __init__(self, process: asyncio.subprocess.Process, out: asyncio.StreamReader) -> None:
         self.process = process
@@ -96,7 +97,7 @@ def ports() -> tuple[str, ...]:
 
 
 def processes_of(place: Path) -> list[str]:
-    """Whoever works in the directory, or was started with something in it."""
+    """The command lines of processes that run in the directory or name it."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -115,8 +116,8 @@ async def nothing_is_left(place: Path) -> None:
             await asyncio.sleep(0.1)
 
 
-async def test_it_tells_its_story(palaver: Path, place: Path) -> None:
-    """From nothing to the end, in as many lines as somebody reads."""
+async def test_the_demonstration_runs_to_its_end(palaver: Path, place: Path) -> None:
+    """Its output is short enough to read."""
     async with demo(palaver, place, "--once", *ports()) as one:
         assert await one.end() == 0, one.text
     for part in (
@@ -135,8 +136,8 @@ async def test_it_tells_its_story(palaver: Path, place: Path) -> None:
     await nothing_is_left(place)
 
 
-async def test_on_a_terminal_it_stays_and_its_command_lines_work(palaver: Path, place: Path) -> None:
-    """All that it says can be typed as it stands, until Ctrl-C, which is a good end."""
+async def test_on_a_terminal_the_printed_commands_work(palaver: Path, place: Path) -> None:
+    """Every printed command can be used as it is, until Ctrl-C, which is a successful end."""
     async with demo(palaver, place, *ports(), on_terminal=True) as one:
         await one.until("Look around")
         await one.until("Ctrl-C stops")
@@ -155,7 +156,7 @@ async def test_on_a_terminal_it_stays_and_its_command_lines_work(palaver: Path, 
 
 
 async def works(line: str) -> None:
-    """It ends well, or says something and goes on until it is asked to end."""
+    """The command succeeds, or prints something and runs until it gets SIGINT."""
     tried = await asyncio.create_subprocess_shell(
         line, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -175,7 +176,7 @@ async def works(line: str) -> None:
     [("$ palaver run -c workshop", "*/workshop/data/postgres"), ("kill -9", "*/workshop/data")],
 )
 async def test_ctrl_c_leaves_nothing(palaver: Path, place: Path, line: str, file: str) -> None:
-    """No process and no directory, whatever was under way: nodes that begin, an agent that has just died."""
+    """No process and no directory, while nodes start and after an agent was killed."""
     async with demo(palaver, place, "--once", *ports()) as one:
         await one.until(line)
         async with asyncio.timeout(TIMEOUT):
@@ -186,7 +187,7 @@ async def test_ctrl_c_leaves_nothing(palaver: Path, place: Path, line: str, file
     await nothing_is_left(place)
 
 
-async def test_what_goes_wrong_is_told_with_the_end_of_the_log(palaver: Path, place: Path) -> None:
+async def test_an_error_is_shown_with_the_end_of_the_log(palaver: Path, place: Path) -> None:
     """And everything else is stopped."""
     taken = lasting_port()
     with take(taken):
@@ -198,8 +199,8 @@ async def test_what_goes_wrong_is_told_with_the_end_of_the_log(palaver: Path, pl
     await nothing_is_left(place)
 
 
-async def test_without_palaver_it_says_where_to_get_it(place: Path) -> None:
-    """There is nothing to try without it."""
+async def test_without_palaver_the_error_says_how_to_install_it(place: Path) -> None:
+    """The demonstration needs the command."""
     async with demo(place / "palaver", place, "--once", *ports()) as one:
         assert await one.end() == 1, one.text
     assert "`make run` installs it" in one.text

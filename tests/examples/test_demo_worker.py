@@ -1,4 +1,4 @@
-"""`examples/demo_worker.py`: a command as an agent's command is to be."""
+"""`examples/demo_worker.py`, a command for an agent."""
 
 import os
 import subprocess
@@ -20,16 +20,16 @@ def work(prompt: str, **variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_answer_stands_apart_from_what_is_told_on_the_way() -> None:
-    """Progress on standard error, the answer on standard output, and 0 for success."""
+def test_progress_and_answer_are_separate() -> None:
+    """Progress on standard error, the answer on standard output, and exit code 0."""
     done = work("How many words are these?", PALAVER_TASK_FROM="cook@kitchen.local")
     assert (done.returncode, done.stdout) == (0, "5 words. The longest one is “words”.\n")
     assert done.stderr.splitlines()[0] == "reading the task of cook@kitchen.local"
     assert len(done.stderr.splitlines()) == 4
 
 
-def test_it_fails_when_there_is_nothing_to_do() -> None:
-    """With a code, and a reason."""
+def test_an_empty_task_fails() -> None:
+    """With an exit code and a reason."""
     done = work(" \n")
     assert (done.returncode, done.stdout) == (1, "")
     assert "no words" in done.stderr

@@ -1,4 +1,4 @@
-"""`examples/one_node.py`: what it shows works."""
+"""`examples/one_node.py`."""
 
 import asyncio
 import os
@@ -13,8 +13,8 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
 TIMEOUT = 600.0
 
 
-async def test_the_walk_comes_to_its_end(palaver: Path) -> None:
-    """Every command in it succeeds, and nothing is left running."""
+async def test_the_tour_succeeds(palaver: Path) -> None:
+    """Every command in it succeeds, and no process is left."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, str(ROOT / "examples" / "one_node.py"), env={**os.environ, "PALAVER": str(palaver)},
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,

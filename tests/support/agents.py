@@ -14,7 +14,7 @@ NOW = 10**12
 
 
 class Clock:
-    """It stands still until it is moved."""
+    """Stands still until a test moves it."""
 
     def __init__(self, now_ms: int = NOW) -> None:
         self.now_ms = now_ms
@@ -45,7 +45,7 @@ def registered(
 async def routing_table(
     database: Database, node_id: str = "here", **changed: Any
 ) -> AsyncIterator[RoutingTable]:
-    """A started one of a process of its own."""
+    """A started routing table, as of a process of its own."""
     async with pool_on(database.address) as own:
         routes = RoutingTable(node_id, own, **{"now_ms": Clock(), **changed})
         try:

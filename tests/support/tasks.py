@@ -1,4 +1,4 @@
-"""Desks of tasks for tests: connectors that write down what they are told, and processes that are killed."""
+"""Task services for tests: connectors that record their calls, and processes that can be killed."""
 
 import asyncio
 import contextlib
@@ -36,14 +36,14 @@ def request(request_id: str = "req-1", to: str = "worker@here", **changed: Any) 
 
 
 def error_code(answer: Answer | None) -> ErrorCode | None:
-    """Of a task that was not done."""
+    """The error code of a task that failed."""
     assert answer is not None
     assert not answer.success
     return answer.error_code
 
 
-class Courier:
-    """A `Delivery` that does what the test says, and remembers what it was asked to."""
+class RecordingDelivery:
+    """A `Delivery` that records its calls and returns the outcomes that the test sets."""
 
     def __init__(self) -> None:
         self.delivered: asyncio.Queue[Task] = asyncio.Queue()
@@ -64,8 +64,8 @@ class Courier:
         return self.has_agent
 
 
-class Requester:
-    """A `Reply`."""
+class RecordingReply:
+    """A `Reply` that records its calls."""
 
     def __init__(self) -> None:
         self.answered: asyncio.Queue[Task] = asyncio.Queue()
@@ -82,8 +82,8 @@ class Requester:
         self.answered.put_nowait(task)
 
 
-class Onlooker:
-    """A `Watcher`."""
+class RecordingWatcher:
+    """A `Watcher` that records its calls."""
 
     def __init__(self) -> None:
         self.seen: asyncio.Queue[Task] = asyncio.Queue()
@@ -96,8 +96,8 @@ class Onlooker:
         self.heard.put_nowait((task.key, content))
 
 
-class Notebook:
-    """A `AgentObserver`."""
+class RecordingObserver:
+    """An `AgentObserver` that records its calls."""
 
     def __init__(self) -> None:
         self.states: list[tuple[str, State]] = []
@@ -118,16 +118,16 @@ class Notebook:
 
 @dataclass
 class Process:
-    """A desk with all that it needs."""
+    """A task service with everything that it needs."""
 
     database: Database
     routes: RoutingTable
     clock: Clock
     tasks: TaskService
-    courier: Courier
-    requester: Requester
-    onlooker: Onlooker
-    notebook: Notebook
+    courier: RecordingDelivery
+    requester: RecordingReply
+    onlooker: RecordingWatcher
+    notebook: RecordingObserver
     settings: dict[str, AgentSettings] = field(default_factory=dict)
     is_dead: bool = False
 
@@ -137,17 +137,17 @@ class Process:
         return task
 
     async def run(self, request_id: str = "req-1") -> Task:
-        """Begin it, as its agent does."""
+        """Start a task, as its agent does."""
         task = await self.tasks.begin(TaskKey("living", request_id))
         assert task is not None
         return task
 
-    def stop_short(self) -> None:
-        """From now on it is killed between each commit and what follows from it."""
+    def skip_effects(self) -> None:
+        """From now on the process behaves as if killed between each commit and its effects."""
         self.tasks._steps.committed = lambda before, step: None  # type: ignore[method-assign]
 
     async def kill(self) -> None:
-        """As `kill -9`: nothing is finished, nothing flushed, the session ends."""
+        """Like `kill -9`: nothing is finished or flushed, and the Postgres session ends."""
         tasks = self.tasks
         await tasks._background.close()
         connection = self.database.session._connection
@@ -162,7 +162,7 @@ class Process:
                 await asyncio.sleep(0.01)
 
     async def settled(self) -> None:
-        """Until nothing is under way, and what was done is remembered."""
+        """Wait until no effect runs and all acknowledgements are stored."""
         while self.tasks._background._spawned or not self.tasks._effects.is_idle:
             await asyncio.sleep(0.01)
 
@@ -172,15 +172,15 @@ async def process(
     database: Database,
     clock: Callable[[], int] | None = None,
     *,
-    courier: Courier | None = None,
+    courier: RecordingDelivery | None = None,
     started: bool = True,
     **changed: Any,
 ) -> AsyncIterator[Process]:
-    """One more process of the node on this database."""
+    """A further process of the node, on this database."""
     database = as_another_process(database)
     now_ms = Clock() if clock is None else clock
-    courier = Courier() if courier is None else courier
-    requester, onlooker, notebook = Requester(), Onlooker(), Notebook()
+    courier = RecordingDelivery() if courier is None else courier
+    requester, onlooker, notebook = RecordingReply(), RecordingWatcher(), RecordingObserver()
     settings: dict[str, AgentSettings] = {}
     async with routing_table(database, HERE, now_ms=now_ms) as routes:
         tasks = TaskService(

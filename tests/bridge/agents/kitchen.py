@@ -24,7 +24,7 @@ from bridge.tasks.service import TaskService
 from bridge.tasks.task import Task
 from storage.database import Database
 from tests.support.agents import Clock, address, routing_table
-from tests.support.tasks import Notebook, Onlooker, Requester, request
+from tests.support.tasks import RecordingObserver, RecordingReply, RecordingWatcher, request
 
 # Below the time that a test is given, so that it says where it hangs.
 TIMEOUT = 45.0
@@ -35,8 +35,8 @@ class Kitchen:
     routes: RoutingTable
     tasks: TaskService
     local: LocalAgents
-    requester: Requester
-    notebook: Notebook
+    requester: RecordingReply
+    notebook: RecordingObserver
 
     @property
     def configured(self) -> ConfiguredAgents:
@@ -103,7 +103,7 @@ async def kitchen(
     """As `bridge.run` puts it together; in the end it stops as a node does, or, when it is `killed`, without
     a word of its agents."""
     clock = changed.pop("clock", Clock())
-    requester, notebook = Requester(), Notebook()
+    requester, notebook = RecordingReply(), RecordingObserver()
     async with routing_table(database, now_ms=clock) as routes:
 
         def settings_of(agent: Agent) -> AgentSettings:
@@ -115,7 +115,7 @@ async def kitchen(
             environment={"PATH": "/usr/local/bin:/usr/bin:/bin"}, grace=grace, reserved_for=reserved_for,
         )  # fmt: skip
         tasks = TaskService(
-            database, Ports(local.deliveries, {"cis": requester}, routes, notebook, Onlooker()),
+            database, Ports(local.deliveries, {"cis": requester}, routes, notebook, RecordingWatcher()),
             now_ms=clock, settings_of=settings_of, statuses=statuses, **{"sweep_interval": 3600.0, **changed},
         )  # fmt: skip
         await local.start()

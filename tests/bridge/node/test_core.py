@@ -19,7 +19,13 @@ from bridge.tasks.service import TaskService
 from bridge.tasks.task import State, Task
 from storage.database import Database
 from tests.support.agents import Clock, address, registered
-from tests.support.tasks import Courier, Notebook, Onlooker, Requester, request
+from tests.support.tasks import (
+    RecordingDelivery,
+    RecordingObserver,
+    RecordingReply,
+    RecordingWatcher,
+    request,
+)
 
 
 class Log:
@@ -39,7 +45,7 @@ class Local:
     """Satisfies `LocalAgents`."""
 
     def __init__(self, log: Log) -> None:
-        self.courier = Courier()
+        self.courier = RecordingDelivery()
         self.deliveries: Mapping[str, Delivery] = {"local": self.courier}
         self.log = log
         self.start, self.stop, self.close = (log.note(f"local {what}") for what in ("start", "stop", "close"))
@@ -81,7 +87,7 @@ class Able(Noting):
 
     def __init__(self, log: Log) -> None:
         super().__init__(log)
-        self.delivery, self.reply, self.watcher = Courier(), Requester(), Onlooker()
+        self.delivery, self.reply, self.watcher = RecordingDelivery(), RecordingReply(), RecordingWatcher()
         self.lost: asyncio.Queue[Sequence[Agent]] = asyncio.Queue()
         self.prepared_tasks: list[Task] = []
         self.tasks: TaskService | None = None
@@ -107,7 +113,7 @@ class Busy(Noting):
 
     def __init__(self, log: Log) -> None:
         super().__init__(log)
-        self.delivery = Courier()
+        self.delivery = RecordingDelivery()
         self.log = log
 
     def agent_settings(self, agent: Agent) -> AgentSettings | None:
@@ -145,10 +151,10 @@ class House:
             AgentCoreParts(
                 node_id="here",
                 database=database,
-                observer=Notebook(),
+                observer=RecordingObserver(),
                 local=lambda table, statuses: self.local,
                 connectors=connectors,
-                replies={"cis": Requester()},
+                replies={"cis": RecordingReply()},
                 now_ms=self.clock,
             )
         )

@@ -1,4 +1,4 @@
-"""What a task came to."""
+"""Answers to tasks."""
 
 import pytest
 
@@ -8,13 +8,13 @@ from bridge.tasks.request import encoded
 
 
 @pytest.mark.parametrize("code", list(ErrorCode))
-def test_a_failure_with_a_code_says_it_where_nodes_look(code: ErrorCode) -> None:
+def test_a_failure_has_its_code_in_the_metadata(code: ErrorCode) -> None:
     """ "success:false, exit_code:-1, metadata.error_code"."""
     answer = failure(TaskError(code, "It is so.", {"current_task": "t"}))
     assert answer == Answer(False, "It is so.", -1, {"current_task": "t", "error_code": code.value}, code)
 
 
-def test_a_cancelled_task_has_no_code() -> None:
+def test_a_cancelled_task_has_no_error_code() -> None:
     """Nothing went wrong."""
     assert cancelled("alice", "wrong one") == Answer(
         False, "Cancelled by alice: wrong one", -1, {"cancelled": True}
@@ -22,8 +22,8 @@ def test_a_cancelled_task_has_no_code() -> None:
     assert cancelled("alice", None).output == "Cancelled by alice."
 
 
-def test_an_ordinary_answer_is_kept_as_it_is() -> None:
-    """Zero bytes included."""
+def test_an_ordinary_answer_is_unchanged() -> None:
+    """NUL bytes included."""
     answer = Answer(True, "done\0 – äöü", 0, {"tokens_used": 1500})
     assert truncated(answer, 1_000) == answer
     plain = Answer(False, "done", 7)
@@ -31,8 +31,8 @@ def test_an_ordinary_answer_is_kept_as_it_is() -> None:
     assert truncated(plain, 3) != plain
 
 
-def test_a_long_output_is_cut_and_says_so() -> None:
-    """Between characters, never within one."""
+def test_long_output_is_truncated() -> None:
+    """It is cut between characters, and the metadata says so."""
     answer = truncated(Answer(True, "ä" * 100, 0, {"x": 1}), 51)
     assert answer.output == "ä" * 25
     assert answer.metadata == {"x": 1, "output_truncated": True, "output_bytes": 200}
@@ -41,8 +41,8 @@ def test_a_long_output_is_cut_and_says_so() -> None:
 @pytest.mark.parametrize(
     "metadata", [{"x": "y" * MAX_METADATA_BYTES}, {"x": 10**30}, {"x": "\ud800"}, {"x": object()}]
 )
-def test_metadata_that_nobody_can_keep_is_left_out(metadata: dict[str, object]) -> None:
-    """The answer itself is not lost for it, nor the code, nor that the output was cut."""
+def test_metadata_that_cannot_be_stored_is_dropped(metadata: dict[str, object]) -> None:
+    """The output, the error code and the note about truncation stay."""
     error = ErrorCode.TIMEOUT
     answer = truncated(Answer(False, "abc", -1, metadata, error), 2)
     assert answer.metadata == {
@@ -53,8 +53,8 @@ def test_metadata_that_nobody_can_keep_is_left_out(metadata: dict[str, object]) 
     }
 
 
-def test_whatever_an_agent_answers_can_be_stored() -> None:
-    """Halves of surrogates, and exit codes that no process has."""
+def test_every_answer_can_be_stored() -> None:
+    """Unpaired surrogates are replaced, and exit codes are limited to 32 bits."""
     answer = truncated(Answer(False, "a\ud800b", 10**30, {}), 100)
     assert (answer.output, answer.exit_code) == ("a?b", MAX_EXIT_CODE)
     assert truncated(Answer(False, "", -(10**30), {}), 100).exit_code == -MAX_EXIT_CODE

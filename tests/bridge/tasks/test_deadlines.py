@@ -5,8 +5,8 @@ import random
 from bridge.tasks.deadlines import Deadlines
 
 
-def test_they_come_in_their_order() -> None:
-    """And not before their time."""
+def test_deadlines_expire_in_their_order() -> None:
+    """None expires early."""
     deadlines: Deadlines[str] = Deadlines()
     assert deadlines.next() is None
     for name, at in (("b", 20), ("a", 10), ("c", 20)):
@@ -18,8 +18,8 @@ def test_they_come_in_their_order() -> None:
     assert len(deadlines) == 0
 
 
-def test_one_that_is_moved_comes_once() -> None:
-    """Later, earlier, back and forth."""
+def test_a_moved_deadline_expires_once() -> None:
+    """It may be moved later, earlier and back again."""
     deadlines: Deadlines[str] = Deadlines()
     for at in (10, 30, 20, 25):
         deadlines.set("a", at)
@@ -29,7 +29,7 @@ def test_one_that_is_moved_comes_once() -> None:
     assert deadlines.take_due(99) == []
 
 
-def test_one_that_is_forgotten_does_not_come() -> None:
+def test_a_removed_deadline_does_not_expire() -> None:
     """Unless it is set again."""
     deadlines: Deadlines[str] = Deadlines()
     deadlines.set("a", 10)
@@ -43,7 +43,8 @@ def test_one_that_is_forgotten_does_not_come() -> None:
 
 
 def test_against_a_model() -> None:
-    """Whatever is done in whatever order, it is as if all were sorted each time; and it does not grow."""
+    """Any sequence of operations has the results of a sorted list, and the heap does not grow without
+    bound."""
     draw = random.Random(7)
     deadlines: Deadlines[int] = Deadlines()
     model: dict[int, int] = {}

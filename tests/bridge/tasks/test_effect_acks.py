@@ -1,4 +1,4 @@
-"""What was done of tasks is remembered, and the database is told."""
+"""Finished effects are remembered, and written to the database in batches."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ LONG = 3_600.0
 
 
 async def accepted(database: Database, store: TaskStore, name: str = "a") -> Task:
-    """With a delivery that is due, and people who are to be shown it."""
+    """A task with a delivery and an update for people due."""
     task = receive(Task(request(key=TaskKey("living", name)), NOW, NOW + 300_000), Accept(), NOW).task
     async with database.transaction() as connection:
         stored, _ = await store.accept(connection, task, 1)
@@ -42,14 +42,14 @@ async def ticking(database: Database, store: TaskStore, pause: float) -> AsyncIt
 
 
 async def due(store: TaskStore, task: Task) -> frozenset[Due]:
-    """As the database has it."""
+    """The effects that are due according to the database."""
     known = await store.load(task.key)
     assert known is not None
     return known.due
 
 
-async def test_what_was_done_is_told_together(database: Database) -> None:
-    """Of all tasks, at the end at the latest."""
+async def test_acknowledgements_are_written_in_batches(database: Database) -> None:
+    """Those that are pending at the end are written then."""
     store = TaskStore(database)
     acks = EffectAcks(database, store, BackgroundTasks(), LONG)
     one, other = await accepted(database, store), await accepted(database, store, "b")
@@ -63,9 +63,9 @@ async def test_what_was_done_is_told_together(database: Database) -> None:
     assert (await due(store, one), await due(store, other)) == (frozenset(), {Due.DELIVER})
 
 
-async def test_what_was_done_of_an_older_step_is_not_ticked_off(database: Database) -> None:
-    """The database would not hear of it: the step that followed says what is due. What is done once is
-    taken on, and is known to be done however often a step says that it is due."""
+async def test_acknowledgements_of_an_older_step_are_dropped(database: Database) -> None:
+    """A later step says what is due. Effects that are done once per task stay done, even if a later step has
+    them due."""
     acks = EffectAcks(database, TaskStore(database), BackgroundTasks(), LONG)
     task = await accepted(database, TaskStore(database))
     acks.record(task, Due.DELIVER)
@@ -84,8 +84,8 @@ async def test_what_was_done_of_an_older_step_is_not_ticked_off(database: Databa
     assert acks._pending[task.id] == (over.version, {Due.ANSWER})
 
 
-async def test_what_could_not_be_told_is_told_later(database: Database) -> None:
-    """Nothing of it is lost while Postgres is away."""
+async def test_acknowledgements_are_written_after_an_outage(database: Database) -> None:
+    """Nothing is lost while Postgres is unavailable."""
     store = TaskStore(database)
     async with ticking(database, store, 0.01) as acks:
         task = await accepted(database, store)
@@ -100,8 +100,8 @@ async def test_what_could_not_be_told_is_told_later(database: Database) -> None:
         assert await due(store, task) == {Due.DELIVER}
 
 
-async def test_what_postgres_refuses_is_told_later(database: Database) -> None:
-    """A mistake ends nothing."""
+async def test_acknowledgements_are_written_after_an_error(database: Database) -> None:
+    """An error does not end the background task."""
     store = TaskStore(database)
     async with ticking(database, store, 0.01) as acks:
         task = await accepted(database, store)

@@ -1,4 +1,4 @@
-"""What is due of tasks is done, and it is remembered that it was."""
+"""Due effects are performed, and recorded as done."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,13 @@ from storage.concurrency import BackgroundTasks
 from storage.database import Database
 from tests.support.agents import NOW, registered, routing_table
 from tests.support.postgres import as_another_process
-from tests.support.tasks import Courier, Notebook, Onlooker, Requester, request
+from tests.support.tasks import (
+    RecordingDelivery,
+    RecordingObserver,
+    RecordingReply,
+    RecordingWatcher,
+    request,
+)
 
 TIMEOUT = 60.0
 QUICK = RetryPolicy(max_retries=2, base_delay_ms=1)
@@ -32,18 +38,18 @@ class Bench:
     effects: TaskEffects
     store: TaskStore
     database: Database
-    courier: Courier
-    requester: Requester
-    onlooker: Onlooker
-    notebook: Notebook
+    courier: RecordingDelivery
+    requester: RecordingReply
+    onlooker: RecordingWatcher
+    notebook: RecordingObserver
     happened: list[Message] = field(default_factory=list)
 
     async def apply(self, key: TaskKey, message: Message) -> None:
-        """In place of the task's steps."""
+        """Takes the place of `TaskSteps.apply`."""
         self.happened.append(message)
 
     async def stored(self, *messages: Message, **changed: Any) -> Task:
-        """A task that has gone through all that."""
+        """Store a task after these messages."""
         task = Task(request(**changed), NOW, NOW + 300_000)
         for message in messages:
             task = receive(task, message, NOW).task
@@ -53,7 +59,7 @@ class Bench:
         return stored
 
     async def due(self, task: Task) -> frozenset[Due]:
-        """As the database has it, when nothing is under way any more."""
+        """The effects that are due according to the database, once no effect is running."""
         while not self.effects.is_idle:
             await asyncio.sleep(0.005)
         known = await self.store.load(task.key)
@@ -66,8 +72,8 @@ async def bench(database: Database, **changed: Any) -> AsyncIterator[Bench]:
     async with routing_table(database) as routes:
         await routes.update([registered("worker@here")])
         store = TaskStore(database)
-        courier, requester = Courier(), Requester()
-        onlooker, notebook = Onlooker(), Notebook()
+        courier, requester = RecordingDelivery(), RecordingReply()
+        onlooker, notebook = RecordingWatcher(), RecordingObserver()
         ports = {
             "deliveries": {"cis": courier},
             "replies": {"cis": requester},
@@ -99,8 +105,8 @@ async def one(database: Database) -> AsyncIterator[Bench]:
         yield one
 
 
-class SlowOnlooker(Onlooker):
-    """It shows nothing until it is released."""
+class SlowWatcher(RecordingWatcher):
+    """Blocks until it is released."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,8 +117,8 @@ class SlowOnlooker(Onlooker):
         await self.release.wait()
 
 
-async def test_what_is_due_is_done_and_no_longer_due(one: Bench) -> None:
-    """Each thing by whoever it concerns."""
+async def test_due_effects_are_performed_once(one: Bench) -> None:
+    """Each by the connector that is responsible for it."""
     accepted = await one.stored(Accept())
     one.effects.start_due(accepted)
     assert await one.due(accepted) == frozenset()
@@ -125,15 +131,15 @@ async def test_what_is_due_is_done_and_no_longer_due(one: Bench) -> None:
     assert await one.requester.answered.get() == cancelled
 
 
-async def test_only_what_is_wanted_is_done(one: Bench) -> None:
-    """Another process may be at the rest."""
+async def test_only_the_selected_effects_are_performed(one: Bench) -> None:
+    """Another process may perform the others."""
     accepted = await one.stored(Accept())
     one.effects.start_due(accepted, {Due.DELIVER})
     assert await one.due(accepted) == {Due.SHOW}
 
 
-async def test_whoever_waits_is_answered_before_people_are_shown(database: Database) -> None:
-    """They are shown the last of the steps that follow each other, and what was not shown stays due."""
+async def test_the_answer_is_sent_before_people_are_shown_the_task(database: Database) -> None:
+    """People are shown the last of several consecutive steps, and an update that was not shown stays due."""
     async with bench(database, shown_after=3_600.0) as one:
         over = await one.stored(Accept(), Cancel("alice"))
         one.effects.start_due(over)
@@ -144,7 +150,7 @@ async def test_whoever_waits_is_answered_before_people_are_shown(database: Datab
     assert Due.SHOW in known.due
 
 
-async def test_where_nobody_looks_on_nothing_is_shown(database: Database) -> None:
+async def test_without_a_watcher_nothing_is_shown(database: Database) -> None:
     """And nothing stays due for it."""
     async with bench(database, shown_after=0.01, watcher=None) as one:
         accepted = await one.stored(Accept())
@@ -153,9 +159,9 @@ async def test_where_nobody_looks_on_nothing_is_shown(database: Database) -> Non
     assert one.notebook.problems == []
 
 
-async def test_what_has_gone_on_while_it_was_shown_is_shown_again(database: Database) -> None:
-    """What people see last is how it stands."""
-    watcher = SlowOnlooker()
+async def test_a_step_during_an_update_is_shown_afterwards(database: Database) -> None:
+    """People see the final state last."""
+    watcher = SlowWatcher()
     async with bench(database, shown_after=0.01, watcher=watcher) as one:
         accepted = await one.stored(Accept())
         one.effects.start_due(accepted, {Due.SHOW})
@@ -169,11 +175,11 @@ async def test_what_has_gone_on_while_it_was_shown_is_shown_again(database: Data
     assert watcher.seen.get_nowait() == over
 
 
-async def test_people_who_cannot_be_shown_tasks_hold_up_no_agent_and_no_requester(
+async def test_slow_updates_delay_neither_deliveries_nor_answers(
     database: Database,
 ) -> None:
-    """Showing, delivering and answering have a bound each."""
-    watcher = SlowOnlooker()
+    """Each kind of effect has its own limit."""
+    watcher = SlowWatcher()
     async with bench(database, watcher=watcher) as one:
         keys = [TaskKey("living", f"r{number}") for number in range(MAX_CONCURRENT + 1)]
         for key in keys:
@@ -185,12 +191,10 @@ async def test_people_who_cannot_be_shown_tasks_hold_up_no_agent_and_no_requeste
         assert watcher.seen.qsize() == MAX_CONCURRENT
 
 
-async def test_only_so_many_tasks_wait_to_be_shown(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is more stays due, and is shown when it is found again."""
+async def test_pending_updates_are_bounded(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others stay due, and are shown when a sweep finds them."""
     monkeypatch.setitem(MAX_PENDING, Due.SHOW, 2)  # type: ignore[arg-type]
-    watcher = SlowOnlooker()
+    watcher = SlowWatcher()
     async with bench(database, watcher=watcher) as one:
         tasks = [await one.stored(Accept(), key=TaskKey("living", name)) for name in "abc"]
         for task in tasks:
@@ -204,8 +208,8 @@ async def test_only_so_many_tasks_wait_to_be_shown(
         assert await one.due(tasks[2]) == frozenset()
 
 
-async def test_a_thing_is_done_once_at_a_time(one: Bench) -> None:
-    """However often it is asked for meanwhile."""
+async def test_an_effect_runs_once_at_a_time(one: Bench) -> None:
+    """However often it is started meanwhile."""
     accepted = await one.stored(Accept())
     for _ in range(5):
         one.effects.start_due(accepted)
@@ -216,8 +220,8 @@ async def test_a_thing_is_done_once_at_a_time(one: Bench) -> None:
 
 
 @pytest.mark.parametrize("failure", [RetryLater("away"), ConnectionError(), TimeoutError()])
-async def test_what_fails_is_tried_again(one: Bench, failure: DeliveryOutcome | Exception) -> None:
-    """By the policy; what a connector raises is a failure like another."""
+async def test_a_failed_effect_is_retried(one: Bench, failure: DeliveryOutcome | Exception) -> None:
+    """By the retry policy; an exception of a connector counts as a failure."""
     one.courier.outcomes = [failure, failure, Delivered()]
     accepted = await one.stored(Accept())
     one.effects.start_due(accepted)
@@ -226,8 +230,8 @@ async def test_what_fails_is_tried_again(one: Bench, failure: DeliveryOutcome | 
     assert one.happened == []
 
 
-async def test_what_takes_too_long_is_tried_again(one: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is given up, and nothing of it goes on."""
+async def test_an_effect_that_times_out_is_retried(one: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first attempt is cancelled."""
     monkeypatch.setattr("bridge.tasks.effects.PERFORM_TIMEOUT", 0.01)
     given_up = asyncio.Event()
     deliver = one.courier.deliver
@@ -248,8 +252,8 @@ async def test_what_takes_too_long_is_tried_again(one: Bench, monkeypatch: pytes
     assert one.courier.delivered.qsize() == 1
 
 
-async def test_a_delivery_that_goes_on_failing_ends_the_task(one: Bench) -> None:
-    """What it failed with last is the reason."""
+async def test_a_delivery_that_keeps_failing_ends_the_task(one: Bench) -> None:
+    """The reason is that of the last attempt."""
     one.courier.outcomes = [RetryLater("one"), RetryLater("two"), RetryLater("three")]
     accepted = await one.stored(Accept())
     one.effects.start_due(accepted)
@@ -257,8 +261,8 @@ async def test_a_delivery_that_goes_on_failing_ends_the_task(one: Bench) -> None
     assert one.happened == [Unreachable("three")]
 
 
-async def test_an_answer_that_goes_on_failing_stays_due(one: Bench) -> None:
-    """It is found by the next sweep."""
+async def test_an_answer_that_keeps_failing_stays_due(one: Bench) -> None:
+    """The next sweep finds it."""
     one.requester.failures = 3
     cancelled = await one.stored(Cancel("alice"))
     one.effects.start_due(cancelled)
@@ -268,8 +272,8 @@ async def test_an_answer_that_goes_on_failing_stays_due(one: Bench) -> None:
     assert await one.due(cancelled) == frozenset()
 
 
-async def test_a_refused_delivery_is_not_tried_again(one: Bench) -> None:
-    """The error is the task's."""
+async def test_a_refused_delivery_is_not_retried(one: Bench) -> None:
+    """The task ends with the connector's error."""
     error = TaskError(ErrorCode.AGENT_BUSY, "no")
     one.courier.outcomes = [Rejected(error)]
     one.effects.start_due(accepted := await one.stored(Accept()))
@@ -278,8 +282,8 @@ async def test_a_refused_delivery_is_not_tried_again(one: Bench) -> None:
 
 
 @pytest.mark.parametrize("announce", [True, False])
-async def test_what_another_process_has_to_do_stays_due_and_is_told(one: Bench, announce: bool) -> None:
-    """Once: whoever is told does not tell it back."""
+async def test_an_effect_for_another_process_stays_due_and_is_notified(one: Bench, announce: bool) -> None:
+    """A process that was notified does not notify again."""
     received: asyncio.Queue[str | None] = asyncio.Queue()
     as_another_process(one.database).session.subscribe(TOPIC, received.put_nowait)
     await received.get()
@@ -294,8 +298,8 @@ async def test_what_another_process_has_to_do_stays_due_and_is_told(one: Bench, 
     assert [read_notice(notice) for notice in notices if notice] == ([accepted.key] if announce else [])
 
 
-async def test_a_connector_that_is_not_there(database: Database) -> None:
-    """Another process may have it: nothing is lost for want of one here."""
+async def test_an_effect_without_a_connector_stays_due(database: Database) -> None:
+    """Another process may have the connector."""
     async with bench(database, deliveries={}, replies={}, watcher=None) as one:
         accepted = await one.stored(Accept())
         one.effects.start_due(accepted)
@@ -307,8 +311,8 @@ async def test_a_connector_that_is_not_there(database: Database) -> None:
         assert one.notebook.problems == []
 
 
-async def test_a_delivery_is_not_repeated_for_a_task_that_is_over(one: Bench) -> None:
-    """It was cancelled between two attempts; the agent is told after the attempt."""
+async def test_a_cancelled_delivery_is_not_retried(one: Bench) -> None:
+    """The task was cancelled between two attempts; the agent is told to stop after the attempt."""
     going, release = asyncio.Event(), asyncio.Event()
 
     async def deliver(task: Task) -> DeliveryOutcome:
@@ -333,8 +337,8 @@ async def test_a_delivery_is_not_repeated_for_a_task_that_is_over(one: Bench) ->
     assert one.courier.delivered.qsize() == 1
 
 
-async def test_an_answer_is_given_again_when_it_was_asked_for_meanwhile(one: Bench) -> None:
-    """At the other place."""
+async def test_a_request_repeated_during_the_answer_is_answered_again(one: Bench) -> None:
+    """To the new origin."""
     first, release = asyncio.Event(), asyncio.Event()
     answered: list[Origin] = []
 
@@ -357,8 +361,9 @@ async def test_an_answer_is_given_again_when_it_was_asked_for_meanwhile(one: Ben
     assert answered == [ended.request.origin, elsewhere]
 
 
-async def test_reports_are_passed_on_in_their_order(one: Bench) -> None:
-    """Of many that come at once the newest; one that fails is lost, and the next one comes."""
+async def test_progress_is_forwarded_in_order(one: Bench) -> None:
+    """Of many pending messages the newest are sent. A message that fails is lost, and the next one is
+    sent."""
     blocked, release = asyncio.Event(), asyncio.Event()
     heard: list[int] = []
 
@@ -382,8 +387,8 @@ async def test_reports_are_passed_on_in_their_order(one: Bench) -> None:
     assert len(one.notebook.problems) == 1
 
 
-async def test_an_answer_comes_after_the_reports_before_it(one: Bench) -> None:
-    """However long these take to be passed on."""
+async def test_the_answer_follows_the_progress(one: Bench) -> None:
+    """However long the progress messages take."""
     release = asyncio.Event()
     heard: list[str] = []
 
@@ -406,8 +411,8 @@ async def test_an_answer_comes_after_the_reports_before_it(one: Bench) -> None:
     assert heard == ["report", "answer"]
 
 
-async def test_what_was_done_is_remembered_at_the_end(one: Bench) -> None:
-    """A stop in good order repeats nothing."""
+async def test_acknowledgements_are_written_at_the_end(one: Bench) -> None:
+    """An orderly stop repeats nothing."""
     accepted = await one.stored(Accept())
     one.effects.start_due(accepted, {Due.DELIVER})
     await one.courier.delivered.get()

@@ -1,4 +1,4 @@
-"""The five codes."""
+"""The five error codes."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_the_codes_are_those_of_the_specification() -> None:
 
 
 @pytest.mark.parametrize("code", list(ErrorCode))
-def test_each_says_what_to_do(code: ErrorCode) -> None:
-    """A person reads it behind the reason: one sentence."""
+def test_each_code_has_advice(code: ErrorCode) -> None:
+    """One sentence, which people read after the reason."""
     assert code.advice.endswith(".")
     assert sum(other.advice == code.advice for other in ErrorCode) == 1

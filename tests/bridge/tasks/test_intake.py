@@ -1,4 +1,4 @@
-"""Tasks are taken in."""
+"""Accepting task requests."""
 
 import asyncio
 from collections import Counter
@@ -17,7 +17,7 @@ from federation.peers.limits import Rate
 from storage.database import Database
 from storage.rooms import stream as consumers
 from tests.support.agents import NOW, Clock, address, registered
-from tests.support.tasks import Courier, Process, process, request
+from tests.support.tasks import Process, RecordingDelivery, process, request
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ async def one(database: Database) -> AsyncIterator[Process]:
         ("nobody@nowhere", State.FAILED, False),
     ],
 )
-async def test_a_route_decides(one: Process, to: str, state: State, elsewhere: bool) -> None:
-    """What cannot go anywhere is kept all the same: asked again, it gets the same answer."""
+async def test_the_route_decides_the_first_step(one: Process, to: str, state: State, elsewhere: bool) -> None:
+    """A task without a route is stored too, so that a repeated request gets the same answer."""
     submitted = await one.tasks.submit(request(to=to))
     assert submitted.task is not None
     assert (submitted.task.state, submitted.task.elsewhere) == (state, elsewhere)
@@ -54,8 +54,8 @@ async def test_the_deadline_counts_from_receipt(one: Process, asked: int | None,
     assert submitted.task.deadline == NOW + given
 
 
-async def test_a_refusal_is_not_kept(database: Database) -> None:
-    """What was too fast may be asked again under the same id."""
+async def test_a_refusal_is_not_stored(database: Database) -> None:
+    """A request that came too fast may be sent again under the same id."""
     limits = TaskLimits(node_rate=Rate(1, 1))
     now = [50.0]
     async with process(database, Clock(), limits=limits, monotonic=lambda: now[0]) as one:
@@ -69,8 +69,8 @@ async def test_a_refusal_is_not_kept(database: Database) -> None:
         assert (await one.tasks.submit(request("b", "worker@kitchen"))).is_new
 
 
-async def test_an_agent_that_goes_at_this_moment_is_not_found(one: Process) -> None:
-    """Between the route and the look at its queue."""
+async def test_an_agent_that_goes_offline_meanwhile_is_not_found(one: Process) -> None:
+    """Between the routing and the decision about its queue."""
     routes = one.routes
     route = routes.route(address("worker@here"))
     await routes.update([Unregistration(address("worker@here"), "shutdown", NOW + 1)])
@@ -81,8 +81,8 @@ async def test_an_agent_that_goes_at_this_moment_is_not_found(one: Process) -> N
     assert submitted.task.answer.error_code is ErrorCode.AGENT_NOT_FOUND
 
 
-async def test_a_request_of_long_ago_is_another_one(one: Process) -> None:
-    """Its answer was forgotten, so that it is run again."""
+async def test_the_id_of_a_pruned_request_is_new(one: Process) -> None:
+    """Its answer was pruned, so the request runs again."""
     await one.tasks.submit(request(to="worker@kitchen"))
     async with one.database.transaction() as connection:
         await connection.execute("DELETE FROM tasks")
@@ -112,11 +112,10 @@ async def position(database: Database) -> int:
         ("nobody@here", "second", State.FAILED, True),
     ],
 )
-async def test_a_task_that_was_read_is_stored_with_the_place_of_its_reader(
+async def test_a_task_is_stored_with_the_position_of_its_reader(
     one: Process, database: Database, to: str, request_id: str, state: State, is_new: bool
 ) -> None:
-    """Whatever becomes of it: an agent that has room or is busy, a request that comes again, an agent that is
-    not here."""
+    """Whatever the outcome: the agent has room, is busy or is offline, or the request is repeated."""
     term = await reader(database)
     await one.routes.update([registered("other@here")])
     one.settings["worker"] = AgentSettings(queue_length=1)
@@ -128,8 +127,8 @@ async def test_a_task_that_was_read_is_stored_with_the_place_of_its_reader(
     assert await position(database) == 7
 
 
-async def test_a_busy_agent_is_found_out_by_the_statement(one: Process) -> None:
-    """The answer says what it is at."""
+async def test_the_statement_detects_a_busy_agent(one: Process) -> None:
+    """The error names the agent's current task."""
     await one.tasks.submit(request("a"))
     submitted = await one.tasks.submit(request("b"))
     assert submitted.task is not None
@@ -138,8 +137,8 @@ async def test_a_busy_agent_is_found_out_by_the_statement(one: Process) -> None:
     assert submitted.task.answer.metadata["current_task"] == "task-a"
 
 
-async def test_a_refusal_leaves_the_reader_where_it_is(database: Database) -> None:
-    """Its limits are counted once."""
+async def test_a_refusal_does_not_move_the_reader(database: Database) -> None:
+    """The request is counted once against the limits."""
     limits = TaskLimits(agent_rate=Rate(1, 1))
     async with process(database, Clock(), limits=limits, monotonic=lambda: 50.0) as one:
         term = await reader(database)
@@ -149,10 +148,8 @@ async def test_a_refusal_leaves_the_reader_where_it_is(database: Database) -> No
         assert await position(database) == 7
 
 
-async def test_who_has_been_followed_by_another_reader_accepts_nothing(
-    one: Process, database: Database
-) -> None:
-    """That one reads of it again."""
+async def test_a_replaced_reader_accepts_nothing(one: Process, database: Database) -> None:
+    """The new reader reads the request again."""
     before = await reader(database)
     await reader(database)
     for _ in range(2):
@@ -165,8 +162,8 @@ async def test_who_has_been_followed_by_another_reader_accepts_nothing(
     assert (await one.task()).asked == 1
 
 
-async def test_two_processes_give_an_agent_no_more_than_it_takes(one: Process, database: Database) -> None:
-    """However many requests they read at once; the rest waits as far as it may, and is refused then."""
+async def test_two_processes_together_keep_an_agents_limits(one: Process, database: Database) -> None:
+    """Of many concurrent requests the others are queued, and refused once the queue is full."""
     term = await reader(database)
     async with process(database, one.clock) as other:
         one.settings["worker"] = other.settings["worker"] = AgentSettings(parallel=3, queue_length=4)
@@ -181,8 +178,8 @@ async def test_two_processes_give_an_agent_no_more_than_it_takes(one: Process, d
 
 
 async def test_a_task_that_is_not_stored_is_not_delivered(database: Database) -> None:
-    """Its request id belongs to another task, or Postgres refuses it; nor is it after a kill."""
-    courier = Courier()
+    """Because its request id belongs to another task, because of a database error, or because of a kill."""
+    courier = RecordingDelivery()
     async with process(database, courier=courier) as one:
         await one.routes.update([registered("worker@kitchen")])
         await one.tasks.submit(request(to="worker@kitchen"))

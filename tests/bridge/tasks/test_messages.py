@@ -1,8 +1,8 @@
-"""What happens to a task, and what is to be done."""
+"""Messages and effects of a task."""
 
 from bridge.tasks.messages import Due
 
 
-def test_what_is_due_is_remembered_by_these_words() -> None:
-    """They stand in the database."""
+def test_the_stored_names_of_due_effects() -> None:
+    """The database contains these names."""
     assert [due.value for due in Due] == ["deliver", "cancel", "answer", "show"]

@@ -31,7 +31,7 @@ async def finish(one: Process, name: str) -> None:
     await one.tasks.finish(TaskKey("living", name), GOOD)
 
 
-async def test_tasks_wait_for_their_agent_and_come_in_their_order(one: Process) -> None:
+async def test_queued_tasks_start_in_order(one: Process) -> None:
     """One after the other."""
     names = [f"r{number}" for number in range(5)]
     for name in names:
@@ -43,8 +43,9 @@ async def test_tasks_wait_for_their_agent_and_come_in_their_order(one: Process) 
     assert [(await one.requester.answered.get()).key.request_id for _ in names] == names
 
 
-async def test_whoever_comes_to_wait_when_the_last_one_ends_is_called(database: Database) -> None:
-    """Who ended it saw nobody, since the other was not committed yet; so the other looks once more."""
+async def test_a_task_queued_while_the_last_one_ends_is_started(database: Database) -> None:
+    """The process that ended the last task did not see the queued one, which was not committed yet. So the
+    process that queued it checks again."""
     async with process(database, sweep_interval=3_600.0) as one:
         await one.routes.update([registered("worker@here")])
         one.settings["worker"] = AgentSettings(queue_length=100)
@@ -68,8 +69,8 @@ async def test_whoever_comes_to_wait_when_the_last_one_ends_is_called(database: 
         assert [(await one.courier.delivered.get()).key.request_id for _ in range(2)] == ["a", "b"]
 
 
-async def test_who_has_nobody_waiting_is_not_looked_after(one: Process) -> None:
-    """An agent that has begun nothing was never said to be at work: nothing is asked when its task ends."""
+async def test_a_queue_that_is_empty_is_not_checked(one: Process) -> None:
+    """If the agent started no task, it was not reported busy: the end of its task needs no query."""
     looked: asyncio.Queue[AgentAddress] = asyncio.Queue()
     advance = one.tasks._queues._advance
 
@@ -88,10 +89,10 @@ async def test_who_has_nobody_waiting_is_not_looked_after(one: Process) -> None:
     assert looked.empty()
 
 
-async def test_who_waits_is_called_by_whichever_process_ends_the_last_one(
+async def test_a_queued_task_is_started_by_the_process_that_ends_the_last_one(
     one: Process, database: Database
 ) -> None:
-    """It was told that somebody waits, and looks although the task was not begun."""
+    """That process was notified, and checks the queue although the task had not started."""
     told = asyncio.Event()
     waits = one.tasks._queues.mark_queued
 
@@ -112,8 +113,8 @@ async def test_who_waits_is_called_by_whichever_process_ends_the_last_one(
             await asyncio.sleep(0.01)
 
 
-async def test_an_agent_with_nothing_left_is_said_to_have_nothing_left(database: Database) -> None:
-    """Also when the task that ended last was not begun, and only the one before was."""
+async def test_an_agent_without_tasks_is_reported_idle(database: Database) -> None:
+    """Also if the task that ended last had not started, but an earlier one had."""
     said: list[StatusInput] = []
 
     class Statuses:
@@ -131,8 +132,8 @@ async def test_an_agent_with_nothing_left_is_said_to_have_nothing_left(database:
             await asyncio.sleep(0.01)
 
 
-async def test_what_waits_may_be_cancelled(one: Process) -> None:
-    """And the next one comes in its place."""
+async def test_a_queued_task_can_be_cancelled(one: Process) -> None:
+    """The next one takes its place."""
     for name in ("a", "b", "c"):
         await one.tasks.submit(request(name))
     await one.tasks.cancel(TaskKey("living", "b"), "alice")
@@ -141,8 +142,8 @@ async def test_what_waits_may_be_cancelled(one: Process) -> None:
     assert one.courier.cancelled.empty(), "the agent never had it"
 
 
-async def test_an_agent_is_given_no_more_than_it_takes(one: Process, database: Database) -> None:
-    """However many ask at once, in whichever processes."""
+async def test_an_agent_gets_no_more_tasks_than_its_limit(one: Process, database: Database) -> None:
+    """However many requests arrive, in any process."""
     clock = one.clock
     async with process(database, clock) as other:
         other.settings["worker"] = one.settings["worker"] = AgentSettings(parallel=3, queue_length=100)
@@ -153,13 +154,13 @@ async def test_an_agent_is_given_no_more_than_it_takes(one: Process, database: D
 
 
 async def test_each_agent_has_its_own_queue(one: Process) -> None:
-    """One that is busy keeps nobody else waiting."""
+    """A busy agent does not delay others."""
     await one.tasks.submit(request("a"))
     await one.tasks.submit(request("b", "other@here"))
     assert (await one.task("b")).state is State.ACCEPTED
 
 
-async def test_an_agent_that_takes_what_comes_is_not_counted(one: Process) -> None:
+async def test_the_tasks_of_an_agent_without_a_limit_are_not_counted(one: Process) -> None:
     """Nothing is locked for it."""
     one.settings["worker"] = AgentSettings(parallel=None)
     for number in range(30):
@@ -167,22 +168,22 @@ async def test_an_agent_that_takes_what_comes_is_not_counted(one: Process) -> No
         assert (await one.task(f"r{number}")).state is State.ACCEPTED
 
 
-async def test_a_queue_that_nobody_looks_after_is_found(one: Process, database: Database) -> None:
-    """By the sweep of whichever process."""
+async def test_the_sweep_checks_queues(one: Process, database: Database) -> None:
+    """In any process."""
     clock = Clock()
     await one.tasks.submit(request("a"))
     await one.tasks.submit(request("b"))
     await one.run("a")
     await one.settled()
-    one.stop_short()
+    one.skip_effects()
     await one.tasks.finish(TaskKey("living", "a"), GOOD)
     async with process(database, clock) as other:
         other.settings["worker"] = AgentSettings(queue_length=100)
         assert (await other.courier.delivered.get()).key.request_id == "b"
 
 
-async def test_a_smaller_setting_takes_nothing_back(one: Process) -> None:
-    """What waits goes on waiting, and what runs goes on."""
+async def test_a_lower_limit_applies_to_new_tasks_only(one: Process) -> None:
+    """Queued and running tasks stay."""
     one.settings["worker"] = AgentSettings(parallel=2, queue_length=100)
     for name in ("a", "b", "c"):
         await one.tasks.submit(request(name))

@@ -1,4 +1,4 @@
-"""How often and when it is tried again."""
+"""The retry policy."""
 
 from bridge.tasks.retry import DEFAULT_RETRY_POLICY, RetryPolicy
 
@@ -15,7 +15,7 @@ def test_the_policy_of_the_specification() -> None:
     ]
 
 
-def test_no_wait_is_longer_than_the_longest() -> None:
+def test_the_delay_is_capped() -> None:
     """100 ms × 2ⁿ, capped at 5 s, however many retries are configured."""
     policy = RetryPolicy(max_retries=10_000)
     assert [policy.delay_ms(failures) for failures in (5, 6, 7, 8, 9_999)] == [
@@ -27,6 +27,6 @@ def test_no_wait_is_longer_than_the_longest() -> None:
     ]
 
 
-def test_no_retries_at_all() -> None:
-    """The first failure is the last."""
+def test_without_retries_the_first_failure_is_the_last() -> None:
+    """`max_retries: 0`."""
     assert RetryPolicy(max_retries=0).delay_ms(1) is None

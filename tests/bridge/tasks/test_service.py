@@ -1,4 +1,4 @@
-"""The desk: tasks come in, go to their agents, and are answered."""
+"""The task service accepts tasks, delivers them and returns the answers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ from bridge.tasks.request import Origin, TaskKey
 from bridge.tasks.task import State
 from storage.database import Database
 from tests.support.agents import NOW, Clock, address, registered
-from tests.support.tasks import Courier, Process, error_code, process, request
+from tests.support.tasks import Process, RecordingDelivery, error_code, process, request
 
 KEY = TaskKey("living", "req-1")
 GOOD = Answer(True, "done", 0, {"tokens_used": 7})
@@ -40,8 +40,8 @@ async def one(database: Database, clock: Clock) -> AsyncIterator[Process]:
 # ---- the way of a task -------------------------------------------------------------------------------
 
 
-async def test_a_task_is_brought_run_and_answered(one: Process) -> None:
-    """The whole way, with its progress; people see every state."""
+async def test_a_task_is_delivered_run_and_answered(one: Process) -> None:
+    """With its progress, and with every state shown to people."""
     submitted = await one.tasks.submit(request())
     assert submitted.is_new
     delivered = await one.courier.delivered.get()
@@ -65,8 +65,8 @@ async def test_a_task_is_brought_run_and_answered(one: Process) -> None:
     assert [state for _, state in one.notebook.states] == [State.ACCEPTED, State.RUNNING, State.DONE]
 
 
-async def test_a_task_for_another_node_is_begun_by_its_first_word(one: Process) -> None:
-    """And answered without any: nodes do not say that they begin."""
+async def test_progress_or_the_answer_starts_a_task_on_another_node(one: Process) -> None:
+    """Nodes do not report the start of a task to each other."""
     await one.tasks.submit(request("a", "worker@kitchen"))
     await one.tasks.submit(request("b", "worker@kitchen"))
     task = await one.courier.delivered.get()
@@ -78,8 +78,8 @@ async def test_a_task_for_another_node_is_begun_by_its_first_word(one: Process) 
         assert (await one.requester.answered.get()).state is State.DONE
 
 
-async def test_it_is_taken_in_with_the_readers_cursor_or_not_at_all(one: Process, database: Database) -> None:
-    """In the transaction of whoever reads, which may fail."""
+async def test_a_task_and_its_readers_position_are_stored_together(one: Process, database: Database) -> None:
+    """In the reader's transaction, which may fail."""
 
     async def fail() -> None:
         async with database.transaction() as connection:
@@ -104,8 +104,8 @@ async def test_it_is_taken_in_with_the_readers_cursor_or_not_at_all(one: Process
 # ---- the errors --------------------------------------------------------------------------------------
 
 
-async def test_an_agent_that_is_not_there(one: Process) -> None:
-    """AGENT_NOT_FOUND, with those that may have been meant; and it is shown like any other task."""
+async def test_a_task_for_an_unknown_agent(one: Process) -> None:
+    """AGENT_NOT_FOUND, with the candidates; the task is shown like any other."""
     await one.tasks.submit(request(to="worker@kitchen.local"))
     answered = await one.requester.answered.get()
     assert error_code(answered.answer) is ErrorCode.AGENT_NOT_FOUND
@@ -114,8 +114,8 @@ async def test_an_agent_that_is_not_there(one: Process) -> None:
     assert (await one.onlooker.seen.get()).state is State.FAILED
 
 
-async def test_an_agent_that_is_busy(one: Process) -> None:
-    """AGENT_BUSY, with what it is busy with."""
+async def test_a_task_for_a_busy_agent(one: Process) -> None:
+    """AGENT_BUSY, with the agent's current task."""
     await one.tasks.submit(request("a"))
     await one.tasks.submit(request("b"))
     answered = await one.requester.answered.get()
@@ -125,8 +125,8 @@ async def test_an_agent_that_is_busy(one: Process) -> None:
     assert answered.answer.metadata["current_task"] == "task-a"
 
 
-async def test_a_task_that_takes_too_long(one: Process, clock: Clock) -> None:
-    """TIMEOUT, and the agent is told to stop. The time was capped."""
+async def test_a_task_times_out(one: Process, clock: Clock) -> None:
+    """TIMEOUT, and the agent is told to stop. The timeout was capped."""
     async with process(one.database, clock, limits=TaskLimits(max_timeout_ms=50)) as other:
         await other.tasks.submit(request(timeout_ms=10**9))
         await other.courier.delivered.get()
@@ -139,8 +139,8 @@ async def test_a_task_that_takes_too_long(one: Process, clock: Clock) -> None:
         await other.courier.cancelled.get()
 
 
-async def test_a_node_that_cannot_be_reached(one: Process) -> None:
-    """NODE_UNREACHABLE after 3 retries; an exception of a connector is a failure like another."""
+async def test_a_task_for_an_unreachable_node(one: Process) -> None:
+    """NODE_UNREACHABLE after 3 retries; an exception of a connector counts as a failure."""
     one.courier.outcomes = [RetryLater("away"), KeyError(), RetryLater("away"), RetryLater("still away")]
     await one.tasks.submit(request(to="worker@kitchen"))
     answered = await one.requester.answered.get()
@@ -150,8 +150,8 @@ async def test_a_node_that_cannot_be_reached(one: Process) -> None:
     assert one.courier.delivered.qsize() == 4
 
 
-async def test_a_node_that_refuses(one: Process) -> None:
-    """Nothing is tried again, and its code is passed on."""
+async def test_a_task_that_is_refused(one: Process) -> None:
+    """There is no retry, and the error code is passed on."""
     one.courier.outcomes = [Rejected(TaskError(ErrorCode.INVALID_PAYLOAD, "It cannot be read."))]
     await one.tasks.submit(request(to="worker@kitchen"))
     answered = await one.requester.answered.get()
@@ -159,8 +159,8 @@ async def test_a_node_that_refuses(one: Process) -> None:
     assert one.courier.delivered.qsize() == 1
 
 
-async def test_what_the_outbox_says_later(one: Process) -> None:
-    """A peer that refuses for good ends it, from whichever state."""
+async def test_a_task_fails_when_the_outbox_gives_up(one: Process) -> None:
+    """A permanent refusal of the peer ends the task in every state."""
     await one.tasks.submit(request(to="worker@kitchen"))
     await one.tasks.fail_unreachable(KEY, "It answers 403.")
     answered = await one.requester.answered.get()
@@ -168,16 +168,16 @@ async def test_what_the_outbox_says_later(one: Process) -> None:
 
 
 @pytest.mark.parametrize("code", list(ErrorCode))
-async def test_whatever_an_agent_fails_with_is_answered(one: Process, code: ErrorCode) -> None:
-    """Each of the five codes reaches whoever asked."""
+async def test_each_error_code_reaches_the_requester(one: Process, code: ErrorCode) -> None:
+    """All five of them."""
     await one.tasks.submit(request(to="worker@kitchen"))
     await one.tasks.fail(KEY, TaskError(code, "So it is."), by=address("worker@kitchen"))
     answered = await one.requester.answered.get()
     assert error_code(answered.answer) is code
 
 
-async def test_a_payload_that_is_too_large_is_refused_and_not_kept(one: Process) -> None:
-    """INVALID_PAYLOAD; the same id may be used for what is right."""
+async def test_a_request_that_is_too_large_is_refused_and_not_stored(one: Process) -> None:
+    """INVALID_PAYLOAD; the same id may be used for a smaller request."""
     refused = await one.tasks.submit(request(prompt="x" * 300_000))
     assert (refused.task, refused.step) == (None, None)
     assert refused.refusal is not None
@@ -185,8 +185,8 @@ async def test_a_payload_that_is_too_large_is_refused_and_not_kept(one: Process)
     assert (await one.tasks.submit(request())).is_new
 
 
-async def test_a_node_that_asks_for_too_much_is_refused(one: Process, clock: Clock) -> None:
-    """By the number of its tasks that have not ended; when one has, there is room again."""
+async def test_the_live_tasks_of_a_node_are_limited(one: Process, clock: Clock) -> None:
+    """When one of them has ended, there is room again."""
     async with process(one.database, clock, limits=TaskLimits(max_live_per_node=2)) as other:
         for name in ("a", "b"):
             await other.tasks.submit(request(name, "worker@kitchen"))
@@ -201,8 +201,8 @@ async def test_a_node_that_asks_for_too_much_is_refused(one: Process, clock: Clo
 
 
 @pytest.mark.parametrize("state", [State.QUEUED, State.ACCEPTED, State.RUNNING])
-async def test_the_tasks_of_an_agent_that_goes_fail(one: Process, state: State) -> None:
-    """ "routes end, waiting tasks fail"; a task for somebody else goes on."""
+async def test_the_tasks_of_an_agent_that_goes_offline_fail(one: Process, state: State) -> None:
+    """ "routes end, waiting tasks fail"; tasks of other agents continue."""
     one.settings["worker"] = AgentSettings(queue_length=5)
     await one.tasks.submit(request("other", "worker@kitchen"))
     await one.tasks.submit(request("a"))
@@ -231,11 +231,11 @@ async def test_the_tasks_of_an_agent_that_goes_fail(one: Process, state: State) 
     assert (await one.task("other")).state is State.ACCEPTED
 
 
-async def test_a_node_whose_agent_has_gone_answers_its_task(
+async def test_a_node_answers_the_task_of_its_offline_agent(
     one: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It knows whether the task had begun, though its word that the agent has gone may come first. Without an
-    answer the task fails a moment later."""
+    """The node knows whether the task had started, but may report the agent offline first. Without an answer
+    the task fails a moment later."""
     monkeypatch.setattr("bridge.tasks.sweep.REMOTE_ANSWER_TIMEOUT", 0.2)
     by = address("worker@kitchen")
     for name in "ab":
@@ -250,8 +250,8 @@ async def test_a_node_whose_agent_has_gone_answers_its_task(
     ]
 
 
-async def test_the_tasks_of_a_node_that_falls_silent_fail(one: Process, clock: Clock) -> None:
-    """120 s without a heartbeat: NODE_UNREACHABLE, long before the task's own time is over."""
+async def test_the_tasks_of_a_silent_node_fail(one: Process, clock: Clock) -> None:
+    """120 s without a heartbeat: NODE_UNREACHABLE, long before the task's own deadline."""
     watch = LivenessMonitor(one.routes, one.database, now_ms=clock)
     await one.tasks.submit(request(to="worker@kitchen", timeout_ms=3_000_000))
     for _ in range(9):
@@ -267,7 +267,7 @@ async def test_the_tasks_of_a_node_that_falls_silent_fail(one: Process, clock: C
 
 
 async def test_a_task_is_cancelled(one: Process) -> None:
-    """Whoever asked is answered at once, and the agent told to stop."""
+    """The requester gets the answer at once, and the agent is told to stop."""
     await one.tasks.submit(request())
     await one.run()
     cancelled = await one.tasks.cancel(KEY, "alice", "wrong one")
@@ -281,8 +281,8 @@ async def test_a_task_is_cancelled(one: Process) -> None:
     assert (await one.task()).state is State.CANCELLED
 
 
-async def test_what_is_cancelled_before_it_is_begun_cannot_be_begun(one: Process) -> None:
-    """The agent may have it already."""
+async def test_a_cancelled_task_cannot_be_started(one: Process) -> None:
+    """The agent may have received it already."""
     await one.tasks.submit(request())
     await one.tasks.cancel(KEY, "alice")
     assert await one.tasks.begin(KEY) is None
@@ -292,7 +292,7 @@ async def test_what_is_cancelled_before_it_is_begun_cannot_be_begun(one: Process
 
 
 async def test_a_repeated_request_gets_the_stored_answer(one: Process) -> None:
-    """At the place where it was asked last, and is not run again."""
+    """At its new origin, and the task does not run again."""
     await one.tasks.submit(request())
     await one.run()
     again = await one.tasks.submit(request(origin=Origin("cis", {"event_id": "$2"})))
@@ -324,8 +324,8 @@ async def test_a_request_id_is_not_used_for_two_tasks(one: Process) -> None:
     assert attic.is_new
 
 
-async def test_many_repetitions_at_once_are_one_task(one: Process) -> None:
-    """However they come."""
+async def test_concurrent_repetitions_are_one_task(one: Process) -> None:
+    """However they arrive."""
     found = await asyncio.gather(*(one.tasks.submit(request(to="worker@kitchen")) for _ in range(10)))
     assert sum(submitted.is_new for submitted in found) == 1
     await one.settled()
@@ -337,7 +337,7 @@ async def test_many_repetitions_at_once_are_one_task(one: Process) -> None:
 
 
 async def test_a_late_answer_is_audited_and_dropped(one: Process) -> None:
-    """The first one stands."""
+    """The first answer stays."""
     await one.tasks.submit(request())
     await one.run()
     await one.tasks.finish(KEY, GOOD)
@@ -347,7 +347,7 @@ async def test_a_late_answer_is_audited_and_dropped(one: Process) -> None:
     assert (name, dropped.message, dropped.reason) == ("req-1", "result", "the task is done already")
 
 
-async def test_only_the_agent_that_was_asked_may_answer(one: Process) -> None:
+async def test_only_the_target_may_answer(one: Process) -> None:
     """ "one answer, matched by `request_id` and peer"."""
     await one.tasks.submit(request(to="worker@kitchen"))
     for by in ("worker@here", "other@kitchen"):
@@ -358,8 +358,8 @@ async def test_only_the_agent_that_was_asked_may_answer(one: Process) -> None:
     assert len(one.notebook.drops) == 6
 
 
-async def test_what_is_said_of_a_task_that_nobody_knows_is_dropped(one: Process) -> None:
-    """With whatever name, also one that no column holds."""
+async def test_messages_about_an_unknown_task_are_dropped(one: Process) -> None:
+    """Also if its name cannot be in the database."""
     for name in ("unknown", "a\0b", "\ud800", ""):
         assert await one.tasks.finish(TaskKey("living", name), GOOD) is None
         assert await one.tasks.cancel(TaskKey("living", name), "alice") is None
@@ -367,8 +367,8 @@ async def test_what_is_said_of_a_task_that_nobody_knows_is_dropped(one: Process)
     assert len(one.notebook.drops) == 8
 
 
-async def test_progress_that_is_too_long_is_not_taken(one: Process) -> None:
-    """Nor what is no JSON."""
+async def test_progress_that_is_too_long_is_dropped(one: Process) -> None:
+    """And a message that is not JSON."""
     await one.tasks.submit(request(to="worker@kitchen"))
     for content in ({"x": "y" * 20_000}, {"x": 10**30}, {"x": object()}):
         assert await one.tasks.progress(KEY, content) is None
@@ -376,7 +376,7 @@ async def test_progress_that_is_too_long_is_not_taken(one: Process) -> None:
 
 
 async def test_tasks_are_found_by_their_names(one: Process) -> None:
-    """For people."""
+    """By request id and by task id."""
     await one.tasks.submit(request())
     [task] = await one.tasks.find("task-req-1")
     assert task.key == KEY
@@ -386,8 +386,8 @@ async def test_tasks_are_found_by_their_names(one: Process) -> None:
     assert [task.key for task in await one.tasks.find("req-1")] == [KEY]
 
 
-async def test_an_answer_that_cannot_be_given_is_given_later(database: Database, clock: Clock) -> None:
-    """At the next sweep, or at the one after."""
+async def test_an_answer_that_fails_is_sent_by_a_later_sweep(database: Database, clock: Clock) -> None:
+    """The next one or the one after."""
     async with process(database, clock, sweep_interval=0.05) as one:
         await one.routes.update([registered("worker@here")])
         one.requester.failures = 9
@@ -398,8 +398,8 @@ async def test_an_answer_that_cannot_be_given_is_given_later(database: Database,
         assert any("answer" in problem for problem in one.notebook.problems)
 
 
-async def test_an_agent_that_recovers_works_its_queue_off(one: Process) -> None:
-    """As long as it has failed it is given nothing."""
+async def test_a_recovered_agent_gets_its_queued_tasks(one: Process) -> None:
+    """While it has failed it gets none."""
     one.settings["worker"] = AgentSettings(queue_length=5)
     await one.tasks.submit(request("a"))
     await one.tasks.submit(request("b"))
@@ -414,10 +414,8 @@ async def test_an_agent_that_recovers_works_its_queue_off(one: Process) -> None:
     assert (await one.courier.delivered.get()).key.request_id == "b"
 
 
-async def test_an_agent_that_comes_back_gets_at_once_what_waits_for_it(
-    database: Database, clock: Clock
-) -> None:
-    """Though it went while nobody was there to tell its tasks."""
+async def test_an_agent_that_is_online_again_gets_its_queued_tasks(database: Database, clock: Clock) -> None:
+    """Although no process was running to fail them when it went offline."""
     async with process(database, clock) as one:
         one.settings["worker"] = AgentSettings(1, 5)
         await one.routes.update([registered("worker@here")])
@@ -437,9 +435,9 @@ async def test_an_agent_that_comes_back_gets_at_once_what_waits_for_it(
         assert (await two.courier.delivered.get()).key.request_id == "req-2"
 
 
-async def test_a_connector_of_its_own_name_gets_its_agents_tasks(database: Database, clock: Clock) -> None:
-    """Each agent says which connector brings it its tasks; one that is not there may be elsewhere."""
-    courier = Courier()
+async def test_a_task_is_delivered_by_its_agents_connector(database: Database, clock: Clock) -> None:
+    """Each agent names its connector. Without that connector the task may be for another process."""
+    courier = RecordingDelivery()
     async with process(database, clock, courier=courier) as one:
         news = Registration(address("guest@here"), "offices", "other", (), NOW)
         await one.routes.update([news])

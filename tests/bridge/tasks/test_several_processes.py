@@ -1,4 +1,4 @@
-"""The desk where a node has several processes: each counts, and one that is killed loses nothing."""
+"""The task service in several processes of a node. A process that is killed loses nothing."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -36,8 +36,8 @@ async def one(database: Database, clock: Clock) -> AsyncIterator[Process]:
 # ---- several processes -------------------------------------------------------------------------------
 
 
-async def test_one_of_two_runners_begins(one: Process, database: Database, clock: Clock) -> None:
-    """In whichever processes they are."""
+async def test_one_of_two_runners_starts_a_task(one: Process, database: Database, clock: Clock) -> None:
+    """In any processes."""
     async with process(database, clock) as other:
         await one.tasks.submit(request())
         begun = await asyncio.gather(
@@ -47,8 +47,8 @@ async def test_one_of_two_runners_begins(one: Process, database: Database, clock
         assert (await other.task()).state is State.RUNNING
 
 
-async def test_what_happens_in_another_process_counts(one: Process, database: Database, clock: Clock) -> None:
-    """What this one remembers is out of date, and it finds that out."""
+async def test_a_step_of_another_process_is_noticed(one: Process, database: Database, clock: Clock) -> None:
+    """The cached task is out of date, and is loaded again."""
     async with process(database, clock) as other:
         await one.tasks.submit(request())
         await one.courier.delivered.get()
@@ -75,8 +75,8 @@ async def test_a_task_reaches_an_agent_that_is_attached_to_another_process(
         assert (await other.courier.cancelled.get()).key == KEY
 
 
-async def test_a_task_waits_for_an_agent_that_is_attached_to_none(one: Process) -> None:
-    """It is brought when the agent comes back."""
+async def test_a_task_of_a_detached_agent_stays_due(one: Process) -> None:
+    """It is delivered when the agent attaches itself again."""
     # The sweep with which a process begins may come in between, and try as well.
     one.courier.outcomes = [NotInThisProcess()] * 10
     await one.tasks.submit(request())
@@ -94,21 +94,21 @@ async def test_a_task_waits_for_an_agent_that_is_attached_to_none(one: Process) 
 
 
 async def killed_after(one: Process, state: State) -> None:
-    """The process is killed when the step into this state is committed, and before anything follows."""
+    """A process that is killed when the step into this state is committed, before any effect."""
     if state is State.ACCEPTED:
-        one.stop_short()
+        one.skip_effects()
     await one.tasks.submit(request())
     if state is State.ACCEPTED:
         return
     await one.courier.delivered.get()
     await one.settled()
     if state is State.RUNNING:
-        one.stop_short()
+        one.skip_effects()
     assert await one.tasks.begin(KEY) is not None
     await one.settled()
     if state is State.RUNNING:
         return
-    one.stop_short()
+    one.skip_effects()
     match state:
         case State.DONE:
             await one.tasks.finish(KEY, GOOD)
@@ -120,10 +120,8 @@ async def killed_after(one: Process, state: State) -> None:
             await one.tasks.fail(KEY, TaskError(ErrorCode.TIMEOUT, ""))
 
 
-async def test_killed_before_it_was_brought_it_is_brought(
-    one: Process, database: Database, clock: Clock
-) -> None:
-    """Nothing is lost, and it runs once."""
+async def test_killed_before_the_delivery(one: Process, database: Database, clock: Clock) -> None:
+    """The task is delivered, and runs once."""
     await killed_after(one, State.ACCEPTED)
     await one.kill()
     async with process(database, clock) as again:
@@ -133,10 +131,10 @@ async def test_killed_before_it_was_brought_it_is_brought(
         assert (await again.requester.answered.get()).answer == GOOD
 
 
-async def test_killed_after_it_was_brought_and_before_it_was_begun_it_is_brought_again(
+async def test_killed_after_the_delivery_and_before_the_start(
     one: Process, database: Database, clock: Clock
 ) -> None:
-    """The agent was in the process that was killed."""
+    """The task is delivered again: the agent was in the process that was killed."""
     await one.tasks.submit(request())
     await one.courier.delivered.get()
     await one.settled()
@@ -145,10 +143,8 @@ async def test_killed_after_it_was_brought_and_before_it_was_begun_it_is_brought
         assert (await again.courier.delivered.get()).key == KEY
 
 
-async def test_killed_while_it_ran_it_is_answered_and_not_run_again(
-    one: Process, database: Database, clock: Clock
-) -> None:
-    """Whether it was done nobody knows."""
+async def test_killed_while_the_task_ran(one: Process, database: Database, clock: Clock) -> None:
+    """The task is answered and not run again: whether it was done is not known."""
     await killed_after(one, State.RUNNING)
     await one.kill()
     async with process(database, clock) as again:
@@ -162,10 +158,8 @@ async def test_killed_while_it_ran_it_is_answered_and_not_run_again(
 
 
 @pytest.mark.parametrize("state", sorted(FINAL))
-async def test_killed_before_it_was_answered_it_is_answered(
-    one: Process, database: Database, clock: Clock, state: State
-) -> None:
-    """Whatever it came to; and an agent that was to stop is told."""
+async def test_killed_before_the_answer(one: Process, database: Database, clock: Clock, state: State) -> None:
+    """The answer is sent, and a running agent is told to stop."""
     await killed_after(one, state)
     await one.kill()
     async with process(database, clock) as again:
@@ -181,10 +175,8 @@ async def test_killed_before_it_was_answered_it_is_answered(
         assert third.requester.answered.empty()
 
 
-async def test_killed_while_it_waited_it_goes_on_waiting(
-    one: Process, database: Database, clock: Clock
-) -> None:
-    """And comes next, since what ran before it has ended with the process."""
+async def test_killed_while_the_task_was_queued(one: Process, database: Database, clock: Clock) -> None:
+    """The task stays queued, and is next: the running task has ended with the process."""
     one.settings["worker"] = AgentSettings(queue_length=5)
     await one.tasks.submit(request("a"))
     await one.run("a")
@@ -196,26 +188,26 @@ async def test_killed_while_it_waited_it_goes_on_waiting(
         assert (await again.courier.delivered.get()).key.request_id == "b"
 
 
-async def test_killed_before_the_next_of_a_queue_was_called_it_is_called(
+async def test_killed_before_the_next_queued_task_started(
     one: Process, database: Database, clock: Clock
 ) -> None:
-    """That an agent has room is found by looking, and need not be told."""
+    """The sweep checks the queue without a notification."""
     one.settings["worker"] = AgentSettings(queue_length=5)
     await one.tasks.submit(request("a"))
     await one.tasks.submit(request("b"))
     await one.run("a")
     await one.settled()
-    one.stop_short()
+    one.skip_effects()
     await one.tasks.finish(TaskKey("living", "a"), GOOD)
     await one.kill()
     async with process(database, clock) as again:
         assert (await again.courier.delivered.get()).key.request_id == "b"
 
 
-async def test_killed_while_another_node_runs_it_its_answer_is_awaited(
+async def test_killed_while_another_node_runs_the_task(
     one: Process, database: Database, clock: Clock
 ) -> None:
-    """Until its time is over."""
+    """The answer is awaited until the deadline."""
     await one.tasks.submit(request(to="worker@kitchen"))
     await one.tasks.progress(KEY, {})
     await one.settled()
@@ -233,7 +225,7 @@ async def test_killed_while_another_node_runs_it_its_answer_is_awaited(
 async def test_a_runner_that_outlives_the_process_keeps_its_task(
     one: Process, database: Database, clock: Clock
 ) -> None:
-    """It has a lease of its own; when that ends, so does the task."""
+    """It has a lease of its own; when that expires, the task ends."""
     await one.tasks.submit(request())
     task = await one.tasks.begin(KEY, runner="agent-7", lease_until=NOW + 60_000)
     assert task is not None
@@ -254,8 +246,8 @@ async def test_a_runner_that_outlives_the_process_keeps_its_task(
         assert error_code(answered.answer) is ErrorCode.NODE_UNREACHABLE
 
 
-async def test_a_process_that_lives_keeps_its_tasks(one: Process, database: Database, clock: Clock) -> None:
-    """Another one that begins does not take them over."""
+async def test_a_running_process_keeps_its_tasks(one: Process, database: Database, clock: Clock) -> None:
+    """Another process that starts does not take them over."""
     await one.tasks.submit(request())
     await one.courier.delivered.get()
     await one.run()
@@ -270,10 +262,10 @@ async def test_a_process_that_lives_keeps_its_tasks(one: Process, database: Data
         assert error_code((await other.requester.answered.get()).answer) is ErrorCode.NODE_UNREACHABLE
 
 
-async def test_agents_that_were_lost_while_nobody_was_there(
+async def test_agents_that_were_lost_while_no_process_ran(
     one: Process, database: Database, clock: Clock
 ) -> None:
-    """Their tasks fail when somebody is, and need not wait for their time."""
+    """Their tasks fail when a process starts, before their deadlines."""
     await one.tasks.submit(request(to="worker@kitchen"))
     await one.settled()
     await one.kill()

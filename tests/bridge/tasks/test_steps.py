@@ -1,4 +1,4 @@
-"""Steps of tasks: load, decide, store, see to what follows."""
+"""Steps of tasks: load, decide, store, start the effects."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -39,8 +39,8 @@ async def one(database: Database, duty: Duty) -> AsyncIterator[Process]:
         yield one
 
 
-async def test_a_step_that_was_decided_upon_something_old_is_decided_again(one: Process) -> None:
-    """Another process has taken one meanwhile: the outcome is as if this one had known."""
+async def test_a_step_of_an_outdated_task_is_decided_again(one: Process) -> None:
+    """Another process has stored a step meanwhile. The outcome is the same as with the current task."""
     await one.tasks.submit(request())
     task = await one.task()
     step = receive(task, Start("elsewhere"), NOW)
@@ -54,8 +54,8 @@ async def test_a_step_that_was_decided_upon_something_old_is_decided_again(one: 
     assert (finished.state, finished.runner) == (State.DONE, "elsewhere")
 
 
-async def test_a_refusal_is_not_decided_upon_something_old(one: Process) -> None:
-    """By what is remembered the task was not begun, and the answer would be dropped."""
+async def test_a_message_is_not_dropped_because_of_an_outdated_task(one: Process) -> None:
+    """By the cached task the work had not started, and the answer would be dropped."""
     await one.tasks.submit(request())
     old = await one.task()
     assert await one.tasks.begin(KEY, runner="elsewhere") is not None
@@ -67,8 +67,8 @@ async def test_a_refusal_is_not_decided_upon_something_old(one: Process) -> None
     assert one.notebook.drops == []
 
 
-async def test_many_steps_at_once_are_taken_one_after_the_other(one: Process) -> None:
-    """None is lost: all reports are kept, and one of the answers."""
+async def test_concurrent_steps_are_serialised(one: Process) -> None:
+    """None is lost: all progress is stored, and one of the answers."""
     await one.tasks.submit(request())
     await one.run()
     reports = [one.tasks._steps.apply(KEY, Progress({"n": number})) for number in range(20)]
@@ -81,8 +81,8 @@ async def test_many_steps_at_once_are_taken_one_after_the_other(one: Process) ->
     assert sum(drop.message == "result" for _, drop in one.notebook.drops) == 4
 
 
-async def test_an_agent_of_this_node_has_begun_and_has_nothing_left(one: Process, duty: Duty) -> None:
-    """Those of other nodes are told of by them."""
+async def test_an_agent_of_this_node_is_reported_busy_and_idle(one: Process, duty: Duty) -> None:
+    """Other nodes report the status of their agents themselves."""
     await one.tasks.submit(request("there", "worker@kitchen"))
     await one.tasks.progress(TaskKey("living", "there"), {})
     await one.tasks.submit(request())
@@ -96,8 +96,8 @@ async def test_an_agent_of_this_node_has_begun_and_has_nothing_left(one: Process
     ]
 
 
-async def test_whoever_speaks_for_another_agent_is_not_heard(one: Process) -> None:
-    """It is written down."""
+async def test_a_message_of_another_agent_is_dropped(one: Process) -> None:
+    """It is written to the audit log."""
     await one.tasks.submit(request())
     assert await one.tasks._steps.apply(KEY, Start("x"), by=address("other@here")) is None
     [(name, drop)] = one.notebook.drops
@@ -105,7 +105,7 @@ async def test_whoever_speaks_for_another_agent_is_not_heard(one: Process) -> No
 
 
 async def test_a_task_that_is_taken_over_has_a_new_version(one: Process) -> None:
-    """Also when nothing else is to be done: whoever had it must not take its next step."""
+    """Even without another change, so that the previous process cannot store a step."""
     await one.tasks.submit(request(to="worker@kitchen"))
     await one.settled()
     task = await one.task()
@@ -120,8 +120,8 @@ async def test_a_task_that_is_taken_over_has_a_new_version(one: Process) -> None
         assert not await one.tasks._steps.store(connection, task, Step(same.task))
 
 
-async def test_an_observer_may_also_hear_what_agents_report(one: Process) -> None:
-    """One that wants to: every report that was taken, and none that came too late."""
+async def test_the_observer_gets_progress(one: Process) -> None:
+    """Every message that was stored, and none that came too late."""
     heard: list[tuple[TaskKey, object]] = []
     one.notebook.heard = lambda task, content: heard.append((task.key, content))  # type: ignore[attr-defined]
     await one.tasks.submit(request())

@@ -1,4 +1,4 @@
-"""Tasks as the database has them, and as a process remembers them."""
+"""Tasks in the database and in the cache."""
 
 from dataclasses import replace
 
@@ -47,20 +47,20 @@ def then(task: Task, *messages: Message) -> Task:
     ],
 )
 def test_a_task_is_read_as_it_was_written(task: Task) -> None:
-    """All of it, but for the time that was asked for, which has become the deadline."""
+    """Everything but the requested timeout, which has become the deadline."""
     assert task_of(row_of(task, 7)) == task
 
 
-def test_a_task_of_which_nothing_is_left_to_do_is_nobodys() -> None:
-    """Else it would be taken over for ever."""
+def test_a_finished_task_has_no_process() -> None:
+    """Otherwise it would be taken over again and again."""
     done = then(TASK, Accept(), Start("agent-1"), Result(FAILURE))
     assert row_of(done, 7).process_number == 7
     assert row_of(replace(done, due=frozenset()), 7).process_number is None
     assert row_of(replace(then(TASK, Accept()), due=frozenset()), 7).process_number == 7
 
 
-async def test_what_is_remembered_is_the_newest_that_was_seen(database: Database) -> None:
-    """A step forgets it until the transaction has ended well."""
+async def test_the_cache_has_the_newest_version(database: Database) -> None:
+    """A step evicts the task until its transaction is committed."""
     store = TaskStore(database)
     async with database.transaction() as connection:
         task, _ = await store.accept(connection, then(TASK, Accept()), 7)
@@ -82,8 +82,8 @@ async def test_what_is_remembered_is_the_newest_that_was_seen(database: Database
     assert store.cached(task.key) is None
 
 
-async def test_a_task_is_stored_with_the_place_of_a_reader(database: Database) -> None:
-    """And what its agent has is told."""
+async def test_a_task_is_stored_with_the_position_of_a_reader(database: Database) -> None:
+    """And the agent's load is returned."""
     store = TaskStore(database)
     task = then(TASK, Accept())
     async with database.transaction() as connection:
@@ -104,8 +104,8 @@ async def test_a_task_is_stored_with_the_place_of_a_reader(database: Database) -
         assert await connection.fetchval("SELECT desk FROM tasks WHERE id = $1", new.id) == 8
 
 
-async def test_what_was_done_is_not_due_in_the_next_step(database: Database) -> None:
-    """Though the database is told of it a moment later."""
+async def test_a_finished_effect_is_not_due_in_the_next_step(database: Database) -> None:
+    """Although the database is updated later."""
     store = TaskStore(database)
     task = then(TASK, Accept())
     store.cache(task)
@@ -118,8 +118,8 @@ async def test_what_was_done_is_not_due_in_the_next_step(database: Database) -> 
     store.mark_done(replace(task, request=request("other")), Due.SHOW)
 
 
-async def test_what_is_remembered_is_bounded(database: Database) -> None:
-    """By what the tasks hold."""
+async def test_the_cache_is_bounded(database: Database) -> None:
+    """By the size of the tasks."""
     store = TaskStore(database, cache_bytes=10_000)
     for number in range(10):
         store.cache(replace(TASK, request=request(str(number), prompt="x" * 3_000)))
@@ -127,16 +127,16 @@ async def test_what_is_remembered_is_bounded(database: Database) -> None:
     assert kept == [8, 9]
 
 
-async def test_names_that_no_column_holds_are_of_no_task(database: Database) -> None:
-    """Strangers choose them."""
+async def test_names_that_cannot_be_stored_have_no_task(database: Database) -> None:
+    """Requesters choose them."""
     store = TaskStore(database)
     assert await store.load(TaskKey("living", "a\0b")) is None
     assert await store.load(TaskKey("\ud800", "a")) is None
     assert [storable(text) for text in ("ä", "", "\0", "\ud800")] == [True, True, False, False]
 
 
-def test_a_repetition_asks_for_the_same() -> None:
-    """Where it is to be answered may be another place."""
+def test_a_repetition_has_the_same_work() -> None:
+    """Its origin may differ."""
     one = request()
     assert same_work(one, request(origin=Origin("people", {})))
     assert same_work(one, request(timeout_ms=5))

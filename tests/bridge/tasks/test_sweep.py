@@ -1,4 +1,4 @@
-"""What others have left is found."""
+"""The sweep finds what other processes have left."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,12 +29,12 @@ async def one(database: Database) -> AsyncIterator[Process]:
 
 
 def test_a_runner_is_named_after_its_process() -> None:
-    """By that its tasks are told from those that others run."""
+    """The name distinguishes its tasks from those of other runners."""
     assert runner_name(7) == "desk-7"
 
 
-async def test_many_tasks_of_a_desk_that_is_no_more(one: Process) -> None:
-    """Page by page, all of them."""
+async def test_many_tasks_of_an_ended_process(one: Process) -> None:
+    """All of them are taken over, page by page."""
     count = PAGE_SIZE + 10
     async with one.database.transaction() as connection:
         for number in range(count):
@@ -48,9 +48,9 @@ async def test_many_tasks_of_a_desk_that_is_no_more(one: Process) -> None:
         assert await tasks.list_processes(connection) == [one.tasks._lease.number]
 
 
-async def test_what_this_process_does_not_know_of_is_done(one: Process) -> None:
-    """A commit was kept although its connection was lost, so that nobody went on."""
-    one.stop_short()
+async def test_due_effects_of_an_unknown_commit_are_started(one: Process) -> None:
+    """The commit succeeded although the connection was lost, so its effects were not started."""
+    one.skip_effects()
     await one.tasks.submit(request())
     del one.tasks._steps.committed  # type: ignore[method-assign]
     assert one.courier.delivered.empty()
@@ -59,18 +59,18 @@ async def test_what_this_process_does_not_know_of_is_done(one: Process) -> None:
     assert one.tasks._timers.live("living") == 1
 
 
-async def test_it_looks_again_when_the_session_was_lost(one: Process) -> None:
-    """Whatever was told meanwhile was missed."""
+async def test_a_lost_session_causes_a_sweep(one: Process) -> None:
+    """Notifications may have been missed."""
     await one.tasks._sweep.sweep()
-    one.stop_short()
+    one.skip_effects()
     await one.tasks.submit(request())
     del one.tasks._steps.committed  # type: ignore[method-assign]
     lose_session(one.database)
     assert (await one.courier.delivered.get()).key == KEY
 
 
-async def test_answers_are_forgotten_after_a_week(one: Process, database: Database) -> None:
-    """Not earlier, for requests may be repeated."""
+async def test_answers_are_pruned_after_a_week(one: Process, database: Database) -> None:
+    """Not earlier, because requests may be repeated."""
     await one.tasks.submit(request())
     await one.run()
     await one.tasks.finish(KEY, GOOD)
@@ -84,8 +84,8 @@ async def test_answers_are_forgotten_after_a_week(one: Process, database: Databa
     assert PRUNE_LIMIT > 0
 
 
-async def test_it_goes_on_after_a_failure(database: Database) -> None:
-    """The sweep is supervised."""
+async def test_the_sweep_continues_after_an_error(database: Database) -> None:
+    """It is supervised."""
     async with process(database, Clock(), sweep_interval=0.02) as one:
         await one.routes.update([registered("worker@here")])
         lease = one.tasks._lease
@@ -98,7 +98,7 @@ async def test_it_goes_on_after_a_failure(database: Database) -> None:
 
         lease.take_over_orphans = fail  # type: ignore[method-assign]
         await failed.wait()
-        one.stop_short()
+        one.skip_effects()
         await one.tasks.submit(request())
         del one.tasks._steps.committed  # type: ignore[method-assign]
         assert (await one.courier.delivered.get()).received_at == NOW

@@ -1,4 +1,5 @@
-"""A task: every state × every input, each error, and what must never happen on any way."""
+"""The state machine of a task: every state × every message, each error, and invariants of random
+sequences."""
 
 import random
 from dataclasses import replace
@@ -115,8 +116,9 @@ STEPS_ELSEWHERE = {step: end for step, end in STEPS.items() if step != (State.RU
 
 @pytest.mark.parametrize("elsewhere", [False, True])
 @pytest.mark.parametrize(("state", "kind"), list(product(State, get_args(Message))))
-def test_every_state_and_every_input(state: State, kind: type[Any], elsewhere: bool) -> None:
-    """The table is total, since peers and agents say what they like at any time; it leads where it says."""
+def test_every_state_and_every_message(state: State, kind: type[Any], elsewhere: bool) -> None:
+    """The table is total, because peers and agents may send anything at any time, and leads only where it
+    says."""
     task = in_state(state, elsewhere=elsewhere)
     step = receive(task, MESSAGES[kind], NOW + 1)
     steps = STEPS_ELSEWHERE if elsewhere else STEPS
@@ -127,24 +129,24 @@ def test_every_state_and_every_input(state: State, kind: type[Any], elsewhere: b
 
 @pytest.mark.parametrize("state", State)
 @pytest.mark.parametrize("kind", get_args(Message))
-def test_a_step_has_the_next_version_or_is_none(state: State, kind: type[Any]) -> None:
-    """What changes nothing is the very same task: who takes the step need not compare."""
+def test_a_step_has_the_next_version_or_the_same_task(state: State, kind: type[Any]) -> None:
+    """A message without effect returns the same object, so that callers need not compare."""
     task = in_state(state)
     after = receive(task, MESSAGES[kind], NOW + 1).task
     assert after is task or after.version == task.version + 1
     assert after is task or replace(after, version=task.version) != task
 
 
-def test_a_task_with_other_values_has_the_rest_as_it_was() -> None:
-    """As if each field had been said again."""
+def test_replace_keeps_the_other_fields() -> None:
+    """As `dataclasses.replace` does."""
     task = in_state(State.RUNNING)
     assert task.replace(asked=7, runner=None) == replace(task, asked=7, runner=None)
     assert task.replace() == task
 
 
 @pytest.mark.parametrize("state", sorted(LIVE))
-def test_a_step_to_every_end_is_answered(state: State) -> None:
-    """Whoever asked is told, once, and people see it."""
+def test_every_final_state_is_answered(state: State) -> None:
+    """The requester gets one answer, and people see the state."""
     for kind, end in ENDS.items():
         ended = then(in_state(state), MESSAGES[kind])
         assert ended.state is end
@@ -160,7 +162,7 @@ def test_a_step_to_every_end_is_answered(state: State) -> None:
 @pytest.mark.parametrize("code", list(ErrorCode))
 @pytest.mark.parametrize("state", sorted(LIVE))
 def test_each_code_is_reached_by_an_error(state: State, code: ErrorCode) -> None:
-    """Said by an agent, by its node, or decided here."""
+    """Reported by an agent or its node, or decided here."""
     ended = then(in_state(state), Error(TaskError(code, "So it is.")))
     assert ended.state is (State.TIMED_OUT if code is ErrorCode.TIMEOUT else State.FAILED)
     assert ended.answer is not None
@@ -180,10 +182,10 @@ def test_each_code_is_reached_by_an_error(state: State, code: ErrorCode) -> None
     ],
 )
 @pytest.mark.parametrize("state", sorted(LIVE))
-def test_what_happens_around_it_has_its_code(
+def test_each_external_event_has_its_error_code(
     state: State, message: Message, now_ms: int, code: ErrorCode
 ) -> None:
-    """From every state that is not final."""
+    """In every state that is not final."""
     ended = then(in_state(state), message, now_ms=now_ms)
     assert ended.answer is not None
     assert ended.answer.error_code is code
@@ -193,7 +195,8 @@ def test_what_happens_around_it_has_its_code(
 @pytest.mark.parametrize("elsewhere", [False, True])
 @pytest.mark.parametrize("state", sorted(LIVE))
 def test_a_task_whose_agent_is_lost_has_one_outcome(state: State, elsewhere: bool) -> None:
-    """Begun, it is interrupted, whichever way that is noticed; not begun, it fails as its route does."""
+    """If it had started it is interrupted, whatever the cause; otherwise it fails with the error of its
+    route."""
     for message in (AgentUnavailable(GONE), Unreachable("It does not answer."), RunnerLost()):
         if isinstance(message, RunnerLost) and (elsewhere or state is not State.RUNNING):
             continue
@@ -208,14 +211,14 @@ def test_a_task_whose_agent_is_lost_has_one_outcome(state: State, elsewhere: boo
             assert ended.answer.error_code is ErrorCode.AGENT_NOT_FOUND
 
 
-def test_an_agent_that_fails_by_its_own_word_has_no_code() -> None:
+def test_a_failure_that_the_agent_reports_has_no_code() -> None:
     """ "an ordinary failure of the tool has exit code 1 and no code"."""
     failed = then(in_state(State.RUNNING), Result(BAD))
     assert (failed.state, failed.answer) == (State.FAILED, BAD)
 
 
-def test_another_node_that_answers_with_a_timeout_has_timed_out() -> None:
-    """Its clock was a little faster."""
+def test_a_timeout_of_another_node_is_a_timeout() -> None:
+    """Its clock was slightly ahead."""
     late = Answer(False, "too slow", -1, {"error_code": "TIMEOUT"}, ErrorCode.TIMEOUT)
     assert then(in_state(State.ACCEPTED, elsewhere=True), Result(late)).state is State.TIMED_OUT
 
@@ -224,7 +227,7 @@ def test_another_node_that_answers_with_a_timeout_has_timed_out() -> None:
 
 
 @pytest.mark.parametrize("state", sorted(LIVE))
-def test_it_ends_with_its_deadline_and_not_before(state: State) -> None:
+def test_a_task_ends_at_its_deadline(state: State) -> None:
     """`timeout_secs` counted from receipt."""
     task = in_state(state)
     assert task.next_deadline() == DEADLINE
@@ -237,7 +240,7 @@ def test_it_ends_with_its_deadline_and_not_before(state: State) -> None:
 
 
 def test_a_runner_that_does_not_renew_its_lease_is_lost() -> None:
-    """It was begun, so it is answered and not begun again."""
+    """The task had started, so it is answered and not started again."""
     task = then(in_state(State.ACCEPTED), Start("agent-7", NOW + 60_000))
     assert task.next_deadline() == NOW + 60_000
     task = then(task, Renew("agent-7", NOW + 90_000), Renew("agent-7", NOW + 80_000))
@@ -252,16 +255,16 @@ def test_a_runner_that_does_not_renew_its_lease_is_lost() -> None:
 
 
 @pytest.mark.parametrize("message", [Renew("other", NOW + 9), Renew("desk-1", NOW + 9)])
-def test_only_a_lease_that_is_held_is_renewed(message: Renew) -> None:
-    """By whoever holds it."""
+def test_only_the_runner_renews_the_lease(message: Renew) -> None:
+    """A renewal by another runner is dropped."""
     task = in_state(State.RUNNING)
     step = receive(task, message, NOW)
     assert step.task == task
     assert isinstance(step.effects[0], DroppedMessage)
 
 
-def test_a_lease_that_is_longer_than_the_deadline_changes_nothing() -> None:
-    """The earlier of the two is the next."""
+def test_a_lease_does_not_extend_the_deadline() -> None:
+    """The earlier of the two is next."""
     task = then(in_state(State.ACCEPTED), Start("agent-7", DEADLINE + 1))
     assert task.next_deadline() == DEADLINE
     assert then(task, Tick(), now_ms=DEADLINE).state is State.TIMED_OUT
@@ -270,46 +273,46 @@ def test_a_lease_that_is_longer_than_the_deadline_changes_nothing() -> None:
 # ---- being run once ----------------------------------------------------------------------------------
 
 
-def test_what_was_not_begun_is_given_again() -> None:
-    """The process that brought it to the agent is no more."""
+def test_a_task_that_was_not_started_is_delivered_again() -> None:
+    """The process that delivered it has ended."""
     task = replace(in_state(State.ACCEPTED), due=frozenset())
     again = then(task, RunnerLost())
     assert (again.state, again.due) == (State.ACCEPTED, {Due.DELIVER})
 
 
-def test_what_was_begun_is_not_begun_again() -> None:
-    """Whether it was done nobody knows."""
+def test_a_started_task_is_not_started_again() -> None:
+    """Whether it was done is not known."""
     lost = then(in_state(State.RUNNING), RunnerLost())
     assert lost.state is State.FAILED
     assert Due.DELIVER not in lost.due
 
 
-def test_what_another_node_runs_is_its_own_business() -> None:
-    """It is asked again where the request may not have arrived, for it knows the request's id."""
+def test_a_task_on_another_node_does_not_depend_on_this_process() -> None:
+    """The request is sent again if it may not have arrived; the other node recognises its id."""
     running = in_state(State.RUNNING, elsewhere=True)
     assert receive(running, RunnerLost(), NOW) == Step(running)
     accepted = replace(in_state(State.ACCEPTED, elsewhere=True), due=frozenset())
     assert then(accepted, RunnerLost()).due == {Due.DELIVER}
 
 
-def test_one_runner_begins() -> None:
-    """The second one is refused; the first may ask twice."""
+def test_one_runner_starts_a_task() -> None:
+    """A second runner is refused; the first may repeat its request."""
     task = in_state(State.RUNNING)
     assert receive(task, Start("desk-1"), NOW) == Step(task)
     refused = receive(task, Start("desk-2"), NOW)
     assert refused == Step(task, (DroppedMessage("start", "another runner has it"),))
 
 
-def test_a_result_without_a_beginning_is_not_taken() -> None:
-    """An agent of this node must have been given the task by the one step."""
+def test_a_result_without_a_start_is_dropped() -> None:
+    """An agent of this node must have started the task."""
     for state in (State.RECEIVED, State.QUEUED, State.ACCEPTED):
         for message in (Result(GOOD), Progress({})):
             [dropped] = receive(in_state(state), message, NOW).effects
             assert isinstance(dropped, DroppedMessage)
 
 
-def test_on_no_way_it_is_begun_or_answered_twice() -> None:
-    """Random lives: one beginning, one answer, and after the end nothing but being asked again."""
+def test_no_sequence_starts_or_answers_a_task_twice() -> None:
+    """Random messages: one start, one answer, and after the end only repeated requests change the task."""
     draw = random.Random(4)
     for _ in range(2_000):
         task = replace(BEGINNING, elsewhere=draw.random() < 0.3)
@@ -339,36 +342,36 @@ def test_on_no_way_it_is_begun_or_answered_twice() -> None:
 # ---- effects -----------------------------------------------------------------------------------------
 
 
-def test_it_is_brought_to_its_agent() -> None:
-    """At once, or when it has waited."""
+def test_an_accepted_task_is_delivered() -> None:
+    """At once, or after it was queued."""
     for state in (State.RECEIVED, State.QUEUED):
         assert then(in_state(state), Accept()).due == {Due.DELIVER, Due.SHOW}
     assert then(BEGINNING, Enqueue()).due == {Due.SHOW}
 
 
-def test_what_was_begun_has_been_brought() -> None:
-    """However the word of that was lost."""
+def test_a_started_task_was_delivered() -> None:
+    """Even if the acknowledgement of the delivery was lost."""
     assert in_state(State.RUNNING).due == {Due.SHOW}
 
 
 @pytest.mark.parametrize("state", sorted(LIVE))
 @pytest.mark.parametrize("message", [Cancel("alice", "wrong one"), Tick()])
-def test_an_agent_that_has_it_is_told_to_stop(state: State, message: Message) -> None:
-    """And one that does not is not."""
+def test_an_agent_that_has_the_task_is_told_to_stop(state: State, message: Message) -> None:
+    """An agent that does not have it is not."""
     ended = then(in_state(state), message, now_ms=DEADLINE)
     assert (Due.CANCEL in ended.due) == (state in {State.ACCEPTED, State.RUNNING})
 
 
-def test_progress_goes_to_whoever_asked() -> None:
-    """And changes nothing of the task."""
+def test_progress_is_sent_to_the_requester() -> None:
+    """It does not change the task."""
     task = in_state(State.RUNNING)
     assert receive(task, Progress({"percent": 50}), NOW) == Step(task, (SendProgress({"percent": 50}),))
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
 @pytest.mark.parametrize("state", sorted(LIVE))
-def test_the_end_frees_an_agent_of_this_node(state: State, elsewhere: bool) -> None:
-    """So that the next one in its queue may go. Other nodes keep their own queues."""
+def test_the_end_of_a_task_advances_the_agents_queue(state: State, elsewhere: bool) -> None:
+    """Other nodes have their own queues."""
     step = receive(in_state(state, elsewhere=elsewhere), Cancel("alice"), NOW)
     has_it = state in {State.ACCEPTED, State.RUNNING} and not elsewhere
     assert step.effects == ((AdvanceQueue(),) if has_it else ())
@@ -376,7 +379,7 @@ def test_the_end_frees_an_agent_of_this_node(state: State, elsewhere: bool) -> N
 
 @pytest.mark.parametrize("state", sorted(FINAL))
 @pytest.mark.parametrize("kind", [Start, Renew, Progress, Result, Error])
-def test_what_comes_late_is_dropped_and_audited(state: State, kind: type[Any]) -> None:
+def test_late_messages_are_dropped_and_audited(state: State, kind: type[Any]) -> None:
     """ "A late answer is audited and dropped"."""
     task = in_state(state)
     step = receive(task, MESSAGES[kind], NOW)
@@ -386,8 +389,8 @@ def test_what_comes_late_is_dropped_and_audited(state: State, kind: type[Any]) -
 
 
 @pytest.mark.parametrize("state", list(State))
-def test_asked_again_it_is_answered_again_if_there_is_an_answer(state: State) -> None:
-    """ "a repeated request id gets the stored answer", at the place where it was asked last."""
+def test_a_repeated_request_is_answered_again(state: State) -> None:
+    """ "a repeated request id gets the stored answer", at its new origin."""
     task = replace(in_state(state), due=frozenset())
     again = then(task, Resubmit(Origin("cis", {"event_id": "$2"})))
     assert again.due == ({Due.ANSWER} if state in FINAL else frozenset())

@@ -1,4 +1,4 @@
-"""The code with which a command ends."""
+"""The exit code of a command that waits for a task."""
 
 import pytest
 
@@ -8,8 +8,8 @@ from bridge.tasks.task import State
 from bridge.tasks.view import CANCELLED, EXIT_CODES, exit_code
 
 
-def test_each_reason_has_a_code_of_its_own() -> None:
-    """None that says something else already: success, failure, wrong usage, Ctrl-C, what shells give."""
+def test_each_error_code_has_its_own_exit_code() -> None:
+    """None has another meaning already: success, failure, wrong usage, Ctrl-C, codes of shells."""
     codes = [*EXIT_CODES.values(), CANCELLED]
     assert set(EXIT_CODES) == set(ErrorCode)
     assert len(set(codes)) == len(codes)
@@ -20,12 +20,12 @@ def test_each_reason_has_a_code_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("said", "ends"), [(3, 3), (255, 255), (1, 1), (0, 1), (-1, 1), (256, 1), (-9, 1)])
-def test_a_tool_that_failed_passes_its_code_on(said: int, ends: int) -> None:
-    """As far as a process can end with it; never as success."""
+def test_the_exit_code_of_a_failed_tool_is_passed_on(said: int, ends: int) -> None:
+    """If a process can end with it, and never as success."""
     assert exit_code(State.FAILED, Answer(False, "", said)) == ends
 
 
-def test_success_is_success() -> None:
-    """Whatever code came with it."""
+def test_success_has_exit_code_zero() -> None:
+    """Whatever code the answer contains."""
     assert exit_code(State.DONE, Answer(True, "", 7)) == 0
     assert exit_code(State.CANCELLED, cancelled("somebody", None)) == CANCELLED

@@ -1,4 +1,4 @@
-"""By what other processes know that this one is alive."""
+"""The lease by which other processes know that a process still works on its tasks."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -46,7 +46,7 @@ async def give_work(database: Database, number: int) -> None:
 
 
 async def locks(database: Database) -> set[tuple[int, int]]:
-    """The advisory locks of this database, each with the session that has it."""
+    """The advisory locks of this database, each with its session."""
     query = (
         "SELECT pid, objid::bigint FROM pg_locks JOIN pg_database ON pg_database.oid = database"
         " WHERE locktype = 'advisory' AND granted AND datname = current_database()"
@@ -54,8 +54,10 @@ async def locks(database: Database) -> set[tuple[int, int]]:
     return {tuple(row) for row in await database.read(lambda connection: connection.fetch(query))}
 
 
-async def test_what_lives_is_no_orphan(database: Database, two: tuple[Process, Process]) -> None:
-    """What has ended is: once, for one of the others, and not for itself."""
+async def test_only_tasks_of_ended_processes_are_taken_over(
+    database: Database, two: tuple[Process, Process]
+) -> None:
+    """Once, by one of the other processes, and never the own ones."""
     one, other = two
     numbers = one.lease.number, other.lease.number
     assert len(set(numbers)) == 2
@@ -68,8 +70,8 @@ async def test_what_lives_is_no_orphan(database: Database, two: tuple[Process, P
     assert set(other.taken) == {77, numbers[0]}
 
 
-async def test_two_do_not_take_over_the_same(database: Database, two: tuple[Process, Process]) -> None:
-    """As long as one is at it, the other leaves it alone."""
+async def test_only_one_process_takes_over(database: Database, two: tuple[Process, Process]) -> None:
+    """While it does, others skip the number."""
     one, other = two
     await give_work(database, 77)
 
@@ -83,7 +85,7 @@ async def test_two_do_not_take_over_the_same(database: Database, two: tuple[Proc
 
 
 async def test_a_new_session_keeps_the_number(database: Database, two: tuple[Process, Process]) -> None:
-    """What runs in this process goes on under it."""
+    """What runs in this process continues under it."""
     one, _ = two
     number = one.lease.number
     before = await locks(database)
@@ -96,10 +98,10 @@ async def test_a_new_session_keeps_the_number(database: Database, two: tuple[Pro
     assert one.lease.number == number
 
 
-async def test_a_number_that_was_taken_over_is_not_its_own_any_more(
+async def test_a_number_that_was_taken_over_is_replaced(
     database: Database, two: tuple[Process, Process]
 ) -> None:
-    """Another process is at its tasks."""
+    """Another process has its tasks."""
     one, other = two
     number = one.lease.number
     await give_work(database, number)
@@ -119,10 +121,8 @@ async def test_a_number_that_was_taken_over_is_not_its_own_any_more(
                 lose_session(one.database)
 
 
-async def test_who_is_told_to_stop_while_the_session_ends_stops(
-    database: Database, two: tuple[Process, Process]
-) -> None:
-    """A lease that cannot be given back any more hides that from nobody."""
+async def test_closing_while_the_session_ends(database: Database, two: tuple[Process, Process]) -> None:
+    """A lease that cannot be released any more does not prevent the stop."""
     one, _ = two
     await give_work(database, 77)
     at_it = asyncio.Event()

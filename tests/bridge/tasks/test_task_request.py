@@ -1,4 +1,4 @@
-"""What an agent is asked to do."""
+"""Task requests."""
 
 from dataclasses import replace
 from typing import Any
@@ -20,8 +20,8 @@ REQUEST = TaskRequest(
 MOST = 1_000
 
 
-def test_an_ordinary_request_has_nothing_wrong() -> None:
-    """What is optional may be left out."""
+def test_an_ordinary_request_is_valid() -> None:
+    """Optional fields may be omitted."""
     assert check_request(REQUEST, MOST) is None
     assert (
         check_request(replace(REQUEST, context="c", system_prompt="s", model="m", metadata={"a": 1}), MOST)
@@ -57,34 +57,34 @@ def deep(levels: int) -> dict[str, Any]:
         ({"origin": Origin("cis", {"x": "\ud800"})}, "reference"),
     ],
 )
-def test_what_is_wrong_is_named(changed: dict[str, Any], field: str) -> None:
-    """ "Wrong payloads get `INVALID_PAYLOAD` with the field named": whatever strangers send."""
+def test_the_error_names_the_invalid_field(changed: dict[str, Any], field: str) -> None:
+    """ "Wrong payloads get `INVALID_PAYLOAD` with the field named"."""
     error = check_request(replace(REQUEST, **changed), MOST)
     assert error is not None
     assert (error.code, error.metadata["field"]) == (ErrorCode.INVALID_PAYLOAD, field)
 
 
-def test_as_much_as_is_allowed_is_allowed() -> None:
-    """To the byte, all parts together."""
+def test_the_size_limit_is_exact() -> None:
+    """All parts together, in bytes."""
     size = len(encoded(REQUEST.content()) or b"")
     assert check_request(REQUEST, size) is None
     assert check_request(REQUEST, size - 1) is not None
 
 
 def test_equal_requests_are_equal_bytes() -> None:
-    """That is how one that is repeated is told from another one under the same id."""
+    """This distinguishes a repeated request from another one with the same id."""
     one = replace(REQUEST, metadata={"a": 1, "b": {"c": 2, "d": 3}})
     other = replace(REQUEST, metadata={"b": {"d": 3, "c": 2}, "a": 1})
     assert encoded(one.content()) == encoded(other.content())
 
 
-def test_a_nul_in_the_text_is_kept() -> None:
-    """It is text like any other, and no column of text has to hold it."""
+def test_a_prompt_may_contain_nul() -> None:
+    """It is not stored in a text column."""
     assert check_request(replace(REQUEST, prompt="a\0b"), MOST) is None
 
 
-def test_it_is_answered_to_whoever_asked_last() -> None:
-    """All else stays."""
+def test_a_resubmitted_request_has_the_new_origin() -> None:
+    """Everything else stays."""
     again = REQUEST.resubmitted(Origin("cis", {"event_id": "$2"}))
     assert again == replace(REQUEST, origin=Origin("cis", {"event_id": "$2"}))
     assert str(again.key) == "req-1 of living"

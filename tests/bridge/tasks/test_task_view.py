@@ -1,4 +1,4 @@
-"""A task as it is shown."""
+"""Tasks as JSON."""
 
 import json
 from dataclasses import replace
@@ -17,8 +17,8 @@ TASK = Task(request(), NOW, NOW + 9)
 ERROR = TaskError(ErrorCode.AGENT_BUSY, "It is busy.", {"current_task": "t"})
 
 
-def test_all_of_it_passes_through_json() -> None:
-    """With the request, the reports and the answer."""
+def test_all_details_can_be_encoded() -> None:
+    """The request, the progress and the answer."""
     ended = replace(TASK, state=State.FAILED, finished_at=NOW + 2, answer=failure(ERROR))
     view = json.loads(json.dumps(task_details(ended, [{"text": "halfway"}])))
     assert view["request"]["prompt"] == "Implement a function"
@@ -42,13 +42,13 @@ def test_all_of_it_passes_through_json() -> None:
         ({"state": State.CANCELLED, "finished_at": NOW + 2}, [("received", NOW), ("cancelled", NOW + 2)]),
     ],
 )
-def test_the_states_that_it_had(changed: dict[str, Any], states: list[tuple[str, int | None]]) -> None:
-    """With their times, as far as they are known; the last is the one that it has."""
+def test_the_history_of_states(changed: dict[str, Any], states: list[tuple[str, int | None]]) -> None:
+    """With the times that are known; the last is the current state."""
     assert [(one["state"], one["at"]) for one in state_history(replace(TASK, **changed))] == states
 
 
-def test_a_refusal_is_told_like_an_answer() -> None:
-    """Code, sentence, advice, and what a command ends with."""
+def test_a_refusal_has_the_fields_of_an_answer() -> None:
+    """Code, reason, advice, and exit code."""
     said = refusal_json(ERROR)
     answer = answer_json(State.FAILED, failure(ERROR))
     assert {name: said[name] for name in ("error_code", "advice", "exit")} == {

@@ -46,8 +46,8 @@ async def running(acks: Ticks, clock: Clock | None = None) -> AsyncIterator[Task
         await background.close()
 
 
-async def test_each_task_is_told_when_its_time_has_come() -> None:
-    """In the order of their times, though they come in another, and while it waits for a later one."""
+async def test_each_task_gets_a_tick_at_its_deadline() -> None:
+    """In the order of the deadlines, also of those that are set while the timer sleeps."""
     acks = Ticks()
     async with running(acks) as timers:
         at = now_ms()
@@ -61,8 +61,8 @@ async def test_each_task_is_told_when_its_time_has_come() -> None:
         assert timers.live("living") == 1
 
 
-async def test_who_sleeps_until_an_earlier_time_need_not_be_woken() -> None:
-    """Most tasks end before their time: it is looked up when that comes."""
+async def test_a_later_deadline_does_not_wake_the_timer() -> None:
+    """Most tasks end before their deadline: it is checked when the earlier one expires."""
     clock, acks = Clock(), Ticks()
     async with running(acks, clock) as timers:
         timers.watch(task("gone", clock() + 50))
@@ -76,8 +76,8 @@ async def test_who_sleeps_until_an_earlier_time_need_not_be_woken() -> None:
         assert await acks.keys.get() == "a"
 
 
-async def test_what_cannot_be_worked_on_is_tried_again() -> None:
-    """A second later, and the others are not kept waiting."""
+async def test_a_tick_that_fails_is_retried() -> None:
+    """A second later, without delaying others."""
     clock, acks = Clock(), Ticks()
     acks.failures = 1
     async with running(acks, clock) as timers:
@@ -90,7 +90,7 @@ async def test_what_cannot_be_worked_on_is_tried_again() -> None:
         assert sorted([await acks.keys.get(), await acks.keys.get()]) == ["a", "c"]
 
 
-async def test_live_tasks_are_counted_by_who_asked() -> None:
+async def test_live_tasks_are_counted_by_requesting_node() -> None:
     """Each once, however often it is watched."""
     timers = TaskTimers(now_ms=Clock(), background=BackgroundTasks(), report=lambda sentence, error: None)
     for name in ("a", "b", "a"):

@@ -33,7 +33,7 @@ from federation.rooms.creation import CreateRoomRequest
 from tests.federation.nodes import Node, Nodes, now_ms
 from tests.support.agents import address
 from tests.support.postgres import Server
-from tests.support.tasks import Courier, Notebook, Requester
+from tests.support.tasks import RecordingDelivery, RecordingObserver, RecordingReply
 
 HERE, THERE = "here.test", "there.test"
 TIMEOUT = 30.0
@@ -170,9 +170,9 @@ class Scene:
     people: People
     tasks: TaskService
     routes: RoutingTable
-    courier: Courier
-    requester: Requester
-    notebook: Notebook
+    courier: RecordingDelivery
+    requester: RecordingReply
+    notebook: RecordingObserver
     settings: PeopleSettings
     agent_settings: dict[str, AgentSettings]
 
@@ -271,7 +271,7 @@ async def scene(
     **changed: Any,
 ) -> AsyncIterator[Scene]:
     settings = PeopleSettings(**{"names": HomeserverGhostNames(node.name), "rights": RIGHTS, **changed})
-    notebook, courier, requester = Notebook(), Courier(), Requester()
+    notebook, courier, requester = RecordingObserver(), RecordingDelivery(), RecordingReply()
     agent_settings: dict[str, AgentSettings] = {}
     routes = RoutingTable(node.name, node.database, now_ms=now_ms, report=notebook.problem)
     people = People(

@@ -29,7 +29,7 @@ from bridge.tasks.task import Task
 from tests.bridge.connectors.offices.clients import TIMEOUT, Running, serving
 from tests.bridge.connectors.offices.connectors import room_parts
 from tests.federation.nodes import Node, now_ms
-from tests.support.tasks import Requester, request
+from tests.support.tasks import RecordingReply, request
 
 
 class NoLocalAgents:
@@ -147,7 +147,7 @@ async def core_with_offices(
             observer=Observer(problems),
             local=lambda table, statuses: NoLocalAgents(),
             connectors=connectors,
-            replies={"cis": Requester()},
+            replies={"cis": RecordingReply()},
             now_ms=now_ms,
         )
     )
