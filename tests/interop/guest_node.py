@@ -1,5 +1,5 @@
-"""A node that is a guest of a Synapse, as its operator makes it: a configuration, `palaver registration`, the
-file given to the Synapse, `palaver run`."""
+"""A node attached to a Synapse as an application service, set up as an operator does it: a configuration,
+`palaver registration`, the registration file given to the Synapse, `palaver run`."""
 
 import asyncio
 import os
@@ -82,7 +82,7 @@ class GuestNode(StaffedNode):
 
     @property
     def env(self) -> dict[str, str]:
-        """It believes the authority that has certified the homeserver."""
+        """It trusts the authority of the homeserver's certificate."""
         return {**super().env, "SSL_CERT_FILE": str(self.directory / "tls" / "ca.pem")}
 
     @property
@@ -100,10 +100,9 @@ class GuestNode(StaffedNode):
 async def guest_company(
     palaver: Path, authority: Authority, synapse: Synapse, *, askers: int = 0, more: str = ""
 ) -> AsyncIterator[Company]:
-    """Alice may give the agents work, so may the askers; carol administers, and bob may look. All of them but
-    the askers are in the room of the agents. The Synapse is one that was not started yet. `more` is
-    further configuration; where double puppets are enabled in it, the Synapse is given that registration too.
-    """
+    """Alice and the askers may give the agents work; carol administers, and bob may read. All of them except
+    the askers are in the agents' room. The Synapse has not been started before. `more` is further
+    configuration; if it enables double puppets, the Synapse gets that registration as well."""
     async with (
         published_node(PEER) as peer,
         _node(palaver, authority, synapse, peer.url, askers, more) as node,
@@ -156,7 +155,7 @@ async def _node(
 
 
 def asker(number: int) -> str:
-    """The name of somebody who asks."""
+    """Return the name of a user who gives tasks."""
     return f"asker-{number}"
 
 
@@ -174,7 +173,7 @@ work(AgentClient(sys.argv[1], "listener", sys.argv[2]), do)
 
 @asynccontextmanager
 async def listener(node: GuestNode, heard: Path) -> AsyncIterator[None]:
-    """A program that attaches itself as an agent, one task at a time."""
+    """A program that attaches itself as an agent and runs one task at a time."""
     code, token = await node.cli("agents", "token", "create", "listener")
     assert code == 0, token
     program = await asyncio.create_subprocess_exec(
@@ -191,7 +190,7 @@ async def listener(node: GuestNode, heard: Path) -> AsyncIterator[None]:
 
 
 async def insist(person: MatrixClient, room_id: str, content: Json) -> str:
-    """Say it once, whoever goes away meanwhile: as clients do, by one transaction until it is answered."""
+    """Send one message, with retries under one transaction id until it is answered, as clients do."""
     transaction = person.new_txn_id()
     while True:
         with suppress(aiohttp.ClientError):

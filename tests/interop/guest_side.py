@@ -1,4 +1,4 @@
-"""A side that is a guest of a real Synapse, with its port, in this process."""
+"""A Matrix backend attached to a real Synapse as an application service, with its port, in this process."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -28,7 +28,7 @@ NODE = "kitchen.local"
 
 @dataclass
 class Observed:
-    """Satisfies `AppserviceObserver`; what a test looks at is kept."""
+    """Implements `AppserviceObserver` and records what a test needs."""
 
     problems: list[str] = field(default_factory=list)
     asked_for: list[tuple[str, str, str]] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Observed:
 
 
 class Empty:
-    """Nobody is there whom a homeserver could ask for."""
+    """Has no user that a homeserver could query."""
 
     async def provide_agent(self, agent_id: str, node_id: str) -> bool:
         return False
@@ -70,7 +70,7 @@ class Empty:
 
 @dataclass
 class Invited:
-    """A Synapse that knows our registration."""
+    """A Synapse that has the node's registration."""
 
     synapse: Synapse
     url: str
@@ -89,7 +89,7 @@ class Invited:
 
 
 async def invited_to(synapse: Synapse, directory: Path, **settings: Any) -> Invited:
-    """The Synapse was not started yet."""
+    """The Synapse has not been started before."""
     port, plain = lasting_port(), lasting_port()
     wanted = RegistrationSettings(
         "palaver", f"http://127.0.0.1:{port}", Namespaces(synapse.server_name, NODE, "_agent_")
@@ -124,7 +124,7 @@ class Side:
         return self.guest.local_users
 
     async def user(self, agent_id: str) -> str:
-        """One that there is from now on."""
+        """A user that exists from now on."""
         user = self.invited.user(agent_id)
         await self.rooms.ensure_user(user)
         return user

@@ -1,4 +1,4 @@
-"""A node with offices beside a Synapse with people: a homeserver itself, or a guest of that Synapse."""
+"""A node with offices beside a Synapse with people: itself a homeserver, or attached to that Synapse."""
 
 import asyncio
 import secrets
@@ -29,7 +29,7 @@ AGENT, COMPUTER = "planner", "bench"
 async def office_company(
     palaver: Path, authority: Authority, directory: Path, side: str, more: str
 ) -> AsyncIterator[tuple[Company, str]]:
-    """With a token for everything. `more` is further configuration, in which `{synapse}` is the Synapse."""
+    """With a token for all offices. `more` is further configuration, in which `{synapse}` is the Synapse."""
     factory = SynapseFactory(directory, authority)
     try:
         synapse = await factory(start=side == "federation")
@@ -45,8 +45,8 @@ async def office_company(
 
 @dataclass
 class Office:
-    """A published Agent and a published Computer in an office of a name that nobody had before, and the
-    people who look on."""
+    """A published Agent and a published Computer in an office with a unique name, and the people who watch
+    it."""
 
     here: Company
     token: str
@@ -66,7 +66,7 @@ class Office:
         return f"#office-{self.office_id}:{self.here.node.server_name}"
 
     def user(self, name: str) -> str:
-        """As which a member is in the room, and says so in its state."""
+        """Return the user of a member in the room, as the room's state names it."""
         return self.here.node.user(f"{self.office_id}/{name}")
 
     async def computer_comes(self) -> None:
@@ -81,7 +81,7 @@ class Office:
         await self.computer.until("notify:enter_office")
 
     async def shown_to(self, *people: MatrixClient) -> None:
-        """They come into its room by its name, as soon as there is one."""
+        """Join people to the office's room by its alias, as soon as it exists."""
         async with asyncio.timeout(TIMEOUT):
             for person in people:
                 while True:
@@ -97,7 +97,7 @@ class Office:
 
 
 def is_call(tool: str) -> Callable[[Event], bool]:
-    """The root of its thread."""
+    """The root of a call's thread."""
     return lambda event: event["content"].get(CALL, {}).get("tool_name") == f"tools__{tool}"
 
 

@@ -1,4 +1,4 @@
-"""A node that runs, and an office of it in which nobody else is."""
+"""A running node, and an office that is used by one test only."""
 
 import json
 import secrets
@@ -30,7 +30,7 @@ RESULT = {
 
 @dataclass
 class Hosted:
-    """A node that runs, and bare clients in its offices."""
+    """A running node, and bare clients in its offices."""
 
     node: AgentNode
     token: str
@@ -45,7 +45,7 @@ class Hosted:
 
 @pytest.fixture(scope="module")
 async def both(palaver: Path, postgres_server: Server, migrated_template: str) -> AsyncIterator[list[Hosted]]:
-    """One as it is made, and one that takes nobody without a version."""
+    """A node with the default settings, and one that requires a protocol version."""
     fields: list[dict[str, Any]] = [
         {"name": "kitchen.local", "more": OFFICES},
         {"name": "cellar.local", "more": f"{OFFICES}accept_unversioned = false\n"},
@@ -66,7 +66,7 @@ def hosted(both: list[Hosted]) -> Hosted:
 
 @dataclass
 class Room:
-    """Bare clients that come into offices which nobody else uses."""
+    """Bare clients in offices that no other test uses."""
 
     clients: Clients
     token: str

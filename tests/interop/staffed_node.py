@@ -1,4 +1,4 @@
-"""A node with agents as its configuration alone makes it, and people of a Synapse who come to it."""
+"""A node with agents, created from its configuration alone, and people of a Synapse who use it."""
 
 import asyncio
 import os
@@ -72,7 +72,7 @@ profile = "cis-1.1"
 
 
 class StaffedNode(Node):
-    """Its environment says nothing of it."""
+    """Its environment does not mention the node."""
 
     @property
     def env(self) -> dict[str, str]:
@@ -84,7 +84,7 @@ class StaffedNode(Node):
 
     @property
     def work(self) -> Path:
-        """Where the cook works."""
+        """The working directory of the cook."""
         return self.directory / "work"
 
     def user(self, agent_id: str) -> str:
@@ -96,8 +96,8 @@ class StaffedNode(Node):
 
 @dataclass
 class Company:
-    """Alice may give the agents work, so may the guests; carol administers, and bob may look. All of them but
-    the guests are in the room of the agents."""
+    """Alice and the guests may give the agents work; carol administers, and bob may read. All of them except
+    the guests are in the agents' room."""
 
     node: StaffedNode
     synapse: Synapse
@@ -108,7 +108,7 @@ class Company:
     room_id: str
 
     async def mention(self, who: MatrixClient, agent_id: str, body: str, room_id: str | None = None) -> str:
-        """As Element writes it."""
+        """Return a mention as Element writes it."""
         user = self.node.user(agent_id)
         return await who.say(
             room_id or self.room_id,
@@ -119,7 +119,7 @@ class Company:
         )
 
     async def written(self, name: str) -> str:
-        """What the cook has written into a file, once it has."""
+        """Return the content of a file of the cook, once it has content."""
         async with asyncio.timeout(TIMEOUT):
             while True:
                 with suppress(FileNotFoundError):
@@ -128,11 +128,11 @@ class Company:
                 await asyncio.sleep(0.02)
 
     def go_on(self, name: str) -> None:
-        """Whoever waits for this goes on."""
+        """Let the waiting run continue."""
         (self.node.work / name).touch()
 
     async def asked_again(self) -> None:
-        """Everything that the node had to say before is said, as far as alice's Synapse knows."""
+        """Wait until everything that the node had to send before has arrived at alice's Synapse."""
         asked = await self.mention(self.alice, "baker", "Is anything left?")
         await self.alice.wait_for(answers(asked, "Is anything left?", sender=self.node.user("baker")))
 
@@ -179,7 +179,7 @@ work(AgentClient(sys.argv[1], "echo", sys.argv[2]), lambda client, task: task.pr
 
 @asynccontextmanager
 async def echo(node: StaffedNode) -> AsyncIterator[None]:
-    """A program that attaches itself as an agent, and says what it hears."""
+    """A program that attaches itself as an agent, and answers with its prompt."""
     code, token = await node.cli("agents", "token", "create", "echo")
     assert code == 0, token
     program = await asyncio.create_subprocess_exec(
@@ -199,7 +199,7 @@ async def echo(node: StaffedNode) -> AsyncIterator[None]:
 
 
 def says(*parts: str, sender: str | None = None) -> Callable[[Event], bool]:
-    """A message that says all this."""
+    """A message that contains all these texts."""
 
     def found(event: Event) -> bool:
         body = event["content"].get("body")
@@ -213,7 +213,7 @@ def says(*parts: str, sender: str | None = None) -> Callable[[Event], bool]:
 
 
 def answers(root: str, *parts: str, sender: str | None = None) -> Callable[[Event], bool]:
-    """A message in this thread that says all this."""
+    """A message in this thread that contains all these texts."""
     said = says(*parts, sender=sender)
     return lambda event: relation(event)[:2] == ("m.thread", root) and said(event)
 
@@ -224,7 +224,7 @@ def edits(event_id: str, *parts: str) -> Callable[[Event], bool]:
 
 
 def is_said(event: Event) -> bool:
-    """A message that was not taken back, and that takes the place of none."""
+    """A message that is neither redacted nor an edit."""
     is_message = event["type"] == "m.room.message" and bool(event["content"])
     return is_message and relation(event)[0] != "m.replace"
 
@@ -234,26 +234,25 @@ def in_state(room_id: str, event_type: str, state_key: str) -> Callable[[Seen], 
 
 
 def relation(event: Event) -> tuple[str | None, str | None, str | None]:
-    """Its kind, the event that is meant, and the key of a reaction."""
+    """Return the relation type, the target event, and the key of a reaction."""
     relates: dict[str, Any] = event["content"].get("m.relates_to", {})
     return relates.get("rel_type"), relates.get("event_id"), relates.get("key")
 
 
 async def until_sign(who: MatrixClient, event_id: str, sign: str) -> Event:
-    """Until somebody has reacted with it."""
+    """Wait until a user has reacted with this key."""
     return await who.wait_for(lambda event: relation(event) == ("m.annotation", event_id, sign))
 
 
 async def until_gone(pid: str) -> None:
-    """The process has ended, and whoever started it knows."""
+    """Wait until the process has ended and its parent has noticed."""
     async with asyncio.timeout(TIMEOUT):
         while Path("/proc", pid).exists():
             await asyncio.sleep(0.02)
 
 
 def doubled(history: list[Event], server_name: str) -> list[tuple[Any, ...]]:
-    """What users of this server have said or shown more than once. What was taken back, and what takes the
-    place of something else, does not count."""
+    """Return what users of this server have sent more than once. Redacted events and edits do not count."""
     shown = Counter(
         (event["sender"], *relation(event), event["content"].get("body"))
         for event in history

@@ -1,4 +1,4 @@
-"""What people of a real Synapse get from a running node with agents, made by its configuration alone."""
+"""People of a real Synapse and a running node with agents, created from its configuration alone."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ THREADS = 200
 async def here(
     palaver: Path, authority: Authority, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Company]:
-    """One node and one Synapse for all of these tests; whoever ends one of them starts it again."""
+    """One node and one Synapse for all of these tests; a test that stops one of them starts it again."""
     factory = SynapseFactory(tmp_path_factory.mktemp("synapses"), authority)
     try:
         async with company(palaver, authority, await factory()) as made:
@@ -45,10 +45,10 @@ async def here(
         await factory.clean_up()
 
 
-async def test_the_work_of_agents_is_read(here: Company) -> None:
-    """The rooms are found by their names, and the agents in them have names of their own. What an agent of
-    another node asks for is a thread: the request, the progress as one message, and the answer, which that
-    node gets too."""
+async def test_people_read_the_work_of_agents(here: Company) -> None:
+    """The rooms are found by their aliases, and the agents in them have display names. A task of an agent of
+    another node is a thread: the request, the progress as one message, and the answer, which that node gets
+    as well."""
     node, kitchen, bob = here.node, here.kitchen, here.bob
     federation = await bob.join(f"#agent-federation-default:{node.server_name}")
     assert federation == f"!agent-federation-default:{node.server_name}"
@@ -92,9 +92,9 @@ async def test_the_work_of_agents_is_read(here: Company) -> None:
     assert (told["success"], told["output"].strip()) == (True, "**Soup.**")
 
 
-async def test_an_agent_is_mentioned_and_answers(here: Company) -> None:
-    """Whichever way it is mentioned: with code as code, and with what is long as a file. Who replies in the
-    thread goes on with it."""
+async def test_a_mentioned_agent_answers(here: Company) -> None:
+    """With every form of mention. Code is formatted as code, and long output is a file. A reply in the thread
+    continues it."""
     node, alice = here.node, here.alice
     cook = node.user("cook")
     asked = await here.mention(alice, "cook", r"printf 'All of **them**:\n```python\npeel()\n```\n'")
@@ -117,8 +117,8 @@ async def test_an_agent_is_mentioned_and_answers(here: Company) -> None:
     assert file.data.split() == [str(number).encode() for number in range(1, 201)]
 
 
-async def test_a_failure_says_what_happened_and_what_to_do(here: Company) -> None:
-    """Its exit code, what was said on either side, and how to go on."""
+async def test_a_failure_is_explained(here: Company) -> None:
+    """With the exit code, the output, and how to go on."""
     asked = await here.mention(here.alice, "cook", "echo 'Half a pie.'; echo 'No flour!' >&2; exit 3")
     said = await here.alice.wait_for(answers(asked, "exit code 3", "Half a pie."))
     for part in ("No flour!", "Answer this message to go on with it"):
@@ -126,9 +126,8 @@ async def test_a_failure_says_what_happened_and_what_to_do(here: Company) -> Non
     await until_sign(here.alice, asked, "❌")
 
 
-async def test_what_an_agent_says_has_no_effect(here: Company) -> None:
-    """Neither HTML nor mentions: a Synapse counts no highlight for whoever is named, as it does when a person
-    names her."""
+async def test_output_of_an_agent_is_plain_text(here: Company) -> None:
+    """Neither HTML nor mentions: Synapse counts no highlight for a user who is named in it."""
     alice, bob, node = here.alice, here.bob, here.node
     await alice.sync()
 
@@ -154,8 +153,9 @@ async def test_what_an_agent_says_has_no_effect(here: Company) -> None:
     assert await highlights() == before + 1
 
 
-async def test_work_that_is_taken_back_ends(here: Company) -> None:
-    """The command is gone with all that it has started, and the thread says who has done it."""
+async def test_a_cancelled_task_ends(here: Company) -> None:
+    """The command and all its child processes have ended, and the thread names the person who cancelled
+    it."""
     alice = here.alice
     asked = await here.mention(alice, "cook", "sleep 1000 & echo $! >child; echo $$ >cook; wait")
     child, cook = await here.written("child"), await here.written("cook")
@@ -166,8 +166,8 @@ async def test_work_that_is_taken_back_ends(here: Company) -> None:
     await until_gone(cook)
 
 
-async def test_who_may_not_is_told_which_rule_decided(here: Company) -> None:
-    """As the configuration has it."""
+async def test_a_refusal_names_the_permission(here: Company) -> None:
+    """As configured."""
     bob = here.bob
     await here.mention(bob, "cook", "echo hello >refused")
     refusal = await bob.wait_for(
@@ -188,7 +188,7 @@ async def chat_with(who: MatrixClient, user: str) -> str:
     return room_id
 
 
-async def test_the_node_answers_in_a_chat_of_two(here: Company) -> None:
+async def test_the_node_answers_commands_in_a_direct_chat(here: Company) -> None:
     """Each of its commands."""
     node, alice, carol = here.node, here.alice, here.carol
     chat = await chat_with(alice, node.user("palaver"))
@@ -224,8 +224,8 @@ async def test_the_node_answers_in_a_chat_of_two(here: Company) -> None:
     await carol.wait_for(says(f"- {node.server_name} · ", f"- {here.kitchen.name} · "), room_id=chat)
 
 
-async def test_in_an_encrypted_room_one_sentence_is_said(here: Company) -> None:
-    """However many agents are in it, and however much is said."""
+async def test_an_encrypted_room_gets_one_notice(here: Company) -> None:
+    """However many agents and messages it has."""
     node, alice = here.node, here.alice
     agents = [node.user("cook"), node.user("baker")]
     secret = await alice.create_room(invite=agents, initial_state=[ENCRYPTION])
@@ -240,8 +240,8 @@ async def test_in_an_encrypted_room_one_sentence_is_said(here: Company) -> None:
     assert [event["content"]["body"] for event in said if event["type"] == "m.room.message"] == [CANNOT_READ]
 
 
-async def test_an_agent_comes_when_it_is_invited(here: Company) -> None:
-    """Into a room of the Synapse, where it works like in a room of its own when it is mentioned."""
+async def test_an_invited_agent_joins(here: Company) -> None:
+    """A room of the Synapse, in which it answers mentions as in its own room."""
     node, alice, bob = here.node, here.alice, here.bob
     room_id = await alice.create_room(name="The garden", invite=[bob.user_id])
     await bob.join(room_id)
@@ -254,9 +254,9 @@ async def test_an_agent_comes_when_it_is_invited(here: Company) -> None:
     assert len(said) == 3
 
 
-async def test_a_node_is_killed_while_an_agent_works(here: Company) -> None:
-    """The command ends with it. Once it is back the thread says once what became of the task, and the agent
-    takes the next one."""
+async def test_the_node_is_killed_during_a_task(here: Company) -> None:
+    """The command ends with the node. After the restart the thread shows the result once, and the agent runs
+    the next task."""
     node, alice = here.node, here.alice
     asked = await here.mention(alice, "cook", "echo $$ >killed; sleep 1000")
     pid = await here.written("killed")
@@ -276,8 +276,8 @@ async def test_a_node_is_killed_while_an_agent_works(here: Company) -> None:
     assert doubled(history, node.server_name) == []
 
 
-async def test_a_synapse_is_killed_while_an_answer_is_due(here: Company) -> None:
-    """It is there once, when the Synapse is back."""
+async def test_the_synapse_is_killed_before_an_answer_arrives(here: Company) -> None:
+    """The answer arrives once after the Synapse's restart."""
     node, alice, synapse = here.node, here.alice, here.synapse
     asked = await here.mention(
         alice, "cook", "echo $$ >oven; until [ -e open ]; do sleep 0.1; done; echo A pie."
@@ -295,9 +295,9 @@ async def test_a_synapse_is_killed_while_an_answer_is_due(here: Company) -> None
 
 
 @pytest.mark.timeout(900)
-async def test_two_hundred_threads_and_a_node_that_is_killed_among_them(here: Company) -> None:
-    """Each is answered, and nothing is said twice: neither when it comes back in the middle of them, nor when
-    it is started again with nothing left to do."""
+async def test_the_node_is_killed_during_two_hundred_threads(here: Company) -> None:
+    """Each is answered and nothing is sent twice, neither after the restart nor after another one with
+    nothing left to do."""
     node, alice = here.node, here.alice
     guests = [await here.synapse.person(f"guest-{number}") for number in range(GUESTS)]
     for guest in guests:
@@ -308,7 +308,7 @@ async def test_two_hundred_threads_and_a_node_that_is_killed_among_them(here: Co
         return [await here.mention(guest, "echo", f"Hello {number}, {one}.") for one in range(count)]
 
     async def until_done(asked: set[str | None], count: int) -> None:
-        """As many have their answer."""
+        """Wait until this many tasks have an answer."""
         async with asyncio.timeout(5 * TIMEOUT):
             while True:
                 said = [event for event in alice.seen.timeline if event["sender"] == node.user("echo")]

@@ -1,4 +1,4 @@
-"""A real Synapse that has our registration: what reaches the intake, what is asked of it, pings both ways."""
+"""A real Synapse with the node's registration: transactions, queries and pings."""
 
 import asyncio
 import json
@@ -37,14 +37,14 @@ ROOT = Path(__file__).parents[2]
 
 
 class Process:
-    """The intake as a process, and what it has said so far."""
+    """The intake as a process, and its reports so far."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self.said: list[dict[str, Any]] = []
 
     async def until(self, found: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-        """What it says, or has said already."""
+        """Wait for a report, past or future."""
         for one in self.said:
             if found(one):
                 return one
@@ -81,7 +81,7 @@ async def running(*arguments: str) -> AsyncIterator[Process]:
 
 
 class Appservice:
-    """What an application service asks of its homeserver, with the token of the registration."""
+    """Requests of an application service to its homeserver, with the token of the registration."""
 
     def __init__(self, synapse: Synapse, registration: Registration) -> None:
         self._synapse = synapse
@@ -95,20 +95,20 @@ class Appservice:
         )
 
     async def ping(self, transaction_id: str) -> dict[str, Any]:
-        """Once more if Synapse took a connection to the process before."""
+        """Ping again if Synapse reused a connection to the previous process."""
         body = {"transaction_id": transaction_id}
         with suppress(Refused):
             return await self.ask("POST", "v1/appservice/palaver/ping", body)
         return await self.ask("POST", "v1/appservice/palaver/ping", body)
 
     async def checked(self, registration: Registration, wanted: RegistrationSettings) -> str | None:
-        """What an operator is told. What the process has heard is asked for elsewhere."""
+        """Return the operator's report, without what the process has received."""
         connector = aiohttp.TCPConnector(ssl=self._synapse.homeserver._tls)
         async with aiohttp.ClientSession(connector=connector) as session:
             return await check_homeserver(session, self._synapse.url, registration, wanted, lambda _: True)
 
     async def register_ghost(self, database: Database, namespaces: Namespaces) -> None:
-        """Twice, the second time by a process that does not know of the first one."""
+        """Register a ghost twice, the second time in a process that does not know the first."""
         connector = aiohttp.TCPConnector(ssl=self._synapse.homeserver._tls)
         async with aiohttp.ClientSession(connector=connector) as session:
             client = HomeserverClient(session, self._synapse.url, self._token)
@@ -125,7 +125,7 @@ class Appservice:
 
 
 async def heard(stream: IntakeStream, last: str) -> list[StreamedEvent]:
-    """Everything in the stream up to the message that says this, as a reader is given it."""
+    """Return the entries of the stream up to the message with this text."""
     entries: list[StreamedEvent] = []
     position = 0
     async with asyncio.timeout(TIMEOUT):
@@ -135,12 +135,12 @@ async def heard(stream: IntakeStream, last: str) -> list[StreamedEvent]:
     return entries
 
 
-async def test_what_people_say_reaches_the_intake_once_and_in_order(
+async def test_messages_reach_the_intake_once_and_in_order(
     make_synapse: SynapseFactory, database: Database, database_address: DatabaseAddress, tmp_path: Path
 ) -> None:
-    """Also when it is killed between its commit and its answer: Synapse sends the transaction again, and it
-    has no second effect. A ping brings what Synapse holds back at once. Nobody else has one of our names, and
-    what clients look up they are told. Each mistake of an operator has its own sentence."""
+    """Also when the intake is killed between its commit and its response: Synapse sends the transaction
+    again, without a second effect. A ping makes Synapse send queued transactions at once. The node's names
+    are reserved, its users and rooms are found, and each operator mistake has its own error."""
     synapse = await make_synapse(start=False)
     port = lasting_port()
     wanted = RegistrationSettings(

@@ -1,4 +1,4 @@
-"""A real Synapse asks us and is asked: keys, signatures and discovery, as far as it takes no room."""
+"""Requests between a node and a real Synapse, both ways: keys, signatures and discovery, without rooms."""
 
 import time
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ def now_ms() -> int:
 
 @dataclass
 class Us:
-    """As much of a server as it takes to be believed: keys, a client, and a check of who asks."""
+    """The part of a server that is needed for authentication: keys, a client, and a check of requests."""
 
     server: LoopbackServer
     keys: LocalKeys = field(default_factory=lambda: LocalKeys(key_from_seed("first", b"1" * 32)))
@@ -89,15 +89,15 @@ async def us(authority: Authority, database: Database, tmp_path: Path) -> AsyncI
         yield made
 
 
-async def test_it_says_what_it_is(synapse: Synapse, us: Us) -> None:
+async def test_the_version_is_read(synapse: Synapse, us: Us) -> None:
     """Over TLS with its certificate checked."""
     target = request_target("/_matrix/federation/v1/version")
     answer = await us.client.request("GET", synapse.server_name, target, signed=False)
     assert answer["server"]["name"] == "Synapse"
 
 
-async def test_its_keys_are_believed(synapse: Synapse, us: Us) -> None:
-    """Its document is signed as ours are, and its key is good for now."""
+async def test_its_keys_are_accepted(synapse: Synapse, us: Us) -> None:
+    """Its document is signed correctly, and its key is valid now."""
     document = await us.client.request("GET", synapse.server_name, KEY_SERVER, signed=False)
     [key_id] = document["verify_keys"]
     keys = await us.ring.keys_for([KeyNeed(synapse.server_name, key_id, now_ms())])
@@ -105,8 +105,9 @@ async def test_its_keys_are_believed(synapse: Synapse, us: Us) -> None:
     assert set(await us.ring.request_keys(synapse.server_name, [key_id])) == {key_id}
 
 
-async def test_it_believes_our_signatures(synapse: Synapse, us: Us) -> None:
-    """With escapes in path and query, with and without a body; and with a key that was rotated just now."""
+async def test_it_accepts_our_signatures(synapse: Synapse, us: Us) -> None:
+    """With escapes in path and query, with and without a body, and with a key that was rotated just
+    before."""
     person = await synapse.person()
     await person.set_display_name("Äda")
     profile = request_target(
@@ -125,8 +126,8 @@ async def test_it_believes_our_signatures(synapse: Synapse, us: Us) -> None:
     assert await us.client.request("GET", synapse.server_name, profile) == {"displayname": "Äda"}
 
 
-async def test_it_takes_a_transaction(synapse: Synapse, us: Us) -> None:
-    """Signed as bytes that were written only once."""
+async def test_it_accepts_a_transaction(synapse: Synapse, us: Us) -> None:
+    """The signed bytes were encoded only once."""
     target = request_target("/_matrix/federation/v1/send/{txnId}", txnId="1 / ä")
     content = orjson.dumps(
         {"edus": [], "origin": us.name, "origin_server_ts": now_ms(), "pdus": []},
@@ -135,8 +136,8 @@ async def test_it_takes_a_transaction(synapse: Synapse, us: Us) -> None:
     assert await us.client.request("PUT", synapse.server_name, target, content) == {"pdus": {}}
 
 
-async def test_it_refuses_in_matrix_words(synapse: Synapse, us: Us) -> None:
-    """Which is the peer's refusal, with its errcode."""
+async def test_its_errors_are_read(synapse: Synapse, us: Us) -> None:
+    """As the peer's refusal, with its errcode."""
     profile = request_target(
         "/_matrix/federation/v1/query/{queryType}",
         query=[("user_id", f"@nobody:{synapse.server_name}")],
@@ -150,8 +151,8 @@ async def test_it_refuses_in_matrix_words(synapse: Synapse, us: Us) -> None:
     assert (refused.value.status, refused.value.errcode) == (401, "M_UNAUTHORIZED")
 
 
-async def test_an_event_that_it_does_not_have_is_not_found(synapse: Synapse, us: Us) -> None:
-    """Which is how it is asked how far it is with what it was sent; there is no errcode in that answer."""
+async def test_an_unknown_event_is_not_found(synapse: Synapse, us: Us) -> None:
+    """The check for delivered events uses this; the response has no errcode."""
     target = request_target("/_matrix/federation/v1/event/{eventId}", eventId="$nothing")
     with pytest.raises(PeerRefused) as refused:
         await us.client.request("GET", synapse.server_name, target)
@@ -159,7 +160,7 @@ async def test_an_event_that_it_does_not_have_is_not_found(synapse: Synapse, us:
 
 
 async def test_its_requests_are_authenticated(synapse: Synapse, us: Us) -> None:
-    """A person looks up an alias of ours; Synapse signs the question, and we can tell that it did."""
+    """A person looks up an alias of this node; Synapse signs the request, and the signature is verified."""
     person = await synapse.person()
     answer = await person.resolve(f"#röom/1:{us.name}")
     assert answer["room_id"] == f"!found:{us.name}"
@@ -167,8 +168,8 @@ async def test_its_requests_are_authenticated(synapse: Synapse, us: Us) -> None:
     assert us.refused == []
 
 
-async def test_it_vouches_for_others(synapse: Synapse, us: Us, database: Database) -> None:
-    """As a notary, for keys of a server that we may not ask ourselves: here, our own under its eyes."""
+async def test_it_acts_as_a_notary(synapse: Synapse, us: Us, database: Database) -> None:
+    """For keys of a server that may not be asked directly."""
     other = KeyRing(
         "elsewhere.test",
         lambda: us.keys,

@@ -1,4 +1,4 @@
-"""A guest of a real Synapse that speaks as the people on it."""
+"""A node attached to a real Synapse that sends as people of it."""
 
 import asyncio
 from pathlib import Path
@@ -18,11 +18,12 @@ enabled = true
 """
 
 
-async def test_what_is_asked_in_a_persons_name_is_the_persons_message(
+async def test_a_task_in_a_persons_name_is_the_persons_message(
     palaver: Path, authority: Authority, make_synapse: SynapseFactory
 ) -> None:
-    """By the second registration. It begins the thread, is worked on once, also when the node is killed, and
-    the person takes it back. With the person's permissions; and the first registration cannot do it."""
+    """Through the second registration. The message begins the thread and is handled once, also when the node
+    is killed; the person can cancel the task. The person's permissions apply, and the first registration
+    cannot send as the person."""
     synapse = await make_synapse(start=False)
     async with guest_company(palaver, authority, synapse, more=ENABLED) as company:
         node, alice, baker = company.node, company.alice, company.node.user("baker")
@@ -70,10 +71,10 @@ async def test_what_is_asked_in_a_persons_name_is_the_persons_message(
         assert (code, checked["wrong"]) == (0, []), checked
 
 
-async def test_a_homeserver_that_does_not_know_the_second_registration(
+async def test_a_homeserver_without_the_second_registration(
     palaver: Path, authority: Authority, make_synapse: SynapseFactory
 ) -> None:
-    """The node works all the same and says so; what is asked in a person's name it says itself."""
+    """The node works and reports it; it sends requests in a person's name as itself."""
     synapse = await make_synapse(start=False)
     async with guest_company(palaver, authority, synapse, more=ENABLED) as company:
         node, alice = company.node, company.alice

@@ -1,4 +1,4 @@
-"""The side of a node that is a guest of a real Synapse holds the contract, as the federation side does."""
+"""The application service backend of a real Synapse meets the same contract as the homeserver backend."""
 
 from collections.abc import AsyncIterator
 
@@ -33,4 +33,4 @@ async def portal(ground: Ground, tmp_path_factory: pytest.TempPathFactory) -> As
 
 
 class TestGuestSide(Contract):
-    """Every behaviour of it."""
+    """All behaviours of the contract."""

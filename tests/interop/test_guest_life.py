@@ -1,4 +1,4 @@
-"""A guest of a real Synapse, as its operator sees it: it comes, works, is asked, and goes through outages."""
+"""A node attached to a real Synapse, as its operator sees it: start, operation and outages."""
 
 import asyncio
 from pathlib import Path
@@ -13,11 +13,10 @@ from tests.support.tls import Authority
 pytestmark = pytest.mark.interop
 
 
-async def test_a_guest_works_and_says_what_it_is(
+async def test_an_attached_node_works_and_describes_itself(
     palaver: Path, authority: Authority, make_synapse: SynapseFactory
 ) -> None:
-    """Its room says what it bridges, its own port answers no other server, and its operator is told who is
-    there."""
+    """Its room names its bridge, its port answers no other server, and its operator sees who is present."""
     synapse = await make_synapse(start=False)
     async with guest_company(palaver, authority, synapse) as company:
         node, alice = company.node, company.alice
@@ -51,8 +50,8 @@ async def test_a_guest_works_and_says_what_it_is(
 async def test_an_outage_of_the_homeserver_loses_nothing(
     palaver: Path, authority: Authority, make_synapse: SynapseFactory
 ) -> None:
-    """What an agent says while the homeserver is away is said when it is back; the node is not ready
-    meanwhile, and says why."""
+    """What an agent sends during the outage is sent afterwards; meanwhile the node is not ready, and reports
+    why."""
     synapse = await make_synapse(start=False)
     async with guest_company(palaver, authority, synapse) as company:
         node, alice = company.node, company.alice

@@ -45,7 +45,7 @@ minimum_free_space = "16MiB"
 
 
 class Operator:
-    """A directory with a configuration, and the commands that are given there."""
+    """A directory with a configuration, and the commands that are run there."""
 
     def __init__(self, palaver: Path, authority: Authority, synapse: Synapse, **said: Any) -> None:
         # Not below the directory of the test: the path of a Unix socket has 107 bytes.
@@ -77,7 +77,8 @@ class Operator:
         assert code == 0, answer
 
     async def told(self) -> str:
-        """What `palaver run` ends with; the doctor says the same, and nothing was made of the database."""
+        """Return the error of `palaver run`; the doctor reports the same, and the database was not
+        created."""
         code, refusal = await self.node.refused()
         assert code == 1, refusal
         sentence: str = refusal["problem"]
@@ -95,7 +96,7 @@ class Operator:
 
 
 def _core(sentence: str) -> str:
-    """Where both begin differently, the one with the name of the file."""
+    """Return the sentence without its prefix, in which the commands differ."""
     return sentence.partition(" wants. ")[2] or sentence
 
 
@@ -117,10 +118,10 @@ async def operators(palaver: Path, authority: Authority, synapse: Synapse) -> As
             await operator.clean_up()
 
 
-async def test_each_mistake_has_its_own_sentence(
+async def test_each_mistake_has_its_own_error(
     palaver: Path, authority: Authority, make_synapse: SynapseFactory
 ) -> None:
-    """And nothing is left of it: put right, the same node starts."""
+    """And has no lasting effect: after the correction the same node starts."""
     synapse = await make_synapse(start=False)
     dead = lasting_port()
     async with operators(palaver, authority, synapse) as make:
@@ -186,10 +187,11 @@ async def test_each_mistake_has_its_own_sentence(
         assert await right.node.stop() == 0
 
 
-async def test_a_homeserver_that_is_down_is_waited_for(
+async def test_the_node_waits_for_its_homeserver(
     palaver: Path, authority: Authority, make_synapse: SynapseFactory
 ) -> None:
-    """It may be started after the node, which says so and goes on by itself; or the operator gives up."""
+    """The homeserver may be started later: the node reports that it waits and continues by itself, or the
+    operator stops it."""
     synapse = await make_synapse(start=False)
     async with operators(palaver, authority, synapse) as make:
         operator = make()
@@ -216,5 +218,6 @@ async def test_a_homeserver_that_is_down_is_waited_for(
 
 
 def edited(token: str, text: str) -> str:
-    """The registration with another one. What begins with a sign stands in quotes."""
+    """Return the registration with one value replaced. A value that begins with a special character is
+    quoted."""
     return re.sub(rf'({token}: "?)', r"\1edited-", text)

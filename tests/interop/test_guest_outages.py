@@ -1,4 +1,4 @@
-"""What is left of an outage when it is over, between a node that is a guest and its Synapse: nothing."""
+"""Outages between an attached node and its Synapse lose nothing."""
 
 import asyncio
 from collections import Counter
@@ -30,7 +30,7 @@ MOST_AHEAD = 60
 async def here(
     palaver: Path, authority: Authority, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Company]:
-    """One node and one Synapse for all of these tests; whoever ends one of them starts it again."""
+    """One node and one Synapse for all of these tests; a test that stops one of them starts it again."""
     factory = SynapseFactory(tmp_path_factory.mktemp("synapses"), authority)
     try:
         synapse = await factory(start=False)
@@ -41,10 +41,9 @@ async def here(
 
 
 @pytest.mark.timeout(600)
-async def test_nothing_is_lost_or_doubled_when_either_goes_away(here: Company, tmp_path: Path) -> None:
-    """Of five hundred questions each is heard once, in the order in which the room has them, and is answered
-    once in its thread: the Synapse is stopped and started in the middle of them, and the node is killed again
-    and again."""
+async def test_restarts_lose_and_repeat_nothing(here: Company, tmp_path: Path) -> None:
+    """Each of five hundred tasks is received once, in the order of the room, and answered once in its thread,
+    while the Synapse is restarted and the node is killed repeatedly."""
     node, synapse, alice = here.node, here.synapse, here.alice
     assert isinstance(node, GuestNode)
     heard = tmp_path / "heard"
@@ -78,7 +77,7 @@ async def test_nothing_is_lost_or_doubled_when_either_goes_away(here: Company, t
                 await asyncio.sleep(0.05)
 
     async def watch() -> None:
-        """Who syncs after each of many events keeps a Synapse from its work."""
+        """Wait without a sync after each event, which would slow the Synapse down."""
         while True:
             with suppress(aiohttp.ClientError):
                 await alice.sync()
@@ -124,8 +123,8 @@ async def test_nothing_is_lost_or_doubled_when_either_goes_away(here: Company, t
     assert doubled(await alice.history(here.room_id), node.server_name) == []
 
 
-async def test_an_invite_that_the_homeserver_has_lost_is_found(here: Company) -> None:
-    """The node is away when an agent is invited, and the Synapse forgets what it had waiting for it."""
+async def test_a_lost_invite_is_found(here: Company) -> None:
+    """An agent is invited while the node is stopped, and the Synapse loses its queued transactions."""
     node, synapse, alice = here.node, here.synapse, here.alice
     assert isinstance(synapse.database, SQLite)
     baker = node.user("baker")

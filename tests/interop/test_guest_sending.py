@@ -1,4 +1,4 @@
-"""Sending into the rooms of a real Synapse, once and in order, whatever happens on the way."""
+"""Sending to rooms of a real Synapse, once and in order, despite faults."""
 
 import asyncio
 import contextlib
@@ -28,8 +28,8 @@ MESSAGE = "m.room.message"
 
 @dataclass
 class Link:
-    """The way to the homeserver. While it `loses` the answers to what is sent, a connection breaks off when
-    one of them comes."""
+    """The connection to the homeserver. While it `loses` responses to sends, the connection breaks when one
+    arrives."""
 
     to_port: int
     loses: bool = False
@@ -95,7 +95,7 @@ class Link:
 
 
 async def until_sent(side: Side, room_id: str, user: str, body: str, transaction_id: str) -> str:
-    """As everything above a side goes on: it says it again until it is told that it is said."""
+    """Retry until it is confirmed, as the code above the backend does."""
     async with asyncio.timeout(TIMEOUT):
         while True:
             try:
@@ -106,7 +106,7 @@ async def until_sent(side: Side, room_id: str, user: str, body: str, transaction
 
 
 async def said(side: Side, room_id: str) -> list[str]:
-    """The bodies of all messages, oldest first."""
+    """Return the bodies of all messages, oldest first."""
     found: list[str] = []
     start = None
     while True:
@@ -117,11 +117,11 @@ async def said(side: Side, room_id: str) -> list[str]:
         start = page.next
 
 
-async def test_each_thing_is_said_once_and_in_order(
+async def test_each_event_is_sent_once_and_in_order(
     make_synapse: SynapseFactory, database: Database, tmp_path: Path
 ) -> None:
-    """Answers are lost; this process forgets what it knew; the homeserver is killed and forgets what its
-    clients called what they sent; and nothing of it has been told to the intake."""
+    """Responses are lost, the process loses its memory, and the homeserver is killed and forgets its clients'
+    transaction ids; the intake has not received the events."""
     synapse = await make_synapse(start=False)
     invited = await invited_to(synapse, tmp_path)
     to_port = urlsplit(invited.url).port
@@ -160,9 +160,11 @@ async def test_each_thing_is_said_once_and_in_order(
             assert await said(side, room_id) == ["0", "1", "2", "3", "4", "5", "6"]
 
 
-async def test_many_speak_at_once(make_synapse: SynapseFactory, database: Database, tmp_path: Path) -> None:
-    """Five ghosts in a room, in threads and outside of them: two hundred messages, some of whose answers are
-    lost on the way, while Synapse is started again in the middle."""
+async def test_many_ghosts_send_at_once(
+    make_synapse: SynapseFactory, database: Database, tmp_path: Path
+) -> None:
+    """Five ghosts send two hundred messages, in threads and outside of them; some responses are lost, and
+    Synapse is restarted in between."""
     synapse = await make_synapse(start=False)
     invited = await invited_to(synapse, tmp_path)
     to_port = urlsplit(invited.url).port
@@ -209,11 +211,11 @@ async def test_many_speak_at_once(make_synapse: SynapseFactory, database: Databa
         assert link.lost >= 5
 
 
-async def test_what_synapse_refuses_is_said_as_we_would(
+async def test_errors_of_synapse_are_those_of_the_homeserver(
     make_synapse: SynapseFactory, database: Database, tmp_path: Path
 ) -> None:
-    """Large messages, rooms and events that are not there, power that is not had; a time of one's own is
-    borne."""
+    """For large messages, missing rooms and events, and missing power. A timestamp in the event is
+    accepted."""
     synapse = await make_synapse(start=False)
     async with side_on(await invited_to(synapse, tmp_path), database) as side:
         cook, baker = await side.user("cook"), await side.user("baker")
@@ -240,7 +242,7 @@ async def test_what_synapse_refuses_is_said_as_we_would(
 
 
 def odd_contents() -> list[dict[str, Any]]:
-    """Whatever an agent may make of a message."""
+    """Contents that an agent might produce."""
     deep: Any = "x"
     for _ in range(200):
         deep = {"x": deep}
@@ -258,11 +260,10 @@ def odd_contents() -> list[dict[str, Any]]:
     return contents
 
 
-async def test_nothing_odd_is_taken_for_an_outage(
+async def test_odd_content_is_not_taken_for_an_outage(
     make_synapse: SynapseFactory, database: Database, tmp_path: Path
 ) -> None:
-    """It would be said again for ever, and whatever waits behind it would wait for ever. Each is sent or
-    refused."""
+    """It would be retried without end and block all later events. Each is sent or refused."""
     synapse = await make_synapse(start=False)
     async with side_on(await invited_to(synapse, tmp_path), database) as side:
         cook = await side.user("cook")

@@ -1,4 +1,4 @@
-"""What people of a Synapse get from a node that is its guest, made by its configuration alone."""
+"""People of a Synapse and a node attached to it, created from its configuration alone."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -29,7 +29,7 @@ ENCRYPTION = {"type": "m.room.encryption", "state_key": "", "content": {"algorit
 async def here(
     palaver: Path, authority: Authority, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Company]:
-    """One node and one Synapse for all of these tests; whoever ends one of them starts it again."""
+    """One node and one Synapse for all of these tests; a test that stops one of them starts it again."""
     factory = SynapseFactory(tmp_path_factory.mktemp("synapses"), authority)
     try:
         synapse = await factory(start=False)
@@ -39,9 +39,9 @@ async def here(
         await factory.clean_up()
 
 
-async def test_agents_are_found_on_the_homeserver_of_people(here: Company) -> None:
-    """Their room by its name and in the list of rooms; in it they have names and faces, as on a node that is
-    a homeserver itself. Nobody but the node's own users is there, and it is not encrypted."""
+async def test_agents_are_found_on_the_homeserver(here: Company) -> None:
+    """Their room is found by its alias and in the directory; they have display names and avatars, as on a
+    Palaver homeserver. Only the node's users are in it, and it is not encrypted."""
     node, bob = here.node, here.bob
     alias = f"#agents-default:{node.server_name}"
     assert (await bob.resolve(alias))["room_id"] == here.room_id
@@ -65,9 +65,9 @@ async def test_agents_are_found_on_the_homeserver_of_people(here: Company) -> No
     assert state["m.room.create", ""]["content"]["room_version"] == "12"
 
 
-async def test_an_agent_is_given_work_and_its_thread_is_read(here: Company) -> None:
-    """By a mention. Its progress is one message, its answer another; who replies in the thread goes on with
-    it. What was said bears the time at which it was said."""
+async def test_an_agent_gets_a_task_in_a_thread(here: Company) -> None:
+    """By a mention. Its progress is one message and its answer another; a reply in the thread continues it.
+    Messages have the time at which they were sent."""
     node, alice, bob = here.node, here.alice, here.bob
     cook = node.user("cook")
     script = (
@@ -96,8 +96,9 @@ async def test_an_agent_is_given_work_and_its_thread_is_read(here: Company) -> N
     assert f"| {cook}: **Soup.**" in context["content"]["body"]
 
 
-async def test_work_that_is_taken_back_ends(here: Company) -> None:
-    """The command is gone with all that it has started, and the thread says who has done it."""
+async def test_a_cancelled_task_ends(here: Company) -> None:
+    """The command and all its child processes have ended, and the thread names the person who cancelled
+    it."""
     alice = here.alice
     asked = await here.mention(alice, "cook", "sleep 1000 & echo $! >child; echo $$ >cook; wait")
     child, cook = await here.written("child"), await here.written("cook")
@@ -108,8 +109,8 @@ async def test_work_that_is_taken_back_ends(here: Company) -> None:
     await until_gone(cook)
 
 
-async def test_who_may_not_is_told_which_rule_decided(here: Company) -> None:
-    """As the configuration has it."""
+async def test_a_refusal_names_the_permission(here: Company) -> None:
+    """As configured."""
     bob = here.bob
     await here.mention(bob, "cook", "echo hello >refused")
     await bob.wait_for(
@@ -131,8 +132,8 @@ async def chat_with(who: MatrixClient, user: str, *initial_state: dict[str, Any]
     return room_id
 
 
-async def test_an_agent_answers_in_a_chat_of_two(here: Company) -> None:
-    """Without being mentioned; and the node's own user knows its commands there."""
+async def test_an_agent_answers_in_a_direct_chat(here: Company) -> None:
+    """Without a mention; the node's own user answers its commands there."""
     node, alice = here.node, here.alice
     chat = await chat_with(alice, node.user("baker"))
     asked = await alice.say(chat, "A cake, please.")
@@ -145,8 +146,8 @@ async def test_an_agent_answers_in_a_chat_of_two(here: Company) -> None:
     )
 
 
-async def test_in_an_encrypted_chat_one_sentence_is_said(here: Company) -> None:
-    """However much is said there."""
+async def test_an_encrypted_chat_gets_one_notice(here: Company) -> None:
+    """However many messages it has."""
     node, alice = here.node, here.alice
     secret = await chat_with(alice, node.user("baker"), ENCRYPTION)
     for _ in range(2):
@@ -159,8 +160,8 @@ async def test_in_an_encrypted_chat_one_sentence_is_said(here: Company) -> None:
     assert [event["content"]["body"] for event in said if event["type"] == "m.room.message"] == [CANNOT_READ]
 
 
-async def test_an_older_node_asks_a_guest_for_work(here: Company) -> None:
-    """By the published protocol. People see it as a thread, and the node gets the answer."""
+async def test_a_published_node_sends_a_task(here: Company) -> None:
+    """By the published protocol. People see a thread, and the node gets the answer."""
     node, peer, bob = here.node, here.kitchen, here.bob
     url = node.url("", "http")
     assert (await peer.send(url, peer.registered()))[0] == 200

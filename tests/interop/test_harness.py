@@ -1,4 +1,4 @@
-"""The harness itself, proved by two real Synapses: what fails between them is not the node's fault."""
+"""The test harness itself, checked with two real Synapses."""
 
 from pathlib import Path
 
@@ -48,8 +48,8 @@ async def test_two_synapses_share_a_room(synapse: Synapse, make_synapse: Synapse
     assert {"query/directory", "make_join", "send_join", "server", "send", "media/download"} <= asked
 
 
-async def test_what_is_not_kept_comes_through(synapse: Synapse, make_synapse: SynapseFactory) -> None:
-    """Typing, receipts and presence cross from one to the other."""
+async def test_ephemeral_events_are_exchanged(synapse: Synapse, make_synapse: SynapseFactory) -> None:
+    """Typing, receipts and presence."""
     other = await make_synapse()
     alice, bob = await synapse.person(), await other.person()
     room_id = await alice.create_room(invite=[bob.user_id])
@@ -67,10 +67,10 @@ async def test_what_is_not_kept_comes_through(synapse: Synapse, make_synapse: Sy
 
 
 @pytest.mark.parametrize("end", [Synapse.stop, Synapse.kill], ids=["stopped", "killed"])
-async def test_a_synapse_that_was_away_catches_up(
+async def test_a_restarted_synapse_catches_up(
     synapse: Synapse, make_synapse: SynapseFactory, end: type
 ) -> None:
-    """It comes back with its name, its keys and its data, and is told what it missed."""
+    """With the same name, keys and data, and with the events that it missed."""
     other = await make_synapse()
     alice, bob = await synapse.person(), await other.person()
     room_id = await alice.create_room(preset="public_chat")
@@ -86,10 +86,8 @@ async def test_a_synapse_that_was_away_catches_up(
     await alice.wait_for_text("Back", room_id=room_id)
 
 
-async def test_a_synapse_with_a_certificate_of_somebody_else_is_not_believed(
-    synapse: Synapse, tmp_path: Path
-) -> None:
-    """Verification is on: otherwise nothing here says anything about certificates."""
+async def test_a_wrong_certificate_is_refused(synapse: Synapse, tmp_path: Path) -> None:
+    """Verification is on: otherwise no test here would check certificates."""
     stranger = SynapseFactory(tmp_path / "strangers", Authority("Somebody else"))
     try:
         other = await stranger()
@@ -107,7 +105,7 @@ async def test_a_synapse_with_a_certificate_of_somebody_else_is_not_believed(
 async def test_a_synapse_keeps_its_data_in_postgres(
     make_synapse: SynapseFactory, postgres_server: Server
 ) -> None:
-    """On demand; its schema is whole before anybody measures anything."""
+    """On demand; its schema is complete before anything is measured."""
     synapse = await make_synapse(postgres=postgres_server.address)
     assert await synapse.database.pending_updates() == 0
     alice = await synapse.person()
@@ -121,6 +119,6 @@ async def test_a_synapse_keeps_its_data_in_postgres(
 
 
 async def test_a_synapse_that_does_not_start_says_why(make_synapse: SynapseFactory) -> None:
-    """The reason is in the failure, and no process is left."""
+    """The failure contains the reason, and no process is left."""
     with pytest.raises(DidNotStart, match="trusted_key_servers"):
         await make_synapse(settings={"trusted_key_servers": "nonsense"})

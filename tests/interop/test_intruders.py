@@ -1,6 +1,4 @@
-"""Who is not wanted, between a whole node as a process and a real Synapse: events that nobody may send, and
-servers that a room keeps out.
-"""
+"""Forbidden events and servers, between a node as a process and a real Synapse."""
 
 import asyncio
 import secrets
@@ -55,8 +53,8 @@ async def forge(
     content: Any,
     state_key: str | None = None,
 ) -> Pdu:
-    """An event at the head of the room as that server sees it, well formed and signed by that server,
-    whatever the rules say."""
+    """Return an event at the head of the room as that server sees it, well formed and signed by it, whether
+    allowed or not."""
     room = await third.graph.room(room_id)
     assert room is not None
     heads = await third.graph.events(room.forward_extremities)
@@ -122,11 +120,11 @@ async def test_what_nobody_may_send_changes_nothing(
 
 
 @versions
-async def test_a_room_keeps_a_server_out(
+async def test_a_server_acl_excludes_a_server(
     make_driven_node: DrivenNodeFactory, database_address: DatabaseAddress, synapse: Synapse, version: str
 ) -> None:
-    """Nobody of that server comes in. When it is kept out later nothing of what it sends arrives, and when it
-    is let in again all is well."""
+    """Its users cannot join. After a later exclusion none of its events arrive, and after the end of it all
+    is well."""
     # An ACL looks at the host without the port.
     node = await make_driven_node([synapse.server_name], database=database_address, host="127.0.0.1")
     alice, bob = await node.user("alice"), await synapse.person()
@@ -155,14 +153,14 @@ async def test_a_room_keeps_a_server_out(
         await talk(room_id, host, guest)
 
 
-async def test_a_server_that_is_no_peer_is_not_spoken_with(
+async def test_a_server_that_is_no_peer_is_refused(
     quiet_node: DrivenNode,
     postgres_server: Server,
     migrated_template: str,
     authority: Authority,
     tmp_path: Path,
 ) -> None:
-    """However well it is certified: nobody of it comes in, and nobody of ours goes there."""
+    """Even with a valid certificate: its users cannot join here, and local users cannot join there."""
     issued = authority.issue("localhost", "127.0.0.1", "::1").write(tmp_path, "stranger")
     trusted = authority.write(tmp_path, "ca")
     alice = await quiet_node.user("alice")

@@ -1,4 +1,4 @@
-"""Keys of servers, and questions for those of devices, between a node of ours and real Synapses."""
+"""Server keys, and device queries, between a node and real Synapses."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -29,7 +29,7 @@ KEY_SERVER = request_target("/_matrix/key/v2/server")
 async def node(
     postgres_server: Server, migrated_template: str, authority: Authority, tmp_path: Path
 ) -> AsyncIterator[Node]:
-    """Over TLS, certified and trusting as the Synapses of the tests are."""
+    """Over TLS, with a certificate of the Synapses' authority, which it trusts."""
     issued = authority.issue("localhost", "127.0.0.1", "::1").write(tmp_path, "node")
     trusted = authority.write(tmp_path, "ca")
     async with AsyncExitStack() as stack:
@@ -38,12 +38,12 @@ async def node(
 
 
 def answered(node: Node, route: str) -> list[int]:
-    """With which status the node answered that route, each time."""
+    """Return the statuses of the node's responses on that route."""
     return [status for template, _, status in node.seen.answered if template == route]
 
 
-async def test_we_vouch_for_a_synapse(node: Node, synapse: Synapse) -> None:
-    """Whoever asks gets its signature and ours; both hold."""
+async def test_the_node_is_a_notary_for_a_synapse(node: Node, synapse: Synapse) -> None:
+    """The response has its signature and the node's; both are valid."""
     us = keys_of(node.name).current
     vouching = NotaryKeys(node.name, {us.key_id: VerifyKey(bytes(us.signing_key.verify_key), now_ms())})
     published = await node.client.request("GET", synapse.server_name, KEY_SERVER, signed=False)
@@ -61,10 +61,10 @@ async def test_we_vouch_for_a_synapse(node: Node, synapse: Synapse) -> None:
         assert {one.key_id for one in believed.keys} == set(published["verify_keys"])
 
 
-async def test_a_synapse_believes_us_as_its_notary(
+async def test_a_synapse_uses_the_node_as_its_notary(
     node: Node, synapse: Synapse, make_synapse: SynapseFactory
 ) -> None:
-    """It asks us, and not the server itself, for the key with which somebody's join was signed."""
+    """It asks the node, and not the origin, for the key that signed a user's join."""
     us = keys_of(node.name).current
     trusted = {"server_name": node.name, "verify_keys": {us.key_id: us.public}}
     trusting = await make_synapse(settings={"trusted_key_servers": [trusted]})
@@ -76,8 +76,8 @@ async def test_a_synapse_believes_us_as_its_notary(
     assert trusting.requests_made("server", to=synapse.server_name) == []
 
 
-async def test_our_users_have_no_devices_for_a_synapse(node: Node, synapse: Synapse) -> None:
-    """No failure is told to whoever asks, whether they share a room or not; nor to who claims keys."""
+async def test_local_users_have_no_devices(node: Node, synapse: Synapse) -> None:
+    """Queries and key claims do not fail, with or without a shared room."""
     alice, bob = node.user("alice"), await synapse.person()
     claim = {"one_time_keys": {alice: {"ABC": "signed_curve25519"}}}
     for shared in (False, True):

@@ -1,4 +1,4 @@
-"""What a guest knows of the state of rooms is what a real Synapse says it is, whatever happened."""
+"""The room state cached by an attached node equals that of a real Synapse."""
 
 import asyncio
 import random
@@ -38,7 +38,7 @@ MEMBER = "m.room.member"
 
 
 class Nobody:
-    """Nothing is made when it is looked for."""
+    """Creates nothing for a query."""
 
     async def provide_agent(self, agent_id: str, node_id: str) -> bool:
         return False
@@ -55,7 +55,7 @@ class Nobody:
 
 @dataclass
 class Appservice:
-    """An intake and what it knows, beside a Synapse. `fetched` counts what it asked for."""
+    """An intake and its cached rooms, beside a Synapse. `fetched` counts requests for state."""
 
     synapse: Synapse
     registration: Registration
@@ -89,7 +89,7 @@ class Appservice:
                 await self._more.wait()
 
     async def ask(self, method: str, path: str, user: str, json: Any = None) -> Any:
-        """As a ghost."""
+        """Query as a ghost."""
         homeserver = self.synapse.homeserver
         status, _, body = await homeserver.raw(
             method,
@@ -152,7 +152,7 @@ async def guest_of(
 
 @dataclass
 class Life:
-    """Whatever may happen in a room, by a person's hand and by a ghost's."""
+    """Random actions in a room, by a person and by a ghost."""
 
     guest: Appservice
     room_id: str
@@ -179,7 +179,7 @@ class Life:
         self.last.append(answer["event_id"])
 
     async def ghost_says(self) -> None:
-        """Half of the time what it did is noted, sometimes when it has come back already."""
+        """In half of the cases the change is also recorded at once, sometimes after its event has arrived."""
         type_, key, content = "io.palaver.thing", self.chance.choice(["", "a", "c"]), self.content()
         event_id = await self.guest.put_state(self.ghost, self.room_id, type_, key, content)
         self.last.append(event_id)
@@ -189,7 +189,7 @@ class Life:
             await self.guest.known.record_change(self.room_id, type_, key, self.ghost, content, event_id, 1)
 
     async def bob_moves(self) -> None:
-        """Whatever is not possible at the moment is refused."""
+        """Impossible actions are refused."""
         room_id, user = self.room_id, self.bob.user_id
         move = self.chance.choice(
             [
@@ -204,7 +204,7 @@ class Life:
         await self._tried(move)
 
     async def other_moves(self) -> None:
-        """A second ghost, by itself and by Alice."""
+        """A second ghost, by itself or by Alice."""
         path = f"rooms/{quote(self.room_id)}"
         move = self.chance.choice(
             [
@@ -217,7 +217,7 @@ class Life:
         await self._tried(move)
 
     async def ghost_goes_and_comes(self) -> None:
-        """What happens meanwhile is told to nobody, unless the other one is there."""
+        """Changes made meanwhile are not received, unless the other ghost is in the room."""
         path = f"rooms/{quote(self.room_id)}"
         await self._tried(lambda: self.alice.kick(self.room_id, self.ghost))
         for _ in range(self.chance.randrange(3)):
@@ -234,7 +234,7 @@ class Life:
             )
 
     async def look(self) -> None:
-        """At a moment at which more is under way; the ghost's coming back may be."""
+        """Compare while other changes, such as the ghost's return, may be in progress."""
         with suppress(MatrixError):
             await self.guest.known.state(self.room_id)
 
@@ -258,12 +258,11 @@ class Life:
 
 
 @pytest.mark.parametrize("version", ["10", "12"])
-async def test_what_is_known_is_what_the_homeserver_says(
+async def test_the_cached_state_equals_the_homeservers(
     make_synapse: SynapseFactory, database: Database, tmp_path: Path, version: str
 ) -> None:
-    """After two hundred changes by people and by ghosts, told as they happen, and looked at meanwhile: entry
-    by
-    entry, with what redactions have left. And it is not fetched for that."""
+    """After two hundred changes by people and ghosts, entry by entry, including redactions, and with checks
+    in between. The state is not fetched for that."""
     async with guest_of(make_synapse, database, tmp_path) as guest:
         alice, bob = await guest.synapse.person(), await guest.synapse.person()
         ghost, other, _ = [await guest.ghost(name) for name in ("worker-1", "worker-2", NODE_AGENT)]

@@ -1,4 +1,4 @@
-"""The client of the tests, proved on one Synapse: what fails with it shall be the fault of the node."""
+"""The test client itself, checked on one Synapse."""
 
 import asyncio
 
@@ -10,8 +10,8 @@ from tests.support.synapse import Synapse
 pytestmark = pytest.mark.interop
 
 
-async def test_people_come_and_go(synapse: Synapse) -> None:
-    """Invite, join, reject, knock, kick, ban, unban, leave, upgrade; a refusal says which and why."""
+async def test_memberships(synapse: Synapse) -> None:
+    """Invite, join, reject, knock, kick, ban, unban, leave, upgrade; an error has its code and text."""
     owner, guest = await synapse.person(), await synapse.person()
     room_id = await owner.create_room(version="10", name="Club", initial_state=[_join_rule("knock")])
 
@@ -44,7 +44,7 @@ async def test_people_come_and_go(synapse: Synapse) -> None:
 
 
 async def test_messages_and_state(synapse: Synapse) -> None:
-    """Send, edit, reply, react, redact, read back; state and power levels."""
+    """Send, edit, reply, react, redact, read; state and power levels."""
     alice, bob = await synapse.person(), await synapse.person()
     room_id = await alice.create_room(preset="public_chat")
     await bob.join(room_id)
@@ -77,7 +77,7 @@ async def test_messages_and_state(synapse: Synapse) -> None:
     assert {"m.room.redaction", "m.reaction", "m.room.topic"} <= {event["type"] for event in history}
 
 
-async def test_what_can_be_found(synapse: Synapse) -> None:
+async def test_directory(synapse: Synapse) -> None:
     """Aliases, published rooms, a space, profiles, a thumbnail."""
     alice = await synapse.person()
     child = await alice.create_room(preset="public_chat", name=f"Child of {alice.user_id}", published=True)
@@ -104,7 +104,7 @@ async def test_what_can_be_found(synapse: Synapse) -> None:
 
 
 async def test_waiting(synapse: Synapse) -> None:
-    """What came already is found, what comes later wakes, what never comes ends with what was seen."""
+    """Past events are found, future ones end the wait, and a timeout shows what was seen."""
     alice = await synapse.person()
     again = await MatrixClient.login(synapse.homeserver, alice.user_id)
     assert (await again.whoami())["device_id"] == again.device_id != alice.device_id

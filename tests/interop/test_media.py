@@ -1,4 +1,4 @@
-"""Media crosses between a real Synapse and us, both ways, through the real listener and the real client."""
+"""Media between a real Synapse and a node, both ways, through the real listener and client."""
 
 import hashlib
 import io
@@ -57,7 +57,7 @@ def now_ms() -> int:
 
 @dataclass
 class Us:
-    """As much of a node as media takes."""
+    """The part of a node that media needs."""
 
     name: str
     media: MediaRepository
@@ -112,8 +112,8 @@ async def us(authority: Authority, database: Database, tmp_path: Path) -> AsyncI
 
 
 @pytest.mark.parametrize("size", [1, 300_000, 20_000_000])
-async def test_a_person_on_synapse_gets_media_of_ours(synapse: Synapse, us: Us, size: int) -> None:
-    """Every byte, with its type and its name; small, and larger than anything that is written at once."""
+async def test_a_synapse_user_downloads_local_media(synapse: Synapse, us: Us, size: int) -> None:
+    """Byte for byte, with its type and name; small, and larger than one write."""
     bob = await synapse.person()
     data = hashlib.shake_256(b"noise").digest(size)
     info = await us.media.upload(us.alice, data, "video/mp4", "Grüße.mp4")
@@ -124,8 +124,8 @@ async def test_a_person_on_synapse_gets_media_of_ours(synapse: Synapse, us: Us, 
     assert answered in us.seen.answered
 
 
-async def test_a_person_on_synapse_sees_a_thumbnail_of_ours(synapse: Synapse, us: Us) -> None:
-    """Synapse makes it of what it fetches from us."""
+async def test_a_synapse_user_gets_a_thumbnail_of_local_media(synapse: Synapse, us: Us) -> None:
+    """Synapse makes it from what it downloads."""
     bob = await synapse.person()
     info = await us.media.upload(us.alice, picture(), "image/png", "a.png")
     got = await bob.thumbnail(str(info.mxc), 96, 96, method="crop")
@@ -133,8 +133,8 @@ async def test_a_person_on_synapse_sees_a_thumbnail_of_ours(synapse: Synapse, us
         assert image.size == (96, 96)
 
 
-async def test_what_is_not_there_is_not_there_for_a_person_on_synapse(synapse: Synapse, us: Us) -> None:
-    """Nor is what is in quarantine; and Synapse tries no other way."""
+async def test_missing_local_media_is_not_found(synapse: Synapse, us: Us) -> None:
+    """Nor is media in quarantine; Synapse tries no other endpoint."""
     bob = await synapse.person()
     hidden = await us.media.upload(us.alice, b"hidden", "text/plain")
     await us.media.quarantine(hidden.mxc)
@@ -147,8 +147,8 @@ async def test_what_is_not_there_is_not_there_for_a_person_on_synapse(synapse: S
     }
 
 
-async def test_we_get_media_of_a_person_on_synapse(synapse: Synapse, us: Us) -> None:
-    """With its hash, and a thumbnail of our own making; the second time without asking."""
+async def test_remote_media_is_downloaded(synapse: Synapse, us: Us) -> None:
+    """With its hash and a local thumbnail; the second time from the cache."""
     bob = await synapse.person()
     mxc = await bob.upload(picture(), "image/png", filename="Grüße.png")
     for _ in range(2):
@@ -159,8 +159,8 @@ async def test_we_get_media_of_a_person_on_synapse(synapse: Synapse, us: Us) -> 
     assert (await us.media.thumbnail(mxc, 32, 32, Method.CROP)).info.content_type == "image/jpeg"
 
 
-async def test_we_get_whatever_a_person_on_synapse_uploads(synapse: Synapse, us: Us) -> None:
-    """Large, or dangerous: what could run is what nobody shows."""
+async def test_any_remote_media_is_downloaded(synapse: Synapse, us: Us) -> None:
+    """Large files, and active content, which is never shown inline."""
     bob = await synapse.person()
     large = hashlib.shake_256(b"more noise").digest(1_000_000)
     async with us.media.open(await bob.upload(large, "application/zip")) as opened:
@@ -169,8 +169,8 @@ async def test_we_get_whatever_a_person_on_synapse_uploads(synapse: Synapse, us:
         assert opened.info.content_type == "application/octet-stream"
 
 
-async def test_what_synapse_does_not_have_is_not_found(synapse: Synapse, us: Us) -> None:
-    """In its words."""
+async def test_missing_remote_media_is_not_found(synapse: Synapse, us: Us) -> None:
+    """With Synapse's error."""
     with pytest.raises(MatrixError) as refused:
         async with us.media.open(f"mxc://{synapse.server_name}/nothing"):
             pass

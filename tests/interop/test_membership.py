@@ -1,4 +1,4 @@
-"""Joining, leaving, inviting and knocking between a node of ours and a real Synapse, in both directions."""
+"""Joins, leaves, invites and knocks between a node and a real Synapse, in both directions."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ TIMEOUT = 60.0
 async def node(
     postgres_server: Server, migrated_template: str, authority: Authority, tmp_path: Path
 ) -> AsyncIterator[Node]:
-    """Over TLS, certified and trusting as the Synapses of the tests are."""
+    """Over TLS, with a certificate of the Synapses' authority, which it trusts."""
     issued = authority.issue("localhost", "127.0.0.1", "::1").write(tmp_path, "node")
     trusted = authority.write(tmp_path, "ca")
     async with nodes(postgres_server, migrated_template, TlsFiles(*issued), trusted) as running:
@@ -30,14 +30,14 @@ async def node(
 
 
 async def heard_of(person: MatrixClient, user: str, membership: str) -> None:
-    """The person has seen the user's membership become that."""
+    """Wait until the person has seen this membership of the user."""
     await person.wait_for(
         lambda event: event.get("state_key") == user and event["content"].get("membership") == membership
     )
 
 
 async def talk(node: Node, ours: str, person: MatrixClient, room_id: str) -> None:
-    """What one says the other hears, both ways."""
+    """Check that each receives a message of the other."""
     await person.wait_for_event(await node.say(room_id, ours, "hello"))
     answer = await person.say(room_id, "good day")
     async with asyncio.timeout(TIMEOUT):
@@ -48,8 +48,8 @@ def joinable_by_members_of(room_id: str) -> dict[str, Any]:
     return {"join_rule": "restricted", "allow": [{"type": "m.room_membership", "room_id": room_id}]}
 
 
-async def test_somebody_there_joins_a_room_of_ours(node: Node, synapse: Synapse, version: str) -> None:
-    """By its alias; they talk; and leave."""
+async def test_a_remote_user_joins_a_local_room(node: Node, synapse: Synapse, version: str) -> None:
+    """By its alias; they exchange messages and leave."""
     alice, bob = node.user("alice"), await synapse.person()
     room_id = await node.create(version, alice)
     await node.homeserver.directory.create(f"#kitchen:{node.name}", room_id, alice)
@@ -60,8 +60,8 @@ async def test_somebody_there_joins_a_room_of_ours(node: Node, synapse: Synapse,
     await node.until_member(room_id, bob.user_id, "leave")
 
 
-async def test_somebody_here_joins_a_room_of_theirs(node: Node, synapse: Synapse, version: str) -> None:
-    """By its id; they talk; and leave."""
+async def test_a_local_user_joins_a_remote_room(node: Node, synapse: Synapse, version: str) -> None:
+    """By its id; they exchange messages and leave."""
     alice, bob = node.user("alice"), await synapse.person()
     room_id = await bob.create_room(version=version, preset="public_chat", name="Lobby")
     await node.membership.join(room_id, alice, [synapse.server_name], {"displayname": "Alice"})
@@ -70,7 +70,7 @@ async def test_somebody_here_joins_a_room_of_theirs(node: Node, synapse: Synapse
     await heard_of(bob, alice, "leave")
 
 
-async def test_somebody_there_is_invited(node: Node, synapse: Synapse, version: str) -> None:
+async def test_a_remote_user_is_invited(node: Node, synapse: Synapse, version: str) -> None:
     """And accepts one invite, and rejects another."""
     alice, bob = node.user("alice"), await synapse.person()
     accepted, rejected = [await node.create(version, alice, "invite") for _ in range(2)]
@@ -83,8 +83,8 @@ async def test_somebody_there_is_invited(node: Node, synapse: Synapse, version: 
     await node.until_member(rejected, bob.user_id, "leave")
 
 
-async def test_somebody_here_is_invited(node: Node, synapse: Synapse, version: str) -> None:
-    """Is shown the room, in full events; accepts one invite, and rejects another."""
+async def test_a_local_user_is_invited(node: Node, synapse: Synapse, version: str) -> None:
+    """The invite shows the room in full events; one is accepted, another rejected."""
     alice, bob = node.user("alice"), await synapse.person()
     accepted, rejected = [
         await bob.create_room(version=version, invite=[alice], name="Theirs") for _ in range(2)
@@ -98,8 +98,8 @@ async def test_somebody_here_is_invited(node: Node, synapse: Synapse, version: s
     await heard_of(bob, alice, "leave")
 
 
-async def test_somebody_there_knocks(node: Node, synapse: Synapse, version: str) -> None:
-    """Is heard, and invited in."""
+async def test_a_remote_user_knocks(node: Node, synapse: Synapse, version: str) -> None:
+    """And is then invited."""
     alice, bob = node.user("alice"), await synapse.person()
     room_id = await node.create(version, alice, "knock")
     await bob.knock(room_id, via=[node.name])
@@ -110,8 +110,8 @@ async def test_somebody_there_knocks(node: Node, synapse: Synapse, version: str)
     await talk(node, alice, bob, room_id)
 
 
-async def test_somebody_here_knocks(node: Node, synapse: Synapse, version: str) -> None:
-    """Is heard, and goes away again."""
+async def test_a_local_user_knocks(node: Node, synapse: Synapse, version: str) -> None:
+    """And retracts the knock."""
     alice, bob = node.user("alice"), await synapse.person()
     rule = {"type": "m.room.join_rules", "state_key": "", "content": {"join_rule": "knock"}}
     room_id = await bob.create_room(version=version, initial_state=[rule])
@@ -121,10 +121,8 @@ async def test_somebody_here_knocks(node: Node, synapse: Synapse, version: str) 
     await heard_of(bob, alice, "leave")
 
 
-async def test_somebody_there_joins_for_being_in_another_room(
-    node: Node, synapse: Synapse, version: str
-) -> None:
-    """A user of ours vouches, and our signature is what they need."""
+async def test_a_remote_user_joins_a_restricted_room(node: Node, synapse: Synapse, version: str) -> None:
+    """A local user authorises the join, with the node's signature."""
     alice, bob = node.user("alice"), await synapse.person()
     condition = await node.create(version, alice)
     room_id = await node.create(version, alice, joinable_by_members_of(condition))
@@ -133,10 +131,8 @@ async def test_somebody_there_joins_for_being_in_another_room(
     await talk(node, alice, bob, room_id)
 
 
-async def test_somebody_here_joins_for_being_in_another_room(
-    node: Node, synapse: Synapse, version: str
-) -> None:
-    """A user of theirs vouches, and their signature is kept with the event."""
+async def test_a_local_user_joins_a_restricted_room(node: Node, synapse: Synapse, version: str) -> None:
+    """A remote user authorises the join, and their server's signature is stored with the event."""
     alice, bob = node.user("alice"), await synapse.person()
     condition = await bob.create_room(version=version, preset="public_chat")
     rule = {"type": "m.room.join_rules", "state_key": "", "content": joinable_by_members_of(condition)}
@@ -146,7 +142,7 @@ async def test_somebody_here_joins_for_being_in_another_room(
     await talk(node, alice, bob, room_id)
 
 
-async def test_somebody_there_is_given_the_short_form(
+async def test_a_remote_user_joins_with_partial_state(
     postgres_server: Server,
     migrated_template: str,
     authority: Authority,
@@ -154,7 +150,7 @@ async def test_somebody_there_is_given_the_short_form(
     synapse: Synapse,
     version: str,
 ) -> None:
-    """The members are left out; the Synapse asks for them, and is in the room as in any other."""
+    """The members are omitted; the Synapse requests them later, and the room works as any other."""
     issued = authority.issue("localhost", "127.0.0.1", "::1").write(tmp_path, "node")
     trusted = authority.write(tmp_path, "ca")
     async with nodes(postgres_server, migrated_template, TlsFiles(*issued), trusted, in_full=0) as running:

@@ -1,5 +1,5 @@
-"""Each row of what the clients and servers of offices say to each other, and of what was decided where they
-leave it open, with the tests that hold it on the wire."""
+"""The rows of the protocol between clients and servers of offices, and of its open questions, each with the
+tests that check it on the wire."""
 
 import ast
 from collections.abc import Mapping
@@ -213,7 +213,7 @@ ROWS: Final = [
     ids=[f"{name}: {row}" for name, row, _ in ROWS],
 )
 def test_each_row_has_a_test(tests: tuple[str, ...], row: str) -> None:
-    """It is there, under the name that stands here."""
+    """It exists under the given name."""
     assert tests, f"{row} has no test"
     for test in tests:
         if test.startswith(_STEP):
@@ -224,7 +224,7 @@ def test_each_row_has_a_test(tests: tuple[str, ...], row: str) -> None:
 
 
 def test_all_events_are_in_the_table() -> None:
-    """Those that are said to the server, to Computers and to all who are there."""
+    """Events to the server, to Computers and to all members."""
     told = {"notify:enter_office", "notify:leave_office", "notify:tool_call_cancel", *UPDATES.values()}
     assert set(EVENTS) == {*CLIENT_EVENTS, *SERVER_EVENTS, *told}
     assert len(EVENTS) == 24

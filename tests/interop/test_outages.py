@@ -1,4 +1,4 @@
-"""What is left of an outage when it is over, between a whole node and a real Synapse: nothing."""
+"""Outages between a node and a real Synapse lose nothing."""
 
 import asyncio
 import time
@@ -21,12 +21,13 @@ AWAY = "A server does not accept transactions; they are queued."
 
 
 def bodies(events: list[Event]) -> list[str | None]:
-    """What was said, in this order; None for what was taken back."""
+    """Return the message bodies in order; None for a redacted one."""
     return [event["content"].get("body") for event in events if event["type"] == "m.room.message"]
 
 
 async def until_it_has(person: MatrixClient, room_id: str, event_id: str) -> None:
-    """The person's Synapse has the event. Who syncs after each of many events keeps it from working."""
+    """Wait until the person's Synapse has the event, without a sync after each event, which would slow it
+    down."""
     async with asyncio.timeout(TIMEOUT):
         while True:
             try:
@@ -37,8 +38,8 @@ async def until_it_has(person: MatrixClient, room_id: str, event_id: str) -> Non
 
 
 async def until_it_reads_the_same(person: MatrixClient, room_id: str, resident: Resident) -> list[Event]:
-    """The whole history, in the same order. A Synapse fetches some of what it misses behind the back of
-    whoever reads."""
+    """Wait until the whole history is the same, in the same order. A Synapse fetches some missing events in
+    the background."""
     expected = [event["event_id"] for event in await resident.history(room_id)]
     async with asyncio.timeout(TIMEOUT):
         while True:
@@ -48,10 +49,10 @@ async def until_it_reads_the_same(person: MatrixClient, room_id: str, resident: 
             await asyncio.sleep(0.5)
 
 
-async def test_a_synapse_that_was_killed_catches_up(
+async def test_a_killed_synapse_catches_up(
     make_driven_node: DrivenNodeFactory, make_synapse: SynapseFactory
 ) -> None:
-    """With everything that was said meanwhile in two rooms, in its order, and with what was taken back."""
+    """With all messages of two rooms in order, and with redactions."""
     other = await make_synapse()
     node = await make_driven_node([other.server_name])
     alice, bob = await node.user("alice"), await other.person()
@@ -80,8 +81,8 @@ async def test_a_synapse_that_was_killed_catches_up(
 async def test_a_node_killed_while_it_receives_loses_nothing(
     make_driven_node: DrivenNodeFactory, synapse: Synapse
 ) -> None:
-    """A thousand messages of four people, as fast as their Synapse goes. The node is killed while they come
-    and while it catches up. Whoever follows its stream has each of them once, in the order of its sender."""
+    """A thousand messages of four people at full speed. The node is killed while it receives and while it
+    catches up. A stream reader has each message once, in the order of its sender."""
     senders = [await synapse.person() for _ in range(4)]
     node = await make_driven_node([synapse.server_name])
     alice = await node.user("alice")
@@ -112,11 +113,11 @@ async def test_a_node_killed_while_it_receives_loses_nothing(
     await talk(room_id, alice, senders[0])
 
 
-async def test_a_node_that_was_away_is_told_all_of_it(
+async def test_a_restarted_node_fetches_missed_events(
     make_driven_node: DrivenNodeFactory, make_synapse: SynapseFactory
 ) -> None:
-    """A Synapse that was started again meanwhile sends the last event of a room and no more. The node asks
-    for the rest, and whoever follows its stream has everything in the order in which it was said."""
+    """A Synapse that was restarted meanwhile only sends the last event of a room. The node requests the rest,
+    and a stream reader has all events in order."""
     other = await make_synapse()
     bob = await other.person()
     node = await make_driven_node([other.server_name])
@@ -147,11 +148,11 @@ def messages(followed: Followed, room_id: str) -> list[Event]:
     ]
 
 
-async def test_a_node_killed_while_it_sends_says_everything_once(
+async def test_a_node_killed_while_it_sends_sends_everything_once(
     make_driven_node: DrivenNodeFactory, synapse: Synapse
 ) -> None:
-    """Whoever sends through it repeats, under the same transaction ids, what was not answered, and what was.
-    Each is one event, here and on the Synapse."""
+    """Its users retry, under the same transaction ids, unanswered and answered requests. Each is one event,
+    here and on the Synapse."""
     bob = await synapse.person()
     node = await make_driven_node([synapse.server_name])
     alice = await node.user("alice")
@@ -185,11 +186,11 @@ async def test_a_node_killed_while_it_sends_says_everything_once(
     await talk(room_id, alice, bob)
 
 
-async def test_keys_change_in_the_middle_of_a_conversation(
+async def test_keys_are_rotated_during_a_conversation(
     make_driven_node: DrivenNodeFactory, make_synapse: SynapseFactory, synapse: Synapse
 ) -> None:
-    """First that of the node, then that of the Synapse. What was said before and what is said after is
-    believed by either, and by a server that comes only then and has seen none of the old keys."""
+    """First that of the node, then that of the Synapse. Earlier and later messages are accepted by both, and
+    by a server that joins later and has never seen the old keys."""
     other = await make_synapse()
     node = await make_driven_node([other.server_name, synapse.server_name])
     alice, bob, carol = await node.user("alice"), await other.person(), await synapse.person()
@@ -211,11 +212,11 @@ async def test_keys_change_in_the_middle_of_a_conversation(
     assert {verdict for verdict, _ in fates.values()} == {"accepted"}
 
 
-async def test_a_stream_of_messages_makes_a_synapse_ask_for_nothing(
+async def test_a_stream_of_messages_causes_no_state_requests(
     make_driven_node: DrivenNodeFactory, synapse: Synapse
 ) -> None:
-    """Our events are a chain, and the few forks that its own people make are joined at once: two hundred
-    events a second never make it ask what the state was."""
+    """The node's events are a chain, and forks by Synapse's users are joined at once: at two hundred events a
+    second it never requests state."""
     bob = await synapse.person()
     node = await make_driven_node([synapse.server_name])
     alice = await node.user("alice")

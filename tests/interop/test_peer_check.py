@@ -1,4 +1,4 @@
-"""A real Synapse, examined as a federation tester does."""
+"""A real Synapse, examined by the peer check."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.interop
 async def node(
     postgres_server: Server, migrated_template: str, authority: Authority, tmp_path: Path
 ) -> AsyncIterator[Node]:
-    """Over TLS, certified and trusting as the Synapses of the tests are."""
+    """Over TLS, with a certificate of the Synapses' authority, which it trusts."""
     issued = authority.issue("localhost", "127.0.0.1", "::1").write(tmp_path, "node")
     trusted = authority.write(tmp_path, "ca")
     async with nodes(postgres_server, migrated_template, TlsFiles(*issued), trusted) as running:
@@ -31,7 +31,7 @@ async def node(
 
 
 async def found(node: Node, server: str) -> dict[str, Finding]:
-    """The gravest finding on each subject."""
+    """Return the most severe finding on each subject."""
     findings = report(await gather_facts(node.homeserver, server))
     gravest: dict[str, Finding] = {}
     for finding in findings:
@@ -46,7 +46,7 @@ def faults(findings: dict[str, Finding]) -> list[Finding]:
 
 
 async def test_a_healthy_synapse(node: Node, synapse: Synapse) -> None:
-    """Found, reached, believed; it says what it is, and believes what we sign."""
+    """It is found, reached and authenticated; it reports its version, and accepts the node's signatures."""
     findings = await found(node, synapse.server_name)
     assert faults(findings) == []
     assert "validly signed" in findings["keys"].text
@@ -56,16 +56,16 @@ async def test_a_healthy_synapse(node: Node, synapse: Synapse) -> None:
 
 
 async def test_this_node_as_others_see_it(node: Node) -> None:
-    """Nothing keeps a Synapse on this machine from it; others are told of what its name means to them."""
+    """A Synapse on this machine can reach it; other servers get what its name resolves to for them."""
     findings = await found(node, node.name)
     assert faults(findings) == []
     assert "points every machine to itself" in findings["name"].text
 
 
-async def test_a_synapse_of_an_authority_that_we_do_not_know(
+async def test_a_synapse_with_an_unknown_authority(
     postgres_server: Server, migrated_template: str, synapse: Synapse
 ) -> None:
-    """What it shows is read and not believed, and nothing is asked."""
+    """Its certificate is shown but not accepted, and no request is made."""
     async with nodes(postgres_server, migrated_template) as running:
         [stranger] = await running.start("stranger.test")
         findings = await found(stranger, synapse.server_name)
@@ -76,26 +76,26 @@ async def test_a_synapse_of_an_authority_that_we_do_not_know(
 
 
 async def test_the_wrong_port(node: Node) -> None:
-    """Nobody listens there."""
+    """Nothing listens there."""
     [*wrong] = faults(await found(node, f"localhost:{lasting_port()}"))
     assert wrong
     assert all("connection refused" in finding.text for finding in wrong)
 
 
 async def test_a_name_that_does_not_resolve(node: Node) -> None:
-    """RFC 6761, 6.4: `invalid` is a name that nobody has."""
+    """RFC 6761, 6.4: no name below `invalid` exists."""
     [finding] = faults(await found(node, "nowhere.invalid:8448"))
     assert finding.text == "nowhere.invalid has no address: no A record, no AAAA record."
 
 
-async def test_a_server_that_answers_with_the_key_of_another(node: Node, synapse: Synapse) -> None:
-    """Its certificate holds for the address; its keys are those of the name it knows itself by."""
+async def test_a_server_with_keys_of_another_name(node: Node, synapse: Synapse) -> None:
+    """Its certificate is valid for the address; its keys are those of its own name."""
     findings = await found(node, f"127.0.0.1:{synapse.port}")
     [finding] = faults(findings)
     assert (finding.subject, f"the keys of {synapse.server_name}." in finding.text) == ("keys", True)
 
 
-async def test_a_synapse_that_does_not_admit_us(node: Node, make_synapse: SynapseFactory) -> None:
+async def test_a_synapse_that_does_not_admit_the_node(node: Node, make_synapse: SynapseFactory) -> None:
     """All else is well."""
     closed = await make_synapse(settings={"federation_domain_whitelist": ["elsewhere.test"]})
     [finding] = faults(await found(node, closed.server_name))

@@ -1,4 +1,4 @@
-"""People on a real Synapse and agents of a node: they read, give work, are answered and refused."""
+"""People of a real Synapse and agents of a node: reading, giving tasks, answers and refusals."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,8 +27,8 @@ ENCRYPTION = {"type": "m.room.encryption", "state_key": "", "content": {"algorit
 
 @dataclass
 class Company:
-    """A node with an agent, and people of a Synapse who are in the room of the agents: alice may give it
-    work, carol administers, and bob may look."""
+    """A node with an agent, and people of a Synapse in the agents' room: alice may give it tasks, carol
+    administers, and bob may read."""
 
     node: Node
     here: Scene
@@ -45,7 +45,7 @@ class Company:
             return await self.here.courier.delivered.get()
 
     async def mention(self, who: MatrixClient, room_id: str, body: str) -> str:
-        """As Element writes it."""
+        """Return a mention as Element writes it."""
         pill = f'<a href="https://matrix.to/#/{self.worker}">worker-1</a>: {body}'
         more = {"format": "org.matrix.custom.html", "formatted_body": pill}
         return await who.say(
@@ -91,9 +91,9 @@ def says(*parts: str) -> Any:
     return found
 
 
-async def test_an_agent_is_given_work_and_answers(company: Company) -> None:
-    """By a mention as clients write it; Synapse knows the answer as part of the thread, and the progress as
-    one message with its edits."""
+async def test_an_agent_gets_a_task_and_answers(company: Company) -> None:
+    """By a mention as clients write it; Synapse shows the answer in the thread, and the progress as one
+    message with edits."""
     alice, here = company.alice, company.here
     asked = await company.mention(alice, here.room_id, "peel the potatoes")
     task = await company.given()
@@ -129,8 +129,8 @@ async def test_an_agent_is_given_work_and_answers(company: Company) -> None:
     assert here.notebook.problems == []
 
 
-async def test_the_work_of_agents_is_read(company: Company) -> None:
-    """A task that no person has asked for is a thread too, whose first message says how it stands."""
+async def test_people_read_the_work_of_agents(company: Company) -> None:
+    """A task that no person has given is a thread as well, whose first message shows its state."""
     here = company.here
     await here.ask(to=f"worker-1@{company.node.name}")
     task = await company.given()
@@ -144,9 +144,9 @@ async def test_the_work_of_agents_is_read(company: Company) -> None:
     assert edited.startswith("✅ coordinator@kitchen asks")
 
 
-async def test_work_is_taken_back(company: Company) -> None:
-    """By a reaction of whoever asked or of an administrator; who may not is told which rule decided. An edit
-    before it began replaces it."""
+async def test_a_task_is_cancelled(company: Company) -> None:
+    """By a reaction of its requester or of an administrator; another person is refused with the permission
+    that decided. An edit before the task begins replaces it."""
     here, alice = company.here, company.alice
     asked = await company.mention(alice, here.room_id, "peel")
     first = await company.given()
@@ -166,8 +166,8 @@ async def test_work_is_taken_back(company: Company) -> None:
     await company.until_reaction(alice, asked, "❌")
 
 
-async def test_who_may_not_give_work_is_refused_with_the_reason(company: Company) -> None:
-    """In the room, and in the chat into which he invites the agent."""
+async def test_a_person_without_permission_is_refused(company: Company) -> None:
+    """In the room, and in a direct chat with the agent."""
     here, bob = company.here, company.bob
     await company.mention(bob, here.room_id, "peel")
     await bob.wait_for(says("Giving work to agents takes the permission"))
@@ -177,9 +177,9 @@ async def test_who_may_not_give_work_is_refused_with_the_reason(company: Company
     assert here.courier.delivered.empty()
 
 
-async def test_chats_of_two(company: Company) -> None:
-    """With an agent, where all is work; with the node, which answers commands; and one that is encrypted,
-    in which it is said at once that nobody can read there."""
+async def test_direct_chats(company: Company) -> None:
+    """With an agent, where every message is a task; with the node, which answers commands; and an encrypted
+    one, in which a notice says at once that it cannot be read."""
     here, alice = company.here, company.alice
     chat = await alice.create_room(preset="trusted_private_chat", invite=[company.worker], is_direct=True)
     await alice.wait_for_member(chat, company.worker, "join")

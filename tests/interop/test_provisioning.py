@@ -1,4 +1,4 @@
-"""What a manager of bridges asks a guest of a real Synapse."""
+"""The provisioning API of a node attached to a real Synapse."""
 
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,8 @@ async def log_in(node: GuestNode, person: MatrixClient, token: str) -> tuple[int
 async def test_people_manage_their_bridge(
     palaver: Path, authority: Authority, make_synapse: SynapseFactory
 ) -> None:
-    """Each with a token of the homeserver: what there is, whom to write to, and that the node may speak for
-    them, until it may not any more."""
+    """Each with a homeserver token: the bridge's state, whom to write to, and whether the node may send as
+    them."""
     synapse = await make_synapse(start=False)
     async with guest_company(palaver, authority, synapse) as company:
         node, alice, bob = company.node, company.alice, company.bob

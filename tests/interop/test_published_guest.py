@@ -1,6 +1,5 @@
-"""A node that federates and one that is a guest of a Synapse, as published nodes of each other: all that
-holds for two that federate, and people of the Synapse who see it.
-"""
+"""A node that is a homeserver and one attached to a Synapse, as published nodes of each other: all that holds
+for two homeservers, and people of the Synapse who watch."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
@@ -49,7 +48,7 @@ port = {port}
 
 
 class Hosted(NamedTuple):
-    """The kitchen is a guest of the Synapse, the cellar federates."""
+    """The kitchen is attached to the Synapse, the cellar is a homeserver."""
 
     nodes: list[AgentNode]
     synapse: Synapse
@@ -109,8 +108,8 @@ def nodes(hosted: Hosted) -> list[AgentNode]:
     return hosted.nodes
 
 
-async def test_a_person_gives_an_agent_of_the_other_node_work(hosted: Hosted) -> None:
-    """By its address, and by the user as which it is seen on the Synapse; the answer is its own."""
+async def test_a_person_gives_a_task_to_an_agent_of_the_other_node(hosted: Hosted) -> None:
+    """By its address, and by its ghost on the Synapse; the answer comes from the ghost."""
     [kitchen, cellar], synapse, alice, room_id = hosted
     await kitchen.sees(MINER)
     user = f"@_agent_miner=40{CELLAR}:{synapse.server_name}"
@@ -122,8 +121,8 @@ async def test_a_person_gives_an_agent_of_the_other_node_work(hosted: Hosted) ->
     assert max(cellar.begun().values()) == 1
 
 
-async def test_people_see_what_the_other_node_asks_for(hosted: Hosted) -> None:
-    """A task for an agent of the guest, with who asks for it, is a thread on the Synapse."""
+async def test_people_see_tasks_of_the_other_node(hosted: Hosted) -> None:
+    """A task for an agent of the attached node is a thread on the Synapse, with its requester."""
     [_, cellar], synapse, alice, room_id = hosted
     await cellar.sees(COOK)
     await cellar.ask(COOK, "echo for the cellar", "seen")
@@ -135,8 +134,8 @@ async def test_people_see_what_the_other_node_asks_for(hosted: Hosted) -> None:
     await alice.wait_for(answers(root["event_id"], "for the cellar", sender=cook))
 
 
-async def test_the_guest_has_no_rooms_of_agents(hosted: Hosted) -> None:
-    """What programs say to each other stands in no room of the Synapse: its people see one room."""
+async def test_the_attached_node_has_no_rooms_of_agents(hosted: Hosted) -> None:
+    """Events between programs are in no room of the Synapse: its people see one room."""
     alice, room_id, server = hosted.alice, hosted.room_id, hosted.synapse.server_name
     for name in ("agent-federation-default", "agent-broadcast"):
         with pytest.raises(Refused, match="404 M_NOT_FOUND"):
@@ -146,9 +145,8 @@ async def test_the_guest_has_no_rooms_of_agents(hosted: Hosted) -> None:
     assert any(is_said(event) for event in await alice.history(room_id))
 
 
-async def test_an_encrypted_room_is_told_so_once(hosted: Hosted) -> None:
-    """Made so or switched on later, and however many are invited: one sentence by one of them, and nothing
-    more whatever is said after it."""
+async def test_an_encrypted_room_gets_one_notice(hosted: Hosted) -> None:
+    """Whether created encrypted or encrypted later, and however many agents are invited."""
     [kitchen, _], synapse, alice, _ = hosted
     await kitchen.sees(COOK)
     ghosts = [f"@_agent_{name}:{synapse.server_name}" for name in ("palaver", "cook")]

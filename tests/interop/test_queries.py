@@ -1,4 +1,4 @@
-"""Aliases, profiles, lists of rooms and spaces, between a node of ours and a real Synapse, both ways."""
+"""Aliases, profiles, room lists and spaces, between a node and a real Synapse, both ways."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.interop
 async def node(
     postgres_server: Server, migrated_template: str, authority: Authority, tmp_path: Path
 ) -> AsyncIterator[Node]:
-    """Over TLS, certified and trusting as the Synapses of the tests are."""
+    """Over TLS, with a certificate of the Synapses' authority, which it trusts."""
     issued = authority.issue("localhost", "127.0.0.1", "::1").write(tmp_path, "node")
     trusted = authority.write(tmp_path, "ca")
     async with AsyncExitStack() as stack:
@@ -42,7 +42,7 @@ async def queries(node: Node) -> AsyncIterator[QueryServices]:
 
 
 async def space_of(person: MatrixClient, **how: object) -> str:
-    """A space of that person."""
+    """Return a space of that person."""
     return await person.create_room(
         preset="public_chat",
         creation_content={"type": "m.space"},
@@ -54,8 +54,10 @@ async def add_child(person: MatrixClient, space: str, room_id: str, via: str, or
     await person.set_state(space, "m.space.child", {"via": [via], "order": order}, room_id)
 
 
-async def test_an_alias_of_ours_is_found_there(node: Node, queries: QueryServices, synapse: Synapse) -> None:
-    """And joined by; one that there is not is not found."""
+async def test_a_local_alias_is_resolved_remotely(
+    node: Node, queries: QueryServices, synapse: Synapse
+) -> None:
+    """And used to join; an unknown one is not found."""
     alice, bob = node.user("alice"), await synapse.person()
     room_id = await node.create("12", alice)
     await queries.directory.create(f"#küche:{node.name}", room_id, alice)
@@ -66,8 +68,8 @@ async def test_an_alias_of_ours_is_found_there(node: Node, queries: QueryService
     assert refused.value.status == 404
 
 
-async def test_an_alias_of_theirs_is_found_here(node: Node, queries: QueryServices, synapse: Synapse) -> None:
-    """And one that there is not is not."""
+async def test_a_remote_alias_is_resolved(node: Node, queries: QueryServices, synapse: Synapse) -> None:
+    """An unknown one is not found."""
     bob = await synapse.person()
     room_id = await bob.create_room(preset="public_chat", alias="lobby-of-queries")
     found = await queries.directory.resolve(f"#lobby-of-queries:{synapse.server_name}")
@@ -75,8 +77,8 @@ async def test_an_alias_of_theirs_is_found_here(node: Node, queries: QueryServic
     assert await queries.directory.resolve(f"#none:{synapse.server_name}") is None
 
 
-async def test_a_profile_of_ours_is_seen_there(node: Node, queries: QueryServices, synapse: Synapse) -> None:
-    """By who asks for it, and in the rooms where she is, as soon as it changes."""
+async def test_a_local_profile_is_seen_remotely(node: Node, queries: QueryServices, synapse: Synapse) -> None:
+    """By a query, and in shared rooms as soon as it changes."""
     alice, bob = node.user("alice"), await synapse.person()
     await queries.profiles.ensure_user(alice)
     await queries.profiles.set_profile(alice, displayname="Älice", avatar_url="mxc://here/alice")
@@ -92,8 +94,8 @@ async def test_a_profile_of_ours_is_seen_there(node: Node, queries: QueryService
     assert (await bob.joined_members(room_id))[alice]["display_name"] == "Alice"
 
 
-async def test_a_profile_of_theirs_is_seen_here(node: Node, queries: QueryServices, synapse: Synapse) -> None:
-    """And one that there is not is not."""
+async def test_a_remote_profile_is_read(node: Node, queries: QueryServices, synapse: Synapse) -> None:
+    """An unknown one is not found."""
     bob = await synapse.person()
     await bob.set_display_name("Bøb")
     profile = await queries.profiles.profile(bob.user_id)
@@ -102,8 +104,10 @@ async def test_a_profile_of_theirs_is_seen_here(node: Node, queries: QueryServic
     assert await queries.profiles.profile(f"@nobody-there:{synapse.server_name}") is None
 
 
-async def test_our_list_of_rooms_is_seen_there(node: Node, queries: QueryServices, synapse: Synapse) -> None:
-    """Page by page, and searched."""
+async def test_the_local_room_list_is_read_remotely(
+    node: Node, queries: QueryServices, synapse: Synapse
+) -> None:
+    """Page by page, and with a search."""
     alice, bob = node.user("alice"), await synapse.person()
     for name in ("Kitchen", "Cellar", "Soup Kitchen"):
         room_id = await node.create("12", alice)
@@ -125,8 +129,8 @@ async def test_our_list_of_rooms_is_seen_there(node: Node, queries: QueryService
     assert sorted(pages) == [["Cellar"], ["Kitchen"], ["Soup Kitchen"]]
 
 
-async def test_their_list_of_rooms_is_seen_here(node: Node, queries: QueryServices, synapse: Synapse) -> None:
-    """Page by page, and searched."""
+async def test_a_remote_room_list_is_read(node: Node, queries: QueryServices, synapse: Synapse) -> None:
+    """Page by page, and with a search."""
     bob = await synapse.person()
     rooms = [
         await bob.create_room(preset="public_chat", name=f"Lobby of queries {number}", published=True)
@@ -148,8 +152,8 @@ async def test_their_list_of_rooms_is_seen_here(node: Node, queries: QueryServic
     assert all("queries" in room["name"] for room in found["chunk"])
 
 
-async def test_a_space_of_ours_is_walked_there(node: Node, synapse: Synapse) -> None:
-    """Also through a space and into a room that only we know; what is closed is not shown."""
+async def test_a_local_space_is_read_remotely(node: Node, synapse: Synapse) -> None:
+    """Also through a nested space and to a room that only this node knows; closed rooms are not shown."""
     alice, bob = node.user("alice"), await synapse.person()
     space, inner = await create_space(node, alice), await create_space(node, alice)
     room_id, deep = await node.create("12", alice), await node.create("11", alice)
@@ -167,8 +171,8 @@ async def test_a_space_of_ours_is_walked_there(node: Node, synapse: Synapse) -> 
     assert [room["room_id"] for room in suggested] == [space, inner, deep]
 
 
-async def test_a_space_of_theirs_is_walked_here(node: Node, queries: QueryServices, synapse: Synapse) -> None:
-    """From outside, and from within; into a room of ours too."""
+async def test_a_remote_space_is_read(node: Node, queries: QueryServices, synapse: Synapse) -> None:
+    """As a member and as a non-member; also to a local room."""
     alice, bob = node.user("alice"), await synapse.person()
     space, inner = await space_of(bob, name="Outer"), await space_of(bob, name="Inner")
     room_id = await bob.create_room(preset="public_chat", name="Lobby")

@@ -1,5 +1,4 @@
-"""`palaver registration --check` against a real Synapse: each mistake that an operator can make, made on
-purpose."""
+"""`palaver registration --check` against a real Synapse: each operator mistake, made on purpose."""
 
 import asyncio
 import json
@@ -21,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Operator:
-    """A directory with a configuration, and the commands that are given there."""
+    """A directory with a configuration, and the commands that are run there."""
 
     def __init__(self, directory: Path, synapse: Synapse, **section: Any) -> None:
         directory.mkdir()
@@ -39,7 +38,7 @@ class Operator:
         self._config.write_text("\n".join(lines))
 
     async def palaver(self, *words: str) -> tuple[int, Any]:
-        """As a process of its own, which trusts the authority of the tests."""
+        """Run a command as a process that trusts the tests' authority."""
         code = "from bridge.cli import main; main()"
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", code, *words, "--json", "-c", str(self._config),
@@ -57,8 +56,8 @@ class Operator:
         return wrong
 
 
-async def test_each_mistake_has_its_own_sentence(make_synapse: SynapseFactory, tmp_path: Path) -> None:
-    """None where there is no mistake: Synapse has the file, gives us our names and reaches this node."""
+async def test_each_mistake_has_its_own_error(make_synapse: SynapseFactory, tmp_path: Path) -> None:
+    """Without a mistake there is none: Synapse has the file, reserves the names and reaches this node."""
     synapse = await make_synapse(start=False)
     port = lasting_port()
     right = Operator(tmp_path / "right", synapse, port=port)
@@ -109,9 +108,9 @@ async def test_each_mistake_has_its_own_sentence(make_synapse: SynapseFactory, t
     assert "does not know the as_token" in new_tokens
 
 
-async def test_the_names_of_offices_have_to_be_reserved(make_synapse: SynapseFactory, tmp_path: Path) -> None:
-    """In the file, and in the homeserver's copy of it: one sentence for whichever it is, and only where there
-    are offices. Tokens stay what they are."""
+async def test_names_of_offices_must_be_reserved(make_synapse: SynapseFactory, tmp_path: Path) -> None:
+    """In the file, and in the homeserver's copy of it: one error for either, and only if offices are
+    configured. Tokens are not changed."""
     synapse = await make_synapse(start=False)
     operator = Operator(tmp_path / "guest", synapse, port=lasting_port())
     await operator.palaver("registration")

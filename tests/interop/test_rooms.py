@@ -1,4 +1,4 @@
-"""Living in rooms together with people on a real Synapse."""
+"""Rooms shared with people of a real Synapse."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ TIMEOUT = 60.0
 async def node(
     postgres_server: Server, migrated_template: str, authority: Authority, tmp_path: Path
 ) -> AsyncIterator[Node]:
-    """Over TLS, certified and trusting as the Synapses of the tests are."""
+    """Over TLS, with a certificate of the Synapses' authority, which it trusts."""
     issued = authority.issue("localhost", "127.0.0.1", "::1").write(tmp_path, "node")
     trusted = authority.write(tmp_path, "ca")
     async with nodes(postgres_server, migrated_template, TlsFiles(*issued), trusted) as running:
@@ -43,9 +43,9 @@ async def cook(node: Node) -> tuple[LocalUsers, str]:
 
 
 @EVERY_VERSION
-async def test_a_room_of_ours_is_lived_in_together(node: Node, synapse: Synapse, version: str) -> None:
-    """Whoever is invited there finds it as it was asked for: messages with what they relate to, edits and
-    redactions; and it goes on under another version."""
+async def test_a_local_room_is_shared(node: Node, synapse: Synapse, version: str) -> None:
+    """An invited user finds it as it was created: messages with relations, edits and redactions; and it is
+    upgraded."""
     rooms, user = await cook(node)
     bob = await synapse.person()
     request = CreateRoomRequest(
@@ -80,9 +80,8 @@ async def test_a_room_of_ours_is_lived_in_together(node: Node, synapse: Synapse,
     assert (await bob.state(new_room, "m.room.name"))["name"] == "Kitchen"
 
 
-async def test_a_room_of_theirs_is_read_and_followed(node: Node, synapse: Synapse) -> None:
-    """What was said before is fetched when it is read; when they upgrade the room, the way into the new one
-    is open."""
+async def test_a_remote_room_is_read_and_upgraded(node: Node, synapse: Synapse) -> None:
+    """Earlier messages are backfilled when they are read; the upgraded room is joined."""
     rooms, user = await cook(node)
     bob = await synapse.person()
     room_id = await bob.create_room(version="11", preset="public_chat", alias=f"lobby{node.name[-5:]}")
@@ -105,8 +104,8 @@ async def test_a_room_of_theirs_is_read_and_followed(node: Node, synapse: Synaps
     assert await rooms.join(new_room, user, via=[synapse.server_name]) == new_room
 
 
-async def test_what_is_worth_something_for_a_moment(node: Node, synapse: Synapse) -> None:
-    """Who types, who is there and how far somebody has read, both ways."""
+async def test_ephemeral_events(node: Node, synapse: Synapse) -> None:
+    """Typing, presence and receipts, both ways."""
     rooms, user = await cook(node)
     bob: MatrixClient = await synapse.person()
     room_id = (await rooms.create_room(CreateRoomRequest(creator=user, preset="public_chat"))).room_id

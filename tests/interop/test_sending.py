@@ -1,4 +1,4 @@
-"""What the outbox sends to a real Synapse, and what comes from there that is not kept."""
+"""Sending from the outbox to a real Synapse, and its ephemeral events."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,15 +23,15 @@ pytestmark = pytest.mark.interop
 async def node(
     postgres_server: Server, migrated_template: str, authority: Authority, tmp_path: Path
 ) -> AsyncIterator[Node]:
-    """Over TLS, certified and trusting as the Synapses of the tests are."""
+    """Over TLS, with a certificate of the Synapses' authority, which it trusts."""
     issued = authority.issue("localhost", "127.0.0.1", "::1").write(tmp_path, "node")
     trusted = authority.write(tmp_path, "ca")
     async with nodes(postgres_server, migrated_template, TlsFiles(*issued), trusted) as running:
         yield await running.start_over_tls()
 
 
-async def test_typing_and_receipts_cross_both_ways(node: Node, synapse: Synapse) -> None:
-    """They are heard of here and there."""
+async def test_typing_and_receipts_are_exchanged(node: Node, synapse: Synapse) -> None:
+    """In both directions."""
     alice, bob = node.user("alice"), await synapse.person()
     room_id = await node.create("12", alice)
     await bob.join(room_id, via=[node.name])
@@ -51,10 +51,8 @@ async def test_typing_and_receipts_cross_both_ways(node: Node, synapse: Synapse)
         await node.heard.until(lambda edu: isinstance(edu, Receipt) and edu.event_id == said)
 
 
-async def test_a_synapse_that_was_killed_is_told_what_it_missed(
-    node: Node, make_synapse: SynapseFactory
-) -> None:
-    """In its order, once each, as soon as it is back."""
+async def test_a_killed_synapse_gets_what_it_missed(node: Node, make_synapse: SynapseFactory) -> None:
+    """In order, once each, as soon as it is back."""
     other = await make_synapse()
     alice, bob = node.user("alice"), await other.person()
     room_id = await node.create("12", alice)

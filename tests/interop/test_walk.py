@@ -22,9 +22,9 @@ pytestmark = [
 NEXT_VERSION = {"10": "11", "11": "12", "12": "12"}
 
 
-async def test_coming_in(sides: Sides, version: str) -> None:
-    """By an alias, by an id, and by an invite, which is accepted or rejected. Who was not asked into a closed
-    room does not come in and sees nothing of it, also where others of that server are in it."""
+async def test_joining(sides: Sides, version: str) -> None:
+    """By an alias, by an id, and by an invite, which is accepted or rejected. An uninvited user can neither
+    join nor read a closed room, even if others of that server are in it."""
     host, guest, stranger = sides
     alias = f"lobby-{secrets.token_hex(4)}"
     named = await host.create_room(version=version, preset="public_chat", alias=alias, name="Lobby")
@@ -57,9 +57,9 @@ async def test_coming_in(sides: Sides, version: str) -> None:
     assert closed not in await stranger.joined_rooms()
 
 
-async def test_asking_to_come_in(sides: Sides, version: str) -> None:
-    """A knock is heard, taken back, or answered by an invite. Who is in the one room may come into the other,
-    and nobody else; somebody there vouches for it."""
+async def test_knocking_and_restricted_joins(sides: Sides, version: str) -> None:
+    """A knock is received, retracted, or answered by an invite. Only members of the one room may join the
+    other; a member there authorises the join."""
     host, guest, stranger = sides
     knock = {"type": "m.room.join_rules", "state_key": "", "content": {"join_rule": "knock"}}
     door = await host.create_room(version=version, initial_state=[knock])
@@ -87,9 +87,8 @@ async def test_asking_to_come_in(sides: Sides, version: str) -> None:
     await talk(chamber, host, guest)
 
 
-async def test_being_shown_the_door(sides: Sides, version: str) -> None:
-    """Who was kicked may come back, who was banned may not until the ban is lifted; and nobody is kicked
-    without the power for it."""
+async def test_kicks_and_bans(sides: Sides, version: str) -> None:
+    """A kicked user may rejoin, a banned one only after the ban is lifted; a kick needs power."""
     host, guest, stranger = sides
     room_id = await shared_room(host, guest, stranger, version=version)
     await refused(guest.kick(room_id, stranger.user_id))
@@ -119,9 +118,8 @@ async def test_being_shown_the_door(sides: Sides, version: str) -> None:
     await talk(room_id, host, guest)
 
 
-async def test_saying_things(sides: Sides, version: str) -> None:
-    """Messages, answers, edits, reactions and redactions of either are on the other side what they are on
-    this one."""
+async def test_messages(sides: Sides, version: str) -> None:
+    """Messages, replies, edits, reactions and redactions arrive unchanged on the other server."""
     host, guest, _ = sides
     room_id = await shared_room(host, guest, version=version)
     for one, other in ((host, guest), (guest, host)):
@@ -159,8 +157,8 @@ async def test_saying_things(sides: Sides, version: str) -> None:
         assert "hunter2" not in str(await other.history(room_id))
 
 
-async def test_what_is_not_kept(sides: Sides, version: str) -> None:
-    """Who types, how far somebody has read and who is there is seen on the other side. So is a new name."""
+async def test_ephemeral_events(sides: Sides, version: str) -> None:
+    """Typing, receipts and presence are exchanged, and a changed name."""
     host, guest, _ = sides
     room_id = await shared_room(host, guest, version=version)
     for one, other in ((host, guest), (guest, host)):
@@ -190,8 +188,8 @@ async def test_what_is_not_kept(sides: Sides, version: str) -> None:
         assert (await other.profile(one.user_id))["displayname"] == "Somebody Else"
 
 
-async def test_showing_pictures(sides: Sides, version: str) -> None:
-    """A picture of either is on the other side the same picture, large and small."""
+async def test_images(sides: Sides, version: str) -> None:
+    """An image and its thumbnail are the same on the other server."""
     host, guest, _ = sides
     room_id = await shared_room(host, guest, version=version)
     for one, other in ((host, guest), (guest, host)):
@@ -206,8 +204,8 @@ async def test_showing_pictures(sides: Sides, version: str) -> None:
             assert image.size == (32, 32)
 
 
-async def test_coming_late(sides: Sides, version: str) -> None:
-    """Who comes in when much has been said reads all of it, from the first word, but what was taken back."""
+async def test_history_after_a_late_join(sides: Sides, version: str) -> None:
+    """A new member reads all messages from the first one, without the redacted ones."""
     host, guest, _ = sides
     room_id = await host.create_room(version=version, preset="public_chat")
     said = [await host.say(room_id, "first")]
@@ -228,8 +226,8 @@ async def test_coming_late(sides: Sides, version: str) -> None:
     assert mine == theirs
 
 
-async def test_power(sides: Sides, version: str) -> None:
-    """Who has not the power is refused by his own server; who is given it has it on both sides."""
+async def test_power_levels(sides: Sides, version: str) -> None:
+    """A user without power is refused by their own server; granted power applies on both servers."""
     host, guest, _ = sides
     room_id = await shared_room(host, guest, version=version)
     said = await host.say(room_id, "Mine.")
@@ -261,8 +259,8 @@ async def test_power(sides: Sides, version: str) -> None:
     assert await host.state(room_id, "m.room.topic") == {"topic": "yes"}
 
 
-async def test_moving_to_another_room(sides: Sides, version: str) -> None:
-    """When a room is upgraded the other side is told where to go, goes there, and finds the old name."""
+async def test_room_upgrades(sides: Sides, version: str) -> None:
+    """The other server sees the tombstone, joins the new room, and finds the old alias."""
     host, guest, _ = sides
     alias = f"moving-{secrets.token_hex(4)}"
     old = await shared_room(host, guest, version=version, alias=alias, name="Moving")
@@ -282,9 +280,9 @@ async def test_moving_to_another_room(sides: Sides, version: str) -> None:
     assert levels["events_default"] >= 50
 
 
-async def test_finding_rooms(sides: Sides, version: str) -> None:
-    """The list of one server is read and searched on the other, and so is what is in a space, without what is
-    closed."""
+async def test_directory_and_spaces(sides: Sides, version: str) -> None:
+    """The room list of one server is read and searched on the other, and so is a space, without closed
+    rooms."""
     host, guest, _ = sides
     name = f"Kitchen {secrets.token_hex(4)}"
     kitchen = await host.create_room(version=version, preset="public_chat", name=name, published=True)

@@ -1,4 +1,4 @@
-"""What an operator sees of a node that talks with a real Synapse: its figures, its commands, its log."""
+"""An operator's view of a node that federates with a real Synapse: metrics, commands, log."""
 
 import asyncio
 import json
@@ -32,8 +32,8 @@ async def counted(node: DrivenNode) -> dict[str, float]:
 
 
 async def test_what_an_operator_sees(sides: Sides, quiet_node: DrivenNode) -> None:
-    """Every event is counted on its way in and out, nothing waits when all have heard everything, the
-    commands say so too, and the log has neither a complaint nor a secret."""
+    """Every event is counted in both directions, nothing stays queued, the commands agree, and the log has
+    neither a warning nor a secret."""
     host, guest, _ = sides
     there = ({host.server_name, guest.server_name} - {quiet_node.server_name}).pop()
     before = await counted(quiet_node)
