@@ -14,7 +14,7 @@ from tests.connectors.backend_differences import Difference
 from tests.connectors.homeserver_setup import ended
 from tests.connectors.setup import Ground
 from tests.connectors.stream_recorder import Onlooker
-from tests.interop.guest_side import invited_to, side_on
+from tests.interop.appservice_backend import invited_to, side_on
 from tests.support.matrix_client import MatrixClient
 from tests.support.postgres import Server, pool_on
 from tests.support.synapse.fixtures import SynapseFactory

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bridge.connectors.offices.rooms.call_events import CALL, RESULT
-from tests.interop.guest_node import guest_company
+from tests.interop.appservice_node import appservice_company
 from tests.interop.staffed_node import TIMEOUT, Company, company, relation
 from tests.support.matrix_client import MatrixClient
 from tests.support.matrix_client.homeserver import Refused as NoRoom
@@ -34,7 +34,7 @@ async def office_company(
     try:
         synapse = await factory(start=side == "federation")
         more = more.replace("{synapse}", synapse.server_name)
-        made = guest_company if side == "appservice" else company
+        made = appservice_company if side == "appservice" else company
         async with made(palaver, authority, synapse, more=more) as here:
             code, answer = await here.node.cli("offices", "token", "create", "everybody")
             assert code == 0, answer

@@ -239,7 +239,7 @@ def relation(event: Event) -> tuple[str | None, str | None, str | None]:
     return relates.get("rel_type"), relates.get("event_id"), relates.get("key")
 
 
-async def until_sign(who: MatrixClient, event_id: str, sign: str) -> Event:
+async def until_reaction(who: MatrixClient, event_id: str, sign: str) -> Event:
     """Wait until a user has reacted with this key."""
     return await who.wait_for(lambda event: relation(event) == ("m.annotation", event_id, sign))
 
@@ -251,7 +251,7 @@ async def until_gone(pid: str) -> None:
             await asyncio.sleep(0.02)
 
 
-def doubled(history: list[Event], server_name: str) -> list[tuple[Any, ...]]:
+def repeated(history: list[Event], server_name: str) -> list[tuple[Any, ...]]:
     """Return what users of this server have sent more than once. Redacted events and edits do not count."""
     shown = Counter(
         (event["sender"], *relation(event), event["content"].get("body"))

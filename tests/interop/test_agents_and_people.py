@@ -13,15 +13,15 @@ from tests.interop.staffed_node import (
     Company,
     answers,
     company,
-    doubled,
     echo,
     edits,
     in_state,
     is_said,
     relation,
+    repeated,
     says,
     until_gone,
-    until_sign,
+    until_reaction,
 )
 from tests.support.matrix_client import MatrixClient
 from tests.support.synapse.fixtures import SynapseFactory
@@ -123,7 +123,7 @@ async def test_a_failure_is_explained(here: Company) -> None:
     said = await here.alice.wait_for(answers(asked, "exit code 3", "Half a pie."))
     for part in ("No flour!", "Answer this message to go on with it"):
         assert part in said["content"]["body"]
-    await until_sign(here.alice, asked, "❌")
+    await until_reaction(here.alice, asked, "❌")
 
 
 async def test_output_of_an_agent_is_plain_text(here: Company) -> None:
@@ -161,7 +161,7 @@ async def test_a_cancelled_task_ends(here: Company) -> None:
     child, cook = await here.written("child"), await here.written("cook")
     await alice.react(here.room_id, asked, "❌")
     await alice.wait_for(answers(asked, f"❌ Cancelled by {alice.user_id}."))
-    await until_sign(alice, asked, "❌")
+    await until_reaction(alice, asked, "❌")
     await until_gone(child)
     await until_gone(cook)
 
@@ -260,12 +260,12 @@ async def test_the_node_is_killed_during_a_task(here: Company) -> None:
     node, alice = here.node, here.alice
     asked = await here.mention(alice, "cook", "echo $$ >killed; sleep 1000")
     pid = await here.written("killed")
-    await until_sign(alice, asked, "⏳")
+    await until_reaction(alice, asked, "⏳")
     await node.kill()
     await until_gone(pid)
     await node.start()
     said = await alice.wait_for(answers(asked, "❌", "was interrupted (NODE_UNREACHABLE)", "ask again"))
-    await until_sign(alice, asked, "❌")
+    await until_reaction(alice, asked, "❌")
     again = await here.mention(alice, "cook", "echo Back.")
     await alice.wait_for(answers(again, "Back.", sender=node.user("cook")))
     await here.asked_again()
@@ -273,7 +273,7 @@ async def test_the_node_is_killed_during_a_task(here: Company) -> None:
     assert [event["event_id"] for event in history if relation(event)[:2] == ("m.thread", asked)] == [
         said["event_id"]
     ]
-    assert doubled(history, node.server_name) == []
+    assert repeated(history, node.server_name) == []
 
 
 async def test_the_synapse_is_killed_before_an_answer_arrives(here: Company) -> None:
@@ -283,15 +283,15 @@ async def test_the_synapse_is_killed_before_an_answer_arrives(here: Company) -> 
         alice, "cook", "echo $$ >oven; until [ -e open ]; do sleep 0.1; done; echo A pie."
     )
     oven = await here.written("oven")
-    await until_sign(alice, asked, "⏳")
+    await until_reaction(alice, asked, "⏳")
     await synapse.kill()
     here.go_on("open")
     await until_gone(oven)
     await synapse.start()
     await alice.wait_for(answers(asked, "A pie.", sender=node.user("cook")))
-    await until_sign(alice, asked, "✅")
+    await until_reaction(alice, asked, "✅")
     await here.asked_again()
-    assert doubled(await alice.history(here.room_id), node.server_name) == []
+    assert repeated(await alice.history(here.room_id), node.server_name) == []
 
 
 @pytest.mark.timeout(900)
@@ -330,7 +330,7 @@ async def test_the_node_is_killed_during_two_hundred_threads(here: Company) -> N
         await node.start()
         await here.asked_again()
     history = await alice.history(here.room_id)
-    assert doubled(history, node.server_name) == []
+    assert repeated(history, node.server_name) == []
     said_by_echo = [event for event in history if event["sender"] == node.user("echo") and is_said(event)]
     assert len(said_by_echo) == THREADS
     assert {relation(event)[1] for event in said_by_echo} == asked

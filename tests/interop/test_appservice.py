@@ -22,7 +22,7 @@ from bridge.node.registration import new_secrets, write
 from federation.events.room_event import StreamedEvent
 from storage.connect import DatabaseAddress
 from storage.database import Database
-from tests.support.guest_program import AGENT, DEADLY
+from tests.support.intake_program import AGENT, DEADLY
 from tests.support.matrix_client.homeserver import Refused
 from tests.support.ports import lasting_port
 from tests.support.synapse import Synapse
@@ -67,7 +67,7 @@ class Process:
 @asynccontextmanager
 async def running(*arguments: str) -> AsyncIterator[Process]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.support.guest_program", *arguments,
+        sys.executable, "-m", "tests.support.intake_program", *arguments,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd=ROOT,
     )  # fmt: skip
     try:

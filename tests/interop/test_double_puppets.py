@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.guest_node import guest_company
-from tests.interop.staffed_node import TIMEOUT, answers, is_said, relation, says, until_sign
+from tests.interop.appservice_node import appservice_company
+from tests.interop.staffed_node import TIMEOUT, answers, is_said, relation, says, until_reaction
 from tests.support.synapse.fixtures import SynapseFactory
 from tests.support.tls import Authority
 
@@ -25,7 +25,7 @@ async def test_a_task_in_a_persons_name_is_the_persons_message(
     is killed; the person can cancel the task. The person's permissions apply, and the first registration
     cannot send as the person."""
     synapse = await make_synapse(start=False)
-    async with guest_company(palaver, authority, synapse, more=ENABLED) as company:
+    async with appservice_company(palaver, authority, synapse, more=ENABLED) as company:
         node, alice, baker = company.node, company.alice, company.node.user("baker")
         send = ("task", "send", "--no-wait", "--as")
         code, given = await node.cli(*send, alice.user_id, "baker", "Bread for two")
@@ -48,7 +48,7 @@ async def test_a_task_in_a_persons_name_is_the_persons_message(
         code, third_given = await node.cli(*send, alice.user_id, "cook", "sleep 600")
         assert code == 0, third_given
         third = await alice.wait_for(says("cook: sleep 600", sender=alice.user_id))
-        await until_sign(alice, third["event_id"], "⏳")
+        await until_reaction(alice, third["event_id"], "⏳")
         await alice.react(company.room_id, third["event_id"], "❌")
         await alice.wait_for(
             lambda event: (
@@ -76,7 +76,7 @@ async def test_a_homeserver_without_the_second_registration(
 ) -> None:
     """The node works and reports it; it sends requests in a person's name as itself."""
     synapse = await make_synapse(start=False)
-    async with guest_company(palaver, authority, synapse, more=ENABLED) as company:
+    async with appservice_company(palaver, authority, synapse, more=ENABLED) as company:
         node, alice = company.node, company.alice
         code, written = await node.cli("registration", "--double-puppet", "--new-tokens")
         assert code == 0, written

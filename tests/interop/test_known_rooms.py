@@ -129,7 +129,7 @@ class Appservice:
 
 
 @asynccontextmanager
-async def guest_of(
+async def appservice_of(
     make_synapse: SynapseFactory, database: Database, directory: Path
 ) -> AsyncIterator[Appservice]:
     synapse = await make_synapse(start=False)
@@ -140,21 +140,21 @@ async def guest_of(
     synapse.appservices = [file]
     await synapse.start()
     await synapse.settled()
-    guest = Appservice(synapse, registration, namespaces, database)
-    services = EndpointServices(registration.secrets.hs_token, namespaces, guest.intake, Nobody())
+    appservice = Appservice(synapse, registration, namespaces, database)
+    services = EndpointServices(registration.secrets.hs_token, namespaces, appservice.intake, Nobody())
     listener = make_listener(services, [Bind("127.0.0.1")], port, Recorder())
     async with AsyncExitStack() as stack:
-        stack.push_async_callback(guest.known.close)
+        stack.push_async_callback(appservice.known.close)
         await listener.start()
         stack.push_async_callback(listener.close, 1.0)
-        yield guest
+        yield appservice
 
 
 @dataclass
 class Life:
     """Random actions in a room, by a person and by a ghost."""
 
-    guest: Appservice
+    appservice: Appservice
     room_id: str
     alice: MatrixClient
     bob: MatrixClient
@@ -181,12 +181,14 @@ class Life:
     async def ghost_says(self) -> None:
         """In half of the cases the change is also recorded at once, sometimes after its event has arrived."""
         type_, key, content = "io.palaver.thing", self.chance.choice(["", "a", "c"]), self.content()
-        event_id = await self.guest.put_state(self.ghost, self.room_id, type_, key, content)
+        event_id = await self.appservice.put_state(self.ghost, self.room_id, type_, key, content)
         self.last.append(event_id)
         if self.chance.random() < 0.5:
             if self.chance.random() < 0.5:
-                await self.guest.heard(event_id)
-            await self.guest.known.record_change(self.room_id, type_, key, self.ghost, content, event_id, 1)
+                await self.appservice.heard(event_id)
+            await self.appservice.known.record_change(
+                self.room_id, type_, key, self.ghost, content, event_id, 1
+            )
 
     async def bob_moves(self) -> None:
         """Impossible actions are refused."""
@@ -208,8 +210,8 @@ class Life:
         path = f"rooms/{quote(self.room_id)}"
         move = self.chance.choice(
             [
-                lambda: self.guest.ask("POST", f"{path}/join", self.other, {}),
-                lambda: self.guest.ask("POST", f"{path}/leave", self.other, {}),
+                lambda: self.appservice.ask("POST", f"{path}/join", self.other, {}),
+                lambda: self.appservice.ask("POST", f"{path}/leave", self.other, {}),
                 lambda: self.alice.kick(self.room_id, self.other),
                 lambda: self.alice.invite(self.room_id, self.other),
             ]
@@ -222,7 +224,7 @@ class Life:
         await self._tried(lambda: self.alice.kick(self.room_id, self.ghost))
         for _ in range(self.chance.randrange(3)):
             await self.alice_says()
-        await self.guest.ask("POST", f"{path}/join", self.ghost, {})
+        await self.appservice.ask("POST", f"{path}/join", self.ghost, {})
 
     async def redact_something(self) -> None:
         if self.last:
@@ -236,10 +238,10 @@ class Life:
     async def look(self) -> None:
         """Compare while other changes, such as the ghost's return, may be in progress."""
         with suppress(MatrixError):
-            await self.guest.known.state(self.room_id)
+            await self.appservice.known.state(self.room_id)
 
     async def doubt(self) -> None:
-        await self.guest.known.invalidate(self.room_id)
+        await self.appservice.known.invalidate(self.room_id)
 
     async def _tried(self, act: Callable[[], Any]) -> None:
         try:
@@ -263,22 +265,22 @@ async def test_the_cached_state_equals_the_homeservers(
 ) -> None:
     """After two hundred changes by people and ghosts, entry by entry, including redactions, and with checks
     in between. The state is not fetched for that."""
-    async with guest_of(make_synapse, database, tmp_path) as guest:
-        alice, bob = await guest.synapse.person(), await guest.synapse.person()
-        ghost, other, _ = [await guest.ghost(name) for name in ("worker-1", "worker-2", NODE_AGENT)]
+    async with appservice_of(make_synapse, database, tmp_path) as appservice:
+        alice, bob = await appservice.synapse.person(), await appservice.synapse.person()
+        ghost, other, _ = [await appservice.ghost(name) for name in ("worker-1", "worker-2", NODE_AGENT)]
         power = {"users": {ghost: 50, **({} if version == "12" else {alice.user_id: 100})}}
         room_id = await alice.create_room(
             version=version, preset="public_chat", invite=[ghost], power_levels=power
         )
-        await guest.ask("POST", f"rooms/{quote(room_id)}/join", ghost, {})
-        life = Life(guest, room_id, alice, bob, ghost, other, random.Random(SEED))
+        await appservice.ask("POST", f"rooms/{quote(room_id)}/join", ghost, {})
+        life = Life(appservice, room_id, alice, bob, ghost, other, random.Random(SEED))
         await life.go_on()
-        await guest.ask("POST", f"rooms/{quote(room_id)}/join", ghost, {})
-        await guest.heard(await alice.say(room_id, "done"))
+        await appservice.ask("POST", f"rooms/{quote(room_id)}/join", ghost, {})
+        await appservice.heard(await alice.say(room_id, "done"))
 
-        known = {(event.type, event.state_key): event for event in await guest.known.state(room_id)}
-        fetched = guest.fetched
-        state = await guest.ask("GET", f"rooms/{quote(room_id)}/state", ghost)
+        known = {(event.type, event.state_key): event for event in await appservice.known.state(room_id)}
+        fetched = appservice.fetched
+        state = await appservice.ask("GET", f"rooms/{quote(room_id)}/state", ghost)
         assert {key: event.event_id for key, event in known.items()} == {
             (event["type"], event["state_key"]): event["event_id"] for event in state
         }
@@ -286,20 +288,20 @@ async def test_the_cached_state_equals_the_homeservers(
             ours = known[event["type"], event["state_key"]]
             assert (ours.content, ours.sender) == (event["content"], event["sender"]), ours
             assert ours.origin_server_ts == event["origin_server_ts"]
-        members = {member.user_id: member.membership for member in await guest.known.members(room_id)}
+        members = {member.user_id: member.membership for member in await appservice.known.members(room_id)}
         assert members == {
             event["state_key"]: "join"
             for event in state
             if event["type"] == MEMBER and event["content"]["membership"] == "join"
         }
-        assert await guest.known.joined_rooms(ghost) == [room_id]
+        assert await appservice.known.joined_rooms(ghost) == [room_id]
 
         # What was known all the time is right as well: nothing hides behind the last fetch.
         await life.alice_says()
         await life.ghost_says()
-        await guest.heard(life.last[-1])
-        known_ids = {event.event_id for event in await guest.known.state(room_id)}
-        again = await guest.ask("GET", f"rooms/{quote(room_id)}/state", ghost)
+        await appservice.heard(life.last[-1])
+        known_ids = {event.event_id for event in await appservice.known.state(room_id)}
+        again = await appservice.ask("GET", f"rooms/{quote(room_id)}/state", ghost)
         assert known_ids == {event["event_id"] for event in again}
-        assert guest.fetched == fetched
-        assert guest.fetched < CHANGES / 2
+        assert appservice.fetched == fetched
+        assert appservice.fetched < CHANGES / 2

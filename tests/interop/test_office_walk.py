@@ -11,7 +11,7 @@ import pytest
 
 from bridge.connectors.offices.rooms.office_room import MEMBER, OFFICE, SEAT, TOOLS
 from bridge.node.registration import load
-from tests.interop.guest_node import GuestNode
+from tests.interop.appservice_node import AppserviceNode
 from tests.interop.office_company import (
     AGENT,
     COMPUTER,
@@ -115,7 +115,7 @@ async def test_an_office_is_found_by_its_name(office: Office) -> None:
     with pytest.raises(NoRoom) as refused:
         await here.bob.resolve(office.alias.replace("kitchen-", "nobody-"))
     assert refused.value.status == 404
-    if isinstance(here.node, GuestNode):
+    if isinstance(here.node, AppserviceNode):
         registration = load(here.node.directory / "registration.yaml")
         where = path("/_matrix/client/v3/directory/room/{}", office.alias)
         token = registration.secrets.as_token
@@ -271,7 +271,7 @@ async def test_a_second_agent_and_its_refusal_are_not_seen(office: Office) -> No
 async def test_an_office_that_nobody_uses_is_archived(office: Office) -> None:
     """Its room says so, once, and is in no list; the next who joins brings back the same room."""
     bob, room_id = office.here.bob, office.room_id
-    is_listed = isinstance(office.here.node, GuestNode)
+    is_listed = isinstance(office.here.node, AppserviceNode)
 
     async def listed() -> bool:
         return room_id in [room["room_id"] for room in await bob.public_rooms()]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.guest_node import guest_company
+from tests.interop.appservice_node import appservice_company
 from tests.interop.staffed_node import CONFIGURATION, FILE, KITCHEN, StaffedNode
 from tests.support.ports import lasting_port
 from tests.support.smcp import Peers
@@ -77,7 +77,7 @@ async def hosted(
         # As users of the Synapse its people are no members, whatever they say.
         (directory / FILE).write_text(said + OFFICES.format(other=f"@_agent_*:{synapse.server_name}"))
         more = OFFICES.format(other=node.server_name)
-        async with guest_company(palaver, authority, synapse, more=more) as company:
+        async with appservice_company(palaver, authority, synapse, more=more) as company:
             await node.start()
             guest = company.node
             tokens = {one.server_name: await token_of(one) for one in (node, guest)}

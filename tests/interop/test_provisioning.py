@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from tests.interop.guest_node import NODE_ID, GuestNode, guest_company
+from tests.interop.appservice_node import NODE_ID, AppserviceNode, appservice_company
 from tests.interop.staffed_node import says
 from tests.support.matrix_client import MatrixClient
 from tests.support.synapse.fixtures import SynapseFactory
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.interop
 
 
 async def ask(
-    node: GuestNode, method: str, path: str, token: str, body: Any = None, *, user: str | None = None
+    node: AppserviceNode, method: str, path: str, token: str, body: Any = None, *, user: str | None = None
 ) -> tuple[int, Any]:
     query = "" if user is None else f"?user_id={quote(user, safe='')}"
     url = URL(f"{node.for_homeserver}/_matrix/provision/v3/{path}{query}", encoded=True)
@@ -30,7 +30,7 @@ async def ask(
         return answer.status, await answer.json()
 
 
-async def log_in(node: GuestNode, person: MatrixClient, token: str) -> tuple[int, Any]:
+async def log_in(node: AppserviceNode, person: MatrixClient, token: str) -> tuple[int, Any]:
     status, step = await ask(node, "POST", "login/start/access_token", person.access_token)
     assert status == 200, step
     path = f"login/step/{step['login_id']}/{step['step_id']}/{step['type']}"
@@ -44,9 +44,9 @@ async def test_people_manage_their_bridge(
     """Each with a homeserver token: the bridge's state, whom to write to, and whether the node may send as
     them."""
     synapse = await make_synapse(start=False)
-    async with guest_company(palaver, authority, synapse) as company:
+    async with appservice_company(palaver, authority, synapse) as company:
         node, alice, bob = company.node, company.alice, company.bob
-        assert isinstance(node, GuestNode)
+        assert isinstance(node, AppserviceNode)
         status, said = await ask(node, "GET", "whoami", alice.access_token, user=alice.user_id)
         assert status == 200, said
         assert (said["homeserver"], said["bridge_bot"]) == (synapse.server_name, node.user("palaver"))

@@ -1,5 +1,5 @@
 """A node that is a appservice, as far as it gets without a homeserver. What it is with one stands in
-`tests/interop/test_guest_life.py`."""
+`tests/interop/test_appservice_operation.py`."""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
 """The rooms in which agents of a node are, and how they leave them.
 
-Here the node is a homeserver itself; what a appservice does stands in `tests/interop/test_guest_life.py`.
+Here the node is a homeserver itself; an attached node is tested in
+`tests/interop/test_appservice_operation.py`.
 """
 
 import asyncio

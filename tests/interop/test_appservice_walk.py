@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bridge.people.service.messenger import CANNOT_READ
-from tests.interop.guest_node import guest_company
+from tests.interop.appservice_node import appservice_company
 from tests.interop.staffed_node import (
     Company,
     answers,
@@ -15,13 +15,13 @@ from tests.interop.staffed_node import (
     in_state,
     says,
     until_gone,
-    until_sign,
+    until_reaction,
 )
 from tests.support.matrix_client import MatrixClient
 from tests.support.synapse.fixtures import SynapseFactory
 from tests.support.tls import Authority
 
-pytestmark = [pytest.mark.interop, pytest.mark.process, pytest.mark.xdist_group("guest walk")]
+pytestmark = [pytest.mark.interop, pytest.mark.process, pytest.mark.xdist_group("appservice walk")]
 ENCRYPTION = {"type": "m.room.encryption", "state_key": "", "content": {"algorithm": "m.megolm.v1.aes-sha2"}}
 
 
@@ -33,7 +33,7 @@ async def here(
     factory = SynapseFactory(tmp_path_factory.mktemp("synapses"), authority)
     try:
         synapse = await factory(start=False)
-        async with guest_company(palaver, authority, synapse) as made:
+        async with appservice_company(palaver, authority, synapse) as made:
             yield made
     finally:
         await factory.clean_up()
@@ -75,14 +75,14 @@ async def test_an_agent_gets_a_task_in_a_thread(here: Company) -> None:
         "echo cutting >&2; until [ -e cut ]; do sleep 0.1; done; echo '**Soup.**'"
     )
     asked = await here.mention(alice, "cook", script)
-    await until_sign(bob, asked, "⏳")
+    await until_reaction(bob, asked, "⏳")
     progress = await bob.wait_for(answers(asked, "peeling", sender=cook))
     here.go_on("peeled")
     await bob.wait_for(edits(progress["event_id"], "cutting"))
     here.go_on("cut")
     answer = await bob.wait_for(answers(asked, "**Soup.**", sender=cook))
     assert answer["content"]["formatted_body"] == "<p><strong>Soup.</strong></p>"
-    await until_sign(bob, asked, "✅")
+    await until_reaction(bob, asked, "✅")
     thread = [event["event_id"] for event in await bob.relations(here.room_id, asked, "m.thread")]
     assert thread == [answer["event_id"], progress["event_id"]]
     times = [
@@ -104,7 +104,7 @@ async def test_a_cancelled_task_ends(here: Company) -> None:
     child, cook = await here.written("child"), await here.written("cook")
     await alice.react(here.room_id, asked, "❌")
     await alice.wait_for(answers(asked, f"❌ Cancelled by {alice.user_id}."))
-    await until_sign(alice, asked, "❌")
+    await until_reaction(alice, asked, "❌")
     await until_gone(child)
     await until_gone(cook)
 

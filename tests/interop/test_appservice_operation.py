@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.guest_node import NODE_ID, guest_company
+from tests.interop.appservice_node import NODE_ID, appservice_company
 from tests.interop.staffed_node import TIMEOUT, answers, in_state
 from tests.support.synapse.fixtures import SynapseFactory
 from tests.support.tls import Authority
@@ -18,7 +18,7 @@ async def test_an_attached_node_works_and_describes_itself(
 ) -> None:
     """Its room names its bridge, its port answers no other server, and its operator sees who is present."""
     synapse = await make_synapse(start=False)
-    async with guest_company(palaver, authority, synapse) as company:
+    async with appservice_company(palaver, authority, synapse) as company:
         node, alice = company.node, company.alice
         asked = await company.mention(alice, "baker", "Bread?")
         await alice.wait_for(answers(asked, "Bread?", sender=node.user("baker")))
@@ -53,7 +53,7 @@ async def test_an_outage_of_the_homeserver_loses_nothing(
     """What an agent sends during the outage is sent afterwards; meanwhile the node is not ready, and reports
     why."""
     synapse = await make_synapse(start=False)
-    async with guest_company(palaver, authority, synapse) as company:
+    async with appservice_company(palaver, authority, synapse) as company:
         node, alice = company.node, company.alice
         asked = await company.mention(
             alice, "cook", "touch begun; until test -e go; do sleep 0.1; done; seq 1 3"

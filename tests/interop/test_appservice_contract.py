@@ -11,7 +11,7 @@ from tests.connectors.setup import Ground
 from tests.support.postgres import Server
 from tests.support.tls import Authority
 
-pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("guest contract")]
+pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("appservice contract")]
 
 
 @pytest.fixture(scope="module")
@@ -32,5 +32,5 @@ async def portal(ground: Ground, tmp_path_factory: pytest.TempPathFactory) -> As
         yield made
 
 
-class TestGuestSide(Contract):
+class TestAppserviceBackend(Contract):
     """All behaviours of the contract."""

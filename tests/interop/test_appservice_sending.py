@@ -18,7 +18,7 @@ from appservice.registration.check import ping_path
 from federation.matrix.errors import MatrixError
 from federation.matrix.message_content import in_thread, text
 from storage.database import Database
-from tests.interop.guest_side import Side, invited_to, side_on
+from tests.interop.appservice_backend import Side, invited_to, side_on
 from tests.support.synapse.fixtures import SynapseFactory
 
 pytestmark = pytest.mark.interop
@@ -148,9 +148,9 @@ async def test_each_event_is_sent_once_and_in_order(
         # Now the homeserver tells what was said, but for what it had forgotten when it was killed.
         async with side_on(behind, database) as side:
             last = await until_sent(side, room_id, cook, "5", "5")
-            await side.guest.client.request(Method.POST, ping_path(invited.registration))
+            await side.appservice.client.request(Method.POST, ping_path(invited.registration))
             async with asyncio.timeout(TIMEOUT):
-                while not await side.guest.known_rooms.knows_event(last):
+                while not await side.appservice.known_rooms.knows_event(last):
                     await asyncio.sleep(0.05)
         await synapse.kill()
         await synapse.start()

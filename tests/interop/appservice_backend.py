@@ -115,13 +115,13 @@ async def invited_to(synapse: Synapse, directory: Path, **settings: Any) -> Invi
 
 @dataclass
 class Side:
-    guest: Appservice
+    appservice: Appservice
     observed: Observed
     invited: Invited
 
     @property
     def rooms(self) -> AppserviceUsers:
-        return self.guest.local_users
+        return self.appservice.local_users
 
     async def user(self, agent_id: str) -> str:
         """A user that exists from now on."""
@@ -142,7 +142,7 @@ class Side:
 async def side_on(invited: Invited, database: Database, *, listens: bool = True) -> AsyncIterator[Side]:
     observed = Observed()
     async with AsyncExitStack() as stack:
-        guest = await stack.enter_async_context(
+        appservice = await stack.enter_async_context(
             open_appservice(
                 invited.url,
                 invited.registration,
@@ -156,12 +156,12 @@ async def side_on(invited: Invited, database: Database, *, listens: bool = True)
             services = EndpointServices(
                 invited.registration.secrets.hs_token,
                 invited.wanted.namespaces,
-                guest.intake,
+                appservice.intake,
                 Empty(),
-                connection_used=guest.missed_events.connection_used,
+                connection_used=appservice.missed_events.connection_used,
             )
             listener = make_listener(services, [Bind("127.0.0.1")], invited.port, Recorder())
             await listener.start()
             stack.push_async_callback(listener.close, 1.0)
-        guest.monitor.start()
-        yield Side(guest, observed, invited)
+        appservice.monitor.start()
+        yield Side(appservice, observed, invited)

@@ -73,7 +73,7 @@ profile = "cis-1.1"
 """
 
 
-class GuestNode(StaffedNode):
+class AppserviceNode(StaffedNode):
     """Its agents are users of the homeserver."""
 
     domain: str
@@ -97,7 +97,7 @@ class GuestNode(StaffedNode):
 
 
 @asynccontextmanager
-async def guest_company(
+async def appservice_company(
     palaver: Path, authority: Authority, synapse: Synapse, *, askers: int = 0, more: str = ""
 ) -> AsyncIterator[Company]:
     """Alice and the askers may give the agents work; carol administers, and bob may read. All of them except
@@ -116,10 +116,10 @@ async def guest_company(
 @asynccontextmanager
 async def _node(
     palaver: Path, authority: Authority, synapse: Synapse, peer_url: str, askers: int, more: str
-) -> AsyncIterator[GuestNode]:
+) -> AsyncIterator[AppserviceNode]:
     # Not below the directory of the test: the path of a Unix socket has 107 bytes.
     directory = Path(tempfile.mkdtemp(prefix="palaver-guest-"))
-    node = GuestNode(palaver, directory, lasting_port(), 0)
+    node = AppserviceNode(palaver, directory, lasting_port(), 0)
     node.domain = synapse.server_name
     try:
         (directory / "tls").mkdir()
@@ -172,7 +172,7 @@ work(AgentClient(sys.argv[1], "listener", sys.argv[2]), do)
 
 
 @asynccontextmanager
-async def listener(node: GuestNode, heard: Path) -> AsyncIterator[None]:
+async def listener(node: AppserviceNode, heard: Path) -> AsyncIterator[None]:
     """A program that attaches itself as an agent and runs one task at a time."""
     code, token = await node.cli("agents", "token", "create", "listener")
     assert code == 0, token
@@ -189,7 +189,7 @@ async def listener(node: GuestNode, heard: Path) -> AsyncIterator[None]:
         await program.wait()
 
 
-async def insist(person: MatrixClient, room_id: str, content: Json) -> str:
+async def send_with_retries(person: MatrixClient, room_id: str, content: Json) -> str:
     """Send one message, with retries under one transaction id until it is answered, as clients do."""
     transaction = person.new_txn_id()
     while True:

@@ -12,15 +12,21 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.interop.guest_node import GuestNode, asker, guest_company, insist, listener
-from tests.interop.staffed_node import TIMEOUT, Company, doubled, relation
+from tests.interop.appservice_node import (
+    AppserviceNode,
+    appservice_company,
+    asker,
+    listener,
+    send_with_retries,
+)
+from tests.interop.staffed_node import TIMEOUT, Company, relation, repeated
 from tests.support.matrix_client import MatrixClient
 from tests.support.matrix_client.seen import Event
 from tests.support.synapse.database import SQLite
 from tests.support.synapse.fixtures import SynapseFactory
 from tests.support.tls import Authority
 
-pytestmark = [pytest.mark.interop, pytest.mark.process, pytest.mark.xdist_group("guest outages")]
+pytestmark = [pytest.mark.interop, pytest.mark.process, pytest.mark.xdist_group("appservice outages")]
 ASKERS, EACH = 20, 25
 KILLS = 3
 MOST_AHEAD = 60
@@ -34,7 +40,7 @@ async def here(
     factory = SynapseFactory(tmp_path_factory.mktemp("synapses"), authority)
     try:
         synapse = await factory(start=False)
-        async with guest_company(palaver, authority, synapse, askers=ASKERS) as made:
+        async with appservice_company(palaver, authority, synapse, askers=ASKERS) as made:
             yield made
     finally:
         await factory.clean_up()
@@ -45,7 +51,7 @@ async def test_restarts_lose_and_repeat_nothing(here: Company, tmp_path: Path) -
     """Each of five hundred tasks is received once, in the order of the room, and answered once in its thread,
     while the Synapse is restarted and the node is killed repeatedly."""
     node, synapse, alice = here.node, here.synapse, here.alice
-    assert isinstance(node, GuestNode)
+    assert isinstance(node, AppserviceNode)
     heard = tmp_path / "heard"
     askers = [await synapse.person(asker(number)) for number in range(ASKERS)]
     for one in askers:
@@ -68,7 +74,7 @@ async def test_restarts_lose_and_repeat_nothing(here: Company, tmp_path: Path) -
             # An agent refuses what comes while a hundred tasks wait for it.
             while count * ASKERS - lines() > MOST_AHEAD:
                 await asyncio.sleep(0.05)
-            asked.append(await insist(one, here.room_id, question(number, count)))
+            asked.append(await send_with_retries(one, here.room_id, question(number, count)))
         return asked
 
     async def until_heard(count: int) -> None:
@@ -120,7 +126,7 @@ async def test_restarts_lose_and_repeat_nothing(here: Company, tmp_path: Path) -
     assert wrong == []
     answered = Counter(relation(event)[1] for event in seen.values() if is_answer(event))
     assert answered == Counter(roots)
-    assert doubled(await alice.history(here.room_id), node.server_name) == []
+    assert repeated(await alice.history(here.room_id), node.server_name) == []
 
 
 async def test_a_lost_invite_is_found(here: Company) -> None:

@@ -1,4 +1,4 @@
-"""Each mistake that an operator of a guest can make, made on purpose against a real Synapse.
+"""Each mistake that the operator of an attached node can make, made on purpose against a real Synapse.
 
 `palaver run` ends with a sentence of its own, and `palaver doctor` says the same.
 """
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.interop.guest_node import GuestNode
+from tests.interop.appservice_node import AppserviceNode
 from tests.interop.staffed_node import FILE
 from tests.support.loopback_server import LoopbackServer
 from tests.support.ports import lasting_port, take
@@ -50,7 +50,7 @@ class Operator:
     def __init__(self, palaver: Path, authority: Authority, synapse: Synapse, **said: Any) -> None:
         # Not below the directory of the test: the path of a Unix socket has 107 bytes.
         self.directory = Path(tempfile.mkdtemp(prefix="palaver-mistake-"))
-        self.node = GuestNode(palaver, self.directory, lasting_port(), 0)
+        self.node = AppserviceNode(palaver, self.directory, lasting_port(), 0)
         (self.directory / "tls").mkdir()
         authority.write(self.directory / "tls", "ca")
         self.said = {
@@ -83,7 +83,7 @@ class Operator:
         assert code == 1, refusal
         sentence: str = refusal["problem"]
         assert refusal["advice"], sentence
-        assert not (self.node.data / "postgres").exists(), "a database was made a guest's"
+        assert not (self.node.data / "postgres").exists(), "the database was used for an attached node"
         code, doctor = await self.node.cli("doctor")
         faults = [one["text"] for one in doctor["findings"] if one["verdict"] == "fault"]
         assert code == 1

@@ -24,37 +24,37 @@ from storage.database import Database
 from tests.federation.http.running import Recorder
 
 DEADLY = "this one kills"
-"""The body of a message after whose commit the process is no more; only when it is new."""
+"""The body of a message after whose commit the process kills itself, if the message is new."""
 AGENT = "worker-1"
 
 
-def say(**said: Any) -> None:
-    sys.stdout.write(f"{json.dumps(said)}\n")
+def report(**members: Any) -> None:
+    sys.stdout.write(f"{json.dumps(members)}\n")
     sys.stdout.flush()
 
 
-class MortalIntake(Intake):
+class KilledIntake(Intake):
     async def receive(self, transaction_id: str, transaction: Transaction) -> bool:
         is_new = await super().receive(transaction_id, transaction)
         bodies = [received.event.content.get("body") for received in transaction.events]
-        say(transaction=transaction_id, is_new=is_new, bodies=bodies)
+        report(transaction=transaction_id, is_new=is_new, bodies=bodies)
         if is_new and DEADLY in bodies:
             os.kill(os.getpid(), signal.SIGKILL)
         return is_new
 
 
-class Village:
+class AgentDirectory:
     """One agent, and no room."""
 
     def __init__(self, node_id: str) -> None:
         self._agent = (AGENT, node_id)
 
     async def provide_agent(self, agent_id: str, node_id: str) -> bool:
-        say(agent=[agent_id, node_id])
+        report(agent=[agent_id, node_id])
         return False
 
     async def provide_room(self, room: AgentRoom) -> bool:
-        say(room=room.namespace)
+        report(room=room.namespace)
         return False
 
     async def knows_agent(self, agent_id: str, node_id: str) -> bool:
@@ -69,19 +69,19 @@ async def main(url: str, port: str, hs_token: str, domain: str, node_id: str) ->
     database = await Database.connect(DatabaseAddress.from_url(url), minimum=1, maximum=4)
     stream = IntakeStream(database)
     stream.start()
-    intake = MortalIntake(
+    intake = KilledIntake(
         "palaver",
         database,
         is_ours=namespaces.owns_user,
-        publish=lambda said: say(told=type(said).__name__),
+        publish=lambda said: report(told=type(said).__name__),
         on_events=stream.publish,
     )
     services = EndpointServices(
-        hs_token, namespaces, intake, Village(node_id), lambda pinged: say(ping=pinged)
+        hs_token, namespaces, intake, AgentDirectory(node_id), lambda pinged: report(ping=pinged)
     )
     listener = make_listener(services, [Bind("127.0.0.1")], int(port), Recorder())
     await listener.start()
-    say(ready=True)
+    report(ready=True)
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)

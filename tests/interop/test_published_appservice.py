@@ -33,7 +33,7 @@ from tests.support.synapse import Synapse
 from tests.support.synapse.fixtures import SynapseFactory
 from tests.support.tls import Authority
 
-pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("published guest")]
+pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("published appservice")]
 
 GUEST = """
 [appservice]
