@@ -9,7 +9,7 @@ from typing import Any
 
 from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import HomeserverGhostNames
-from federation.transactions.edu_making import to_device
+from federation.transactions.outgoing_edus import to_device
 from federation.transactions.edus import ToDevice
 from tests.connectors.remote_homeserver import Neighbours
 from tests.connectors.setup import Ground
