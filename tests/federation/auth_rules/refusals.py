@@ -1,5 +1,5 @@
-"""The table of refusals: who makes an event that a rule must refuse says so here, and `test_rules` sees to
-it that no rule of any room version is left out."""
+"""The table of refusals: each test module registers its cases that a rule must refuse, and `test_rules`
+checks that no rule of any room version is left out."""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ MakesVerdict = Callable[[str], Verdict]
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """A case that one rule refuses, in every version that has the rule or in some of them."""
+class RefusalCase:
+    """A case that one rule refuses, in all versions that have the rule or in some of them."""
 
     key: str
     name: str
@@ -24,24 +24,24 @@ class Refusal:
     versions: Collection[str]
 
 
-_TABLE: Final[dict[tuple[str, str], Refusal]] = {}
+_TABLE: Final[dict[tuple[str, str], RefusalCase]] = {}
 
 
 def refused_by(key: str, versions: Collection[str] | None = None) -> Callable[[MakesVerdict], MakesVerdict]:
-    """Put a case into the table. It is given a version's name and says what the rules said."""
+    """Register a case. It gets the name of a room version and returns the verdict."""
 
-    def put(makes_verdict: MakesVerdict) -> MakesVerdict:
+    def register(makes_verdict: MakesVerdict) -> MakesVerdict:
         name, module = makes_verdict.__name__, makes_verdict.__module__
         having = [version for version, rules in REFUSALS.items() if key in rules]
         assert having, f"no version has a rule {key}"
-        _TABLE[module, name] = Refusal(key, name, module, makes_verdict, versions or having)
+        _TABLE[module, name] = RefusalCase(key, name, module, makes_verdict, versions or having)
         return makes_verdict
 
-    return put
+    return register
 
 
-def refusals(module: str | None = None) -> Iterator[tuple[str, Refusal]]:
-    """Every case of a test module, or of all that have been imported, with each version that it is for."""
+def refusals(module: str | None = None) -> Iterator[tuple[str, RefusalCase]]:
+    """All cases of a test module, or of all imported modules, with each of their versions."""
     for refusal in _TABLE.values():
         if module in (None, refusal.module):
             for version in refusal.versions:
@@ -49,15 +49,15 @@ def refusals(module: str | None = None) -> Iterator[tuple[str, Refusal]]:
 
 
 def cases_of(module: str) -> list[object]:
-    """What `pytest.mark.parametrize` takes: one case and version each."""
+    """The argument of `pytest.mark.parametrize`: one case and version each."""
     return [
         pytest.param(version, refusal, id=f"{refusal.name}-{version}")
         for version, refusal in refusals(module)
     ]
 
 
-def assert_refused(version: str, refusal: Refusal) -> None:
-    """By that rule, under the number that it has in this version."""
+def assert_refused(version: str, refusal: RefusalCase) -> None:
+    """By that rule, with its number in this version."""
     verdict = refusal.verdict(version)
     assert isinstance(verdict, Refused), "it was allowed"
     expected = REFUSALS[version][refusal.key]

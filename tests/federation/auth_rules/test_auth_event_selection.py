@@ -1,4 +1,4 @@
-"""Which state an event needs in order to be authorised."""
+"""The selection of auth events."""
 
 from typing import Any
 
@@ -82,13 +82,11 @@ def template(type_: str, content: dict[str, Any], state_key: str | None) -> Temp
         ),
     ],
 )
-def test_what_is_selected(
+def test_selected_auth_events(
     type_: str, content: dict[str, Any], state_key: str | None, more: list[StateKey], versions: list[str]
 ) -> None:
-    """Create event, power levels, the sender's membership; for a membership event what it depends on besides.
-
-    From version 12 on the create event is needed as before, and not selected.
-    """
+    """The create event, the power levels, the sender's membership, and for membership events further events.
+    From version 12 on the create event is required but not selected."""
     event = template(type_, content, state_key)
     for version in versions:
         of = ROOM_VERSIONS[version]
@@ -96,7 +94,7 @@ def test_what_is_selected(
         assert auth_event_keys(event, of) == [*(ALWAYS[1:] if of.create_event_is_room_id else ALWAYS), *more]
 
 
-def test_the_create_event_needs_nothing() -> None:
+def test_the_create_event_has_no_auth_events() -> None:
     """ "The `auth_events` for the `m.room.create` event in a room is empty"."""
     for version in ROOM_VERSIONS.values():
         assert auth_event_keys(template("m.room.create", {}, ""), version) == []
@@ -106,8 +104,8 @@ def test_the_create_event_needs_nothing() -> None:
 @pytest.mark.parametrize(
     "odd", [None, 3, "x", [], {}, {"signed": 3}, {"signed": {"token": 3}}, {"signed": {"token": []}}]
 )
-def test_odd_contents_select_nothing_more(odd: Any) -> None:
-    """Whatever a peer has put there, nothing is raised."""
+def test_malformed_contents_select_nothing_more(odd: Any) -> None:
+    """And raise nothing."""
     of = ROOM_VERSIONS["12"]
     invite = template("m.room.member", {"membership": "invite", "third_party_invite": odd}, BOB)
     assert required_state(invite, of) == [*ALWAYS, OF_BOB, JOIN_RULES]

@@ -1,10 +1,10 @@
-"""Rules 2 and 3: where an event claims to have its permission from."""
+"""Rules 2 and 3: the room id and the auth events."""
 
 import pytest
 
 from federation.auth_rules import Allowed, Verdict, check_independent
 from federation.matrix.room_version import ROOM_VERSIONS
-from tests.federation.auth_rules.refusals import Refusal, assert_refused, cases_of, refused_by
+from tests.federation.auth_rules.refusals import RefusalCase, assert_refused, cases_of, refused_by
 from tests.support.rooms import ALICE, BOB, Room, public_room
 
 
@@ -29,7 +29,7 @@ def the_room_is_another(version: str) -> Verdict:
 
 
 @refused_by("room_id")
-def the_room_id_names_something_else(version: str) -> Verdict:
+def the_room_id_is_of_another_event(version: str) -> Verdict:
     room = public_room(version)
     not_create = room.topic(ALICE, "x")
     room.room_id = "!" + not_create.event_id[1:]
@@ -45,7 +45,7 @@ def the_same_twice(version: str) -> Verdict:
 
 
 @refused_by("auth_events.duplicate")
-def two_for_one_place(version: str) -> Verdict:
+def two_for_one_key(version: str) -> Verdict:
     room = public_room(version)
     old = room.state()["m.room.member", ALICE]
     room.member(ALICE, ALICE, "join", content={"displayname": "Alice"})
@@ -53,7 +53,7 @@ def two_for_one_place(version: str) -> Verdict:
 
 
 @refused_by("auth_events.unexpected")
-def somebody_else_s_membership(version: str) -> Verdict:
+def the_membership_of_another_user(version: str) -> Verdict:
     room = public_room(version, BOB)
     bob = room.state()["m.room.member", BOB]
     return room.verdict(room.propose("m.room.message", ALICE, {}, auth=[*room.propose_auth(ALICE), bob]))
@@ -74,7 +74,7 @@ def the_topic(version: str) -> Verdict:
 
 
 @refused_by("auth_events.rejected")
-def one_that_was_rejected(version: str) -> Verdict:
+def a_rejected_event(version: str) -> Verdict:
     room = public_room(version)
     room.rejected.add(room.state()["m.room.power_levels", ""].event_id)
     return room.verdict(room.propose("m.room.message", ALICE, {}))
@@ -88,7 +88,7 @@ def no_create_event(version: str) -> Verdict:
 
 
 @refused_by("auth_events.room_id")
-def one_from_another_room(version: str) -> Verdict:
+def an_event_of_another_room(version: str) -> Verdict:
     room, other = public_room(version), public_room(version, content_of_create="different")
     if not room.version.create_event_is_room_id:
         other = Room(version, creator="@alice:other.example")
@@ -102,14 +102,14 @@ def one_from_another_room(version: str) -> Verdict:
 
 
 @pytest.mark.parametrize(("version", "refusal"), cases_of(__name__))
-def test_refusals(version: str, refusal: Refusal) -> None:
-    """Each is refused by the rule that it stands for, under the version's number."""
+def test_refusals(version: str, refusal: RefusalCase) -> None:
+    """Each is refused by the given rule, with its number in the version."""
     assert_refused(version, refusal)
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
-def test_fewer_are_enough(version: str) -> None:
-    """An event need not name all that it may: what it names must be right."""
+def test_fewer_auth_events_are_accepted(version: str) -> None:
+    """An event need not have all auth events that it may have."""
     room = public_room(version)
     auth = [room.create] if not room.version.create_event_is_room_id else []
     message = room.propose("m.room.message", ALICE, {}, auth=auth)

@@ -1,10 +1,10 @@
-"""Rule 5.6: banning."""
+"""Rule 5.6: bans."""
 
 import pytest
 
 from federation.auth_rules import Allowed, Verdict
 from federation.matrix.room_version import ROOM_VERSIONS
-from tests.federation.auth_rules.refusals import Refusal, assert_refused, cases_of, refused_by
+from tests.federation.auth_rules.refusals import RefusalCase, assert_refused, cases_of, refused_by
 from tests.support.rooms import ALICE, BOB, CAROL, DAVE, Room, public_room
 
 
@@ -13,12 +13,12 @@ def ban(room: Room, sender: str, target: str) -> Verdict:
 
 
 @refused_by("ban.sender")
-def from_outside(version: str) -> Verdict:
+def by_a_user_who_is_not_joined(version: str) -> Verdict:
     return ban(public_room(version), BOB, CAROL)
 
 
 @refused_by("ban.otherwise")
-def without_the_power(version: str) -> Verdict:
+def without_power(version: str) -> Verdict:
     return ban(public_room(version, CAROL), CAROL, DAVE)
 
 
@@ -28,8 +28,8 @@ def the_creator(version: str) -> Verdict:
 
 
 @refused_by("ban.otherwise")
-def oneself(version: str) -> Verdict:
-    """Nobody has more power than themselves."""
+def banning_oneself(version: str) -> Verdict:
+    """No user has more power than themselves."""
     return ban(public_room(version, BOB), BOB, BOB)
 
 
@@ -39,14 +39,14 @@ def creators_cannot_ban_each_other(version: str) -> Verdict:
 
 
 @pytest.mark.parametrize(("version", "refusal"), cases_of(__name__))
-def test_refusals(version: str, refusal: Refusal) -> None:
-    """Each is refused by the rule that it stands for, under the version's number."""
+def test_refusals(version: str, refusal: RefusalCase) -> None:
+    """Each is refused by the given rule, with its number in the version."""
     assert_refused(version, refusal)
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
 def test_who_may_be_banned(version: str) -> None:
-    """Anybody with less power, there or not, banned or not."""
+    """Any user with less power, with any membership."""
     room = public_room(version, BOB, CAROL)
     for target in (CAROL, DAVE):
         assert isinstance(ban(room, BOB, target), Allowed)

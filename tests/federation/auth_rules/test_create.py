@@ -1,4 +1,4 @@
-"""Rule 1: the event that makes the room."""
+"""Rule 1: the create event."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ from federation.events import make_pdu
 from federation.events.hashes import event_id
 from federation.matrix import canonical_json
 from federation.matrix.room_version import ROOM_VERSIONS
-from tests.federation.auth_rules.refusals import Refusal, assert_refused, cases_of, refused_by
+from tests.federation.auth_rules.refusals import RefusalCase, assert_refused, cases_of, refused_by
 from tests.support.rooms import ALICE, BOB, Room
 
 
 def verdict(version: str, content: dict[str, Any] | None = None, **changes: Any) -> Verdict:
-    """Of a create event that would be right but for this."""
+    """The verdict on a create event that is valid except for this."""
     of = ROOM_VERSIONS[version]
     event: dict[str, Any] = {
         "type": "m.room.create",
@@ -38,7 +38,7 @@ def verdict(version: str, content: dict[str, Any] | None = None, **changes: Any)
 
 
 @refused_by("create.prev_events")
-def something_came_before(version: str) -> Verdict:
+def it_has_prev_events(version: str) -> Verdict:
     return verdict(version, prev_events=["$x"])
 
 
@@ -73,17 +73,17 @@ def no_creator(version: str) -> Verdict:
 
 
 @refused_by("create.additional_creators")
-def additional_creators_that_are_no_array(version: str) -> Verdict:
+def additional_creators_that_are_not_an_array(version: str) -> Verdict:
     return verdict(version, {"additional_creators": BOB})
 
 
 @refused_by("create.additional_creators")
-def additional_creators_that_are_no_strings(version: str) -> Verdict:
+def additional_creators_that_are_not_strings(version: str) -> Verdict:
     return verdict(version, {"additional_creators": [BOB, 3]})
 
 
 @refused_by("create.additional_creators")
-def additional_creators_that_are_no_users(version: str) -> Verdict:
+def additional_creators_that_are_not_user_ids(version: str) -> Verdict:
     return verdict(version, {"additional_creators": [BOB, "@x:not a server"]})
 
 
@@ -93,14 +93,14 @@ def additional_creators_that_are_too_long(version: str) -> Verdict:
 
 
 @pytest.mark.parametrize(("version", "refusal"), cases_of(__name__))
-def test_refusals(version: str, refusal: Refusal) -> None:
-    """Each is refused by the rule that it stands for, under the version's number."""
+def test_refusals(version: str, refusal: RefusalCase) -> None:
+    """Each is refused by the given rule, with its number in the version."""
     assert_refused(version, refusal)
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
 def test_otherwise_allow(version: str) -> None:
-    """1.5 Otherwise, allow. No state is asked for; a room without a stated version is not refused for it."""
+    """1.5 Otherwise, allow. No state is needed; `room_version` may be absent."""
     assert isinstance(verdict(version), Allowed)
     assert isinstance(verdict(version, {"creator": ALICE}), Allowed)
     assert isinstance(verdict(version, {"creator": ALICE, "additional_creators": []}), Allowed)

@@ -1,4 +1,4 @@
-"""The rules from the first to the last."""
+"""All rules in order."""
 
 from typing import Any
 
@@ -18,18 +18,18 @@ from federation.events import CREATE, make_pdu
 from federation.events.hashes import event_id
 from federation.matrix import canonical_json
 from federation.matrix.room_version import ROOM_VERSIONS
-from tests.federation.auth_rules.refusals import Refusal, assert_refused, cases_of, refused_by
+from tests.federation.auth_rules.refusals import RefusalCase, assert_refused, cases_of, refused_by
 from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room
 
 
 @refused_by("sender_joined")
-def speaking_from_outside(version: str) -> Verdict:
+def a_message_without_being_joined(version: str) -> Verdict:
     room = public_room(version)
     return room.verdict(room.propose("m.room.message", BOB, {}))
 
 
 @refused_by("sender_joined")
-def speaking_when_only_invited(version: str) -> Verdict:
+def a_message_of_an_invited_user(version: str) -> Verdict:
     room = public_room(version)
     room.member(ALICE, BOB, "invite")
     return room.verdict(room.propose("m.room.message", BOB, {}))
@@ -43,13 +43,13 @@ def a_creator_who_has_left(version: str) -> Verdict:
 
 
 @refused_by("required_power")
-def a_state_event_without_the_power(version: str) -> Verdict:
+def a_state_event_without_power(version: str) -> Verdict:
     room = public_room(version, CAROL)
     return room.verdict(room.propose("m.room.topic", CAROL, {}, ""))
 
 
 @refused_by("required_power")
-def a_message_without_the_power(version: str) -> Verdict:
+def a_message_without_power(version: str) -> Verdict:
     room = public_room(version, CAROL, levels={"events_default": 1})
     return room.verdict(room.propose("m.room.message", CAROL, {}))
 
@@ -64,7 +64,7 @@ def state_takes_50_even_without_power_levels(version: str) -> Verdict:
 
 
 @refused_by("state_key_of_another")
-def the_state_of_another(version: str) -> Verdict:
+def the_state_key_of_another_user(version: str) -> Verdict:
     room = public_room(version, BOB)
     return room.verdict(room.propose("org.example.mood", ALICE, {}, BOB))
 
@@ -88,14 +88,14 @@ def a_state_without_a_create_event_in_version_12(version: str) -> Verdict:
 
 
 @pytest.mark.parametrize(("version", "refusal"), cases_of(__name__))
-def test_refusals(version: str, refusal: Refusal) -> None:
-    """Each is refused by the rule that it stands for, under the version's number."""
+def test_refusals(version: str, refusal: RefusalCase) -> None:
+    """Each is refused by the given rule, with its number in the version."""
     assert_refused(version, refusal)
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
 def test_otherwise_allow(version: str) -> None:
-    """11. Whatever no rule refuses: messages, redactions, state of one's own."""
+    """11. Otherwise, allow: messages, redactions, state events with one's own user id."""
     room = public_room(version, CAROL, levels={"state_default": 0})
     message = room.say(CAROL)
     room.send("m.room.redaction", CAROL, {}, redacts=message.event_id)
@@ -105,7 +105,7 @@ def test_otherwise_allow(version: str) -> None:
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
 def test_against_its_own_auth_events(version: str) -> None:
-    """Step 4 of receiving a PDU: all rules, with the state that the event itself names."""
+    """Step 4 of the checks on receipt of a PDU: all rules, with the state of the event's auth events."""
     room = public_room(version, BOB)
     good, bad = room.propose("m.room.topic", BOB, {}, ""), room.propose("m.room.topic", CAROL, {}, "")
     for pdu, allowed in ((good, True), (bad, False), (room.create, True)):
@@ -120,8 +120,8 @@ def test_against_its_own_auth_events(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
-def test_the_state_may_have_moved_on(version: str) -> None:
-    """An event that was right where it was sent is refused by a state in which its sender has been banned."""
+def test_the_current_state_may_refuse_the_event(version: str) -> None:
+    """An event that was allowed when it was sent is refused by a state in which its sender is banned."""
     room = public_room(version, BOB)
     message = room.propose("m.room.message", BOB, {})
     assert isinstance(room.verdict(message), Allowed)
@@ -185,7 +185,7 @@ types = st.sampled_from(
     contents,
     st.lists(st.tuples(types, st.sampled_from(["", ALICE, BOB]), contents), max_size=4),
 )
-def test_hostile_events_and_states_get_a_verdict(
+def test_malicious_events_and_states_get_a_verdict(
     version: str,
     type_: str,
     sender: str,
@@ -193,7 +193,7 @@ def test_hostile_events_and_states_get_a_verdict(
     content: dict[str, Any],
     state: list[tuple[str, str, dict[str, Any]]],
 ) -> None:
-    """Whatever the contents, of the event or of the state it is held against, the answer is a verdict."""
+    """Whatever the event and the state contain."""
     room = public_room(version)
 
     def event(type_: str, state_key: str | None, content: dict[str, Any]) -> Any:

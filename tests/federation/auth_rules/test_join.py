@@ -1,17 +1,17 @@
-"""Rule 5.3: joining."""
+"""Rule 5.3: joins."""
 
 import pytest
 
 from federation.auth_rules import Allowed, Refused, Verdict
 from federation.matrix.room_version import ROOM_VERSIONS
-from tests.federation.auth_rules.refusals import Refusal, assert_refused, cases_of, refused_by
+from tests.federation.auth_rules.refusals import RefusalCase, assert_refused, cases_of, refused_by
 from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room
 
 JOIN = {"membership": "join"}
 
 
 @refused_by("join.sender")
-def joining_for_somebody_else(version: str) -> Verdict:
+def joining_for_another_user(version: str) -> Verdict:
     room = public_room(version, BOB)
     return room.verdict(room.propose("m.room.member", BOB, JOIN, CAROL))
 
@@ -40,7 +40,7 @@ def after_having_left(version: str) -> Verdict:
 
 @refused_by("join.otherwise")
 def an_unknown_join_rule(version: str) -> Verdict:
-    """Not even a change of name is allowed to a member then."""
+    """Not even a joined user may change their profile then."""
     room = public_room(version, BOB)
     room.join_rule(ALICE, "private")
     return room.verdict(room.propose("m.room.member", BOB, {**JOIN, "displayname": "Bob"}, BOB))
@@ -48,7 +48,7 @@ def an_unknown_join_rule(version: str) -> Verdict:
 
 @refused_by("join.otherwise")
 def a_join_rule_of_null(version: str) -> Verdict:
-    """As in Synapse: a missing `join_rule` is `invite`, and `null` is nothing that anybody could satisfy."""
+    """As in Synapse: a missing `join_rule` is `invite`, and no user can satisfy `null`."""
     room = public_room(version, BOB)
     room.send("m.room.join_rules", ALICE, {"join_rule": None}, "")
     return room.verdict(room.propose("m.room.member", BOB, JOIN, BOB))
@@ -83,21 +83,21 @@ def knock_restricted_before_it_was_one(version: str) -> Verdict:
 
 
 @refused_by("join.otherwise")
-def the_first_join_of_somebody_else(version: str) -> Verdict:
+def the_first_join_of_another_user(version: str) -> Verdict:
     room = Room(version)
     return room.verdict(room.propose("m.room.member", BOB, JOIN, BOB))
 
 
 @refused_by("join.otherwise", ["12"])
 def the_first_join_of_an_additional_creator(version: str) -> Verdict:
-    """Only the create event's sender has the shortcut."""
+    """Rule 5.3.1 applies only to the sender of the create event."""
     room = Room(version, additional_creators=[BOB])
     return room.verdict(room.propose("m.room.member", BOB, JOIN, BOB))
 
 
 @refused_by("join.otherwise")
-def the_creator_comes_back(version: str) -> Verdict:
-    """The shortcut is for an event that follows nothing but the create event."""
+def the_creator_joins_again(version: str) -> Verdict:
+    """Rule 5.3.1 applies only to an event that follows nothing but the create event."""
     room = Room(version)
     room.join(ALICE)
     room.member(ALICE, ALICE, "leave")
@@ -105,15 +105,15 @@ def the_creator_comes_back(version: str) -> Verdict:
 
 
 @pytest.mark.parametrize(("version", "refusal"), cases_of(__name__))
-def test_refusals(version: str, refusal: Refusal) -> None:
-    """Each is refused by the rule that it stands for, under the version's number."""
+def test_refusals(version: str, refusal: RefusalCase) -> None:
+    """Each is refused by the given rule, with its number in the version."""
     assert_refused(version, refusal)
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
 @pytest.mark.parametrize("rule", ["invite", "knock", "restricted", "knock_restricted", "public"])
-def test_who_was_invited_or_is_there(version: str, rule: str) -> None:
-    """Under every rule that the version knows, whoever is invited may join and whoever is there may stay."""
+def test_invited_and_joined_users_may_join(version: str, rule: str) -> None:
+    """Under every join rule of the version."""
     known = {
         "knock": ROOM_VERSIONS[version].knocking,
         "restricted": ROOM_VERSIONS[version].restricted_joins,
@@ -138,8 +138,8 @@ def test_a_missing_join_rule_means_invite(version: str) -> None:
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
 def test_the_first_join(version: str) -> None:
-    """5.3.1: the only previous event is the create event and the state key is the creator. The sender is
-    not asked; until 10 it is `content.creator` that counts."""
+    """5.3.1: the only previous event is the create event and the state key is the creator. The sender is not
+    checked; until version 10 the creator is `content.creator`."""
     room = Room(version)
     room.join(ALICE)
     room = Room(version)

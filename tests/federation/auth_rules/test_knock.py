@@ -1,9 +1,9 @@
-"""Rule 5.7: knocking."""
+"""Rule 5.7: knocks."""
 
 import pytest
 
 from federation.auth_rules import Allowed, Verdict
-from tests.federation.auth_rules.refusals import Refusal, assert_refused, cases_of, refused_by
+from tests.federation.auth_rules.refusals import RefusalCase, assert_refused, cases_of, refused_by
 from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room
 
 KNOCKING = ["7", "8", "9", "10", "11", "12"]
@@ -35,38 +35,38 @@ def knock_restricted_before_it_was_one(version: str) -> Verdict:
 
 
 @refused_by("knock.sender")
-def for_somebody_else(version: str) -> Verdict:
+def for_another_user(version: str) -> Verdict:
     return knock(knocking_room(version), BOB, CAROL)
 
 
 @refused_by("knock.otherwise")
-def by_somebody_who_is_there(version: str) -> Verdict:
+def by_a_joined_user(version: str) -> Verdict:
     return knock(knocking_room(version, BOB), BOB, BOB)
 
 
 @refused_by("knock.otherwise")
-def by_somebody_who_is_invited(version: str) -> Verdict:
+def by_an_invited_user(version: str) -> Verdict:
     room = knocking_room(version)
     room.member(ALICE, BOB, "invite")
     return knock(room, BOB, BOB)
 
 
 @refused_by("knock.otherwise")
-def by_somebody_who_is_banned(version: str) -> Verdict:
+def by_a_banned_user(version: str) -> Verdict:
     room = knocking_room(version)
     room.member(ALICE, BOB, "ban")
     return knock(room, BOB, BOB)
 
 
 @pytest.mark.parametrize(("version", "refusal"), cases_of(__name__))
-def test_refusals(version: str, refusal: Refusal) -> None:
-    """Each is refused by the rule that it stands for, under the version's number."""
+def test_refusals(version: str, refusal: RefusalCase) -> None:
+    """Each is refused by the given rule, with its number in the version."""
     assert_refused(version, refusal)
 
 
 @pytest.mark.parametrize("version", KNOCKING)
 def test_who_may_knock(version: str) -> None:
-    """Whoever is outside, and again; then they may be let in, which means invited."""
+    """Users who are not in the room, also repeatedly; then they may be invited."""
     room = knocking_room(version, CAROL)
     room.member(CAROL, CAROL, "leave")
     for user in (BOB, CAROL, BOB):

@@ -1,10 +1,10 @@
-"""Rule 5.5: leaving, kicking and lifting a ban."""
+"""Rule 5.5: leaves, kicks and unbans."""
 
 import pytest
 
 from federation.auth_rules import Allowed, Refused, Verdict
 from federation.matrix.room_version import ROOM_VERSIONS
-from tests.federation.auth_rules.refusals import Refusal, assert_refused, cases_of, refused_by
+from tests.federation.auth_rules.refusals import RefusalCase, assert_refused, cases_of, refused_by
 from tests.support.rooms import ALICE, BOB, CAROL, DAVE, Room, levels_of, public_room
 
 LEAVE = {"membership": "leave"}
@@ -15,7 +15,7 @@ def leave(room: Room, sender: str, target: str) -> Verdict:
 
 
 @refused_by("leave.self")
-def without_having_been_there(version: str) -> Verdict:
+def without_membership(version: str) -> Verdict:
     return leave(public_room(version), BOB, BOB)
 
 
@@ -34,19 +34,19 @@ def twice(version: str) -> Verdict:
 
 
 @refused_by("leave.sender")
-def kicking_from_outside(version: str) -> Verdict:
+def kicking_without_being_joined(version: str) -> Verdict:
     return leave(public_room(version, CAROL), BOB, CAROL)
 
 
 @refused_by("leave.unban")
-def lifting_a_ban_without_the_power_to_ban(version: str) -> Verdict:
+def unbanning_without_the_power_to_ban(version: str) -> Verdict:
     room = public_room(version, BOB, levels={"ban": 60})
     room.member(ALICE, CAROL, "ban")
     return leave(room, BOB, CAROL)
 
 
 @refused_by("leave.otherwise")
-def kicking_without_the_power(version: str) -> Verdict:
+def kicking_without_power(version: str) -> Verdict:
     return leave(public_room(version, CAROL, DAVE), CAROL, DAVE)
 
 
@@ -69,22 +69,22 @@ def creators_cannot_kick_each_other(version: str) -> Verdict:
 
 
 @refused_by("leave.otherwise")
-def lifting_a_ban_with_the_power_to_ban_and_not_to_kick(version: str) -> Verdict:
-    """Unban needs both levels."""
+def unbanning_with_the_power_to_ban_but_not_to_kick(version: str) -> Verdict:
+    """Unbanning needs both levels."""
     room = public_room(version, BOB, levels={"kick": 60})
     room.member(ALICE, CAROL, "ban")
     return leave(room, BOB, CAROL)
 
 
 @pytest.mark.parametrize(("version", "refusal"), cases_of(__name__))
-def test_refusals(version: str, refusal: Refusal) -> None:
-    """Each is refused by the rule that it stands for, under the version's number."""
+def test_refusals(version: str, refusal: RefusalCase) -> None:
+    """Each is refused by the given rule, with its number in the version."""
     assert_refused(version, refusal)
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
 def test_who_may_leave(version: str) -> None:
-    """Whoever is invited, there, or from version 7 on knocks."""
+    """Invited and joined users, and from version 7 on users who have knocked."""
     room = public_room(version, BOB)
     assert isinstance(leave(room, BOB, BOB), Allowed)
     room.member(ALICE, CAROL, "invite")
@@ -104,7 +104,7 @@ def test_who_may_leave(version: str) -> None:
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
 def test_who_may_be_kicked(version: str) -> None:
-    """Anybody with less power, there or not; a ban is lifted with the power to ban and to kick."""
+    """Any user with less power, with any membership; unbanning needs the power to ban and to kick."""
     room = public_room(version, BOB, CAROL)
     assert isinstance(leave(room, BOB, CAROL), Allowed)
     assert isinstance(leave(room, BOB, DAVE), Allowed)

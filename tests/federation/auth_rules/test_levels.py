@@ -1,4 +1,4 @@
-"""Power levels as the state has them."""
+"""The power levels in a state."""
 
 import math
 from typing import Any
@@ -52,9 +52,9 @@ def levels(version: str, content: dict[str, Any] | None, **create: Any) -> Power
         ({}, None, None),
     ],
 )
-def test_what_is_a_level(value: object, old: int | None, new: int | None) -> None:
-    """From 10 on an integer, which `True` is not. Before, whatever Python's `int` takes, as other servers
-    have it."""
+def test_valid_levels(value: object, old: int | None, new: int | None) -> None:
+    """From version 10 on an integer, which `True` is not. Before, whatever Python's `int` accepts, as on
+    other servers."""
     for version in UNTIL_9:
         assert read_level(value, ROOM_VERSIONS[version]) == old
     for version in FROM_10:
@@ -62,7 +62,7 @@ def test_what_is_a_level(value: object, old: int | None, new: int | None) -> Non
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
-def test_a_user_s_level(version: str) -> None:
+def test_the_level_of_a_user(version: str) -> None:
     """The entry, else `users_default`, else 0."""
     of = levels(version, {"users": {BOB: 50}, "users_default": 7})
     assert (of.of_user(BOB), of.of_user(CAROL)) == (50, 7)
@@ -72,7 +72,7 @@ def test_a_user_s_level(version: str) -> None:
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
 def test_without_power_levels(version: str) -> None:
-    """The creator has 100, from version 12 on infinity; everybody else 0."""
+    """The creator has 100, from version 12 on infinity; all other users have 0."""
     of = levels(version, None)
     assert of.of_user(ALICE) == (math.inf if version == "12" else 100)
     assert of.of_user(BOB) == 0
@@ -81,8 +81,9 @@ def test_without_power_levels(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
-def test_who_the_creators_are(version: str) -> None:
-    """Until 10 `content.creator`, in 11 the sender, from 12 on the sender and `additional_creators`."""
+def test_creators(version: str) -> None:
+    """Until version 10 `content.creator`, in 11 the sender, from 12 on the sender and
+    `additional_creators`."""
     room = Room(
         version,
         additional_creators=[BOB, 3],
@@ -96,7 +97,7 @@ def test_who_the_creators_are(version: str) -> None:
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
 def test_the_levels_of_actions(version: str) -> None:
-    """Ban, kick and redact default to 50, invite to 0."""
+    """The defaults of ban, kick and redact are 50, that of invite is 0."""
     content: dict[str, Any] | None
     for content in (None, {}):
         of = levels(version, content)
@@ -134,9 +135,8 @@ json_values = st.recursive(
         json_values,
     ),
 )
-def test_whatever_is_in_force_can_be_read(version: str, content: dict[str, Any]) -> None:
-    """Levels that no rule of ours would have let in may still come with a state: they read as absent, never
-    crash."""
+def test_invalid_levels_in_force_count_as_absent(version: str, content: dict[str, Any]) -> None:
+    """The rules here refuse them, but a state from other servers may contain them."""
     of = levels(version, content)
     assert isinstance(of.of_user(BOB), int)
     assert isinstance(of.of_action("ban"), int)

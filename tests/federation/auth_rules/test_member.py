@@ -4,7 +4,7 @@ import pytest
 
 from federation.auth_rules import Verdict
 from federation.matrix.room_version import ROOM_VERSIONS
-from tests.federation.auth_rules.refusals import Refusal, assert_refused, cases_of, refused_by
+from tests.federation.auth_rules.refusals import RefusalCase, assert_refused, cases_of, refused_by
 from tests.support.rooms import ALICE, BOB, public_room
 
 
@@ -21,7 +21,7 @@ def no_membership(version: str) -> Verdict:
 
 
 @refused_by("member.properties")
-def a_state_key_that_names_nobody(version: str) -> Verdict:
+def a_state_key_that_is_not_a_user_id(version: str) -> Verdict:
     room = public_room(version)
     return room.verdict(room.propose("m.room.member", ALICE, {"membership": "invite"}, "bob"))
 
@@ -33,7 +33,7 @@ def an_unknown_membership(version: str) -> Verdict:
 
 
 @refused_by("member.unknown")
-def a_membership_that_is_no_string(version: str) -> Verdict:
+def a_membership_that_is_not_a_string(version: str) -> Verdict:
     room = public_room(version)
     return room.verdict(room.propose("m.room.member", BOB, {"membership": ["join"]}, BOB))
 
@@ -46,14 +46,14 @@ def knocking_before_there_was_knocking(version: str) -> Verdict:
 
 
 @pytest.mark.parametrize(("version", "refusal"), cases_of(__name__))
-def test_refusals(version: str, refusal: Refusal) -> None:
-    """Each is refused by the rule that it stands for, under the version's number."""
+def test_refusals(version: str, refusal: RefusalCase) -> None:
+    """Each is refused by the given rule, with its number in the version."""
     assert_refused(version, refusal)
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
-def test_a_life_in_a_room(version: str) -> None:
-    """Invited, joined, renamed, kicked, back, banned, unbanned, gone: every step allowed."""
+def test_a_sequence_of_memberships(version: str) -> None:
+    """Invited, joined, renamed, kicked, joined again, banned, unbanned, left: every step is allowed."""
     room = public_room(version)
     room.member(ALICE, BOB, "invite")
     room.join(BOB)

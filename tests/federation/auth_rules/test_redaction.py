@@ -16,7 +16,7 @@ def redaction(room: Room, sender: str, target: Pdu) -> Pdu:
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
 def test_who_may_redact(version: str) -> None:
-    """Whoever has the redact level, and everybody of the server that sent the event; nobody else."""
+    """Users with the redact level, and users of the server that sent the event."""
     room = public_room(version, BOB, CAROL, ERIN)
     message, state = room.say(CAROL), room.state()
     for sender, applied in ((ALICE, True), (BOB, True), (CAROL, True), (ERIN, True)):
@@ -35,8 +35,7 @@ def test_the_redact_level(version: str) -> None:
     assert is_redaction_allowed(redaction(room, ALICE, message), message, room.state(), room.version)
 
 
-def test_only_its_own_target_in_its_own_room() -> None:
-    """A redaction redacts what it names, where it is."""
+def test_a_redaction_applies_to_its_target_in_its_room() -> None:
     room = public_room("12")
     message, other = room.say(ALICE), room.say(ALICE, "other")
     made = redaction(room, ALICE, message)

@@ -1,4 +1,4 @@
-"""Rules 5.2 and 5.3.5: joining because a server of the room vouches for one."""
+"""Rules 5.2 and 5.3.5: restricted joins."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from federation.auth_rules import Allowed, Verdict
 from federation.matrix.room_version import ROOM_VERSIONS
-from tests.federation.auth_rules.refusals import Refusal, assert_refused, cases_of, refused_by
+from tests.federation.auth_rules.refusals import RefusalCase, assert_refused, cases_of, refused_by
 from tests.support.rooms import ALICE, BOB, CAROL, DAVE, Room, public_room
 
 A, B, C = "a.example", "b.example", "c.example"
@@ -14,7 +14,7 @@ RESTRICTED = ["8", "9", "10", "11", "12"]
 
 
 def restricted_room(version: str, rule: str = "restricted", **levels: Any) -> Room:
-    """Bob, and with less power Dave, are in a restricted room."""
+    """Bob, and Dave with less power, are joined to a restricted room."""
     room = public_room(version, BOB, DAVE, levels={"invite": 50, **levels})
     room.join_rule(ALICE, rule)
     return room
@@ -26,7 +26,7 @@ def join(room: Room, authoriser: object, *servers: str) -> Verdict:
 
 
 @refused_by("member.authoriser_signature")
-def not_signed_by_the_authoriser_s_server(version: str) -> Verdict:
+def not_signed_by_the_authorisers_server(version: str) -> Verdict:
     return join(restricted_room(version), BOB)
 
 
@@ -36,7 +36,7 @@ def signed_by_a_third_server(version: str) -> Verdict:
 
 
 @refused_by("member.authoriser_signature")
-def an_authoriser_that_is_no_user(version: str) -> Verdict:
+def an_authoriser_that_is_not_a_user_id(version: str) -> Verdict:
     return join(restricted_room(version), ["@bob:b.example"], B)
 
 
@@ -46,7 +46,7 @@ def an_authoriser_of_no_server(version: str) -> Verdict:
 
 
 @refused_by("join.authoriser")
-def nobody_vouches(version: str) -> Verdict:
+def without_authoriser(version: str) -> Verdict:
     room = restricted_room(version)
     return room.verdict(room.propose("m.room.member", CAROL, {"membership": "join"}, CAROL))
 
@@ -57,30 +57,29 @@ def an_authoriser_without_the_power_to_invite(version: str) -> Verdict:
 
 
 @refused_by("join.authoriser")
-def an_authoriser_who_is_not_there(version: str) -> Verdict:
+def an_authoriser_who_is_not_joined(version: str) -> Verdict:
     room = restricted_room(version)
     room.member(BOB, BOB, "leave")
     return join(room, BOB, B)
 
 
 @refused_by("join.authoriser", ["12"])
-def a_creator_who_is_not_there(version: str) -> Verdict:
-    """Infinite power does not replace presence."""
+def a_creator_who_is_not_joined(version: str) -> Verdict:
+    """Infinite power does not replace the membership."""
     room = restricted_room(version)
     room.member(ALICE, ALICE, "leave")
     return join(room, ALICE, A)
 
 
 @pytest.mark.parametrize(("version", "refusal"), cases_of(__name__))
-def test_refusals(version: str, refusal: Refusal) -> None:
-    """Each is refused by the rule that it stands for, under the version's number."""
+def test_refusals(version: str, refusal: RefusalCase) -> None:
+    """Each is refused by the given rule, with its number in the version."""
     assert_refused(version, refusal)
 
 
 @pytest.mark.parametrize("version", RESTRICTED)
-def test_who_may_vouch(version: str) -> None:
-    """Somebody in the room with the power to invite, whose server has signed; a creator of version 12 among
-    them."""
+def test_valid_authorisers(version: str) -> None:
+    """A joined user with the power to invite, whose server has signed; also a creator in version 12."""
     rules = ["restricted", *(["knock_restricted"] if ROOM_VERSIONS[version].knock_restricted_joins else [])]
     for rule in rules:
         assert isinstance(join(restricted_room(version, rule), BOB, B), Allowed)
@@ -89,8 +88,8 @@ def test_who_may_vouch(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", RESTRICTED)
-def test_who_needs_nobody(version: str) -> None:
-    """5.3.5.1 Whoever is invited, or there, is allowed without."""
+def test_invited_and_joined_users_need_no_authoriser(version: str) -> None:
+    """5.3.5.1."""
     room = restricted_room(version)
     room.member(BOB, CAROL, "invite")
     room.join(CAROL)
@@ -99,6 +98,7 @@ def test_who_needs_nobody(version: str) -> None:
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
 def test_other_membership_events_may_have_the_key(version: str) -> None:
-    """As in Synapse, only a join must be signed for it: a leave copied from a join is not refused."""
+    """As in Synapse, only a join must be signed by the authoriser's server: a leave copied from a join is not
+    refused."""
     room = public_room(version, CAROL)
     room.member(CAROL, CAROL, "leave", content={"join_authorised_via_users_server": BOB})

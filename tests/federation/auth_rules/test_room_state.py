@@ -1,4 +1,4 @@
-"""The state that an event is checked against, as the rules speak of it."""
+"""The state against which an event is checked."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from federation.matrix.room_version import ROOM_VERSIONS
 from tests.support.rooms import ALICE, BOB, Room, public_room
 
 
-def view(room: Room) -> RoomState:
+def make_state(room: Room) -> RoomState:
     return RoomState(room.state(), room.create, room.version)
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
 def test_an_empty_room(version: str) -> None:
-    """Nobody is there, and the join rule is `invite`."""
-    state = view(Room(version))
+    """There are no members, and the join rule is `invite`."""
+    state = make_state(Room(version))
     assert state.join_rule == "invite"
     assert state.membership(ALICE) is None
     assert state.event("m.room.member", ALICE) is None
@@ -27,18 +27,18 @@ def test_an_empty_room(version: str) -> None:
     ("content", "rule"), [({"join_rule": "knock"}, "knock"), ({}, "invite"), ({"join_rule": None}, None)]
 )
 def test_the_join_rule(content: dict[str, Any], rule: object) -> None:
-    """What the event says; `invite` if it says nothing."""
+    """The default is `invite`."""
     room = public_room("12")
     room.send("m.room.join_rules", ALICE, content, "")
-    assert view(room).join_rule == rule
+    assert make_state(room).join_rule == rule
 
 
 def test_memberships() -> None:
-    """As the member event has it, whatever that is."""
+    """As in the member event, of any type."""
     room = public_room("12", BOB)
-    assert view(room).membership(BOB) == "join"
+    assert make_state(room).membership(BOB) == "join"
     room.member(BOB, BOB, "leave")
-    assert view(room).membership(BOB) == "leave"
-    member = view(room).event("m.room.member", BOB)
+    assert make_state(room).membership(BOB) == "leave"
+    member = make_state(room).event("m.room.member", BOB)
     assert member is not None
     assert member.sender == BOB

@@ -1,4 +1,4 @@
-"""The rules' numbers, and that each of them refuses something."""
+"""The numbers of the rules, and that each rule refuses a case."""
 
 import importlib
 from pathlib import Path
@@ -67,12 +67,12 @@ NUMBERS = {
 
 @pytest.mark.parametrize("version", NUMBERS)
 def test_numbers(version: str) -> None:
-    """A rule carries the number that it has on the page of the version."""
+    """A rule has the number on the page of the version."""
     assert {key: REFUSALS[version][key].rule for key in NUMBERS[version]} == NUMBERS[version]
 
 
-def test_which_versions_have_a_rule() -> None:
-    """What a version brings or takes away, and nothing else, differs between the lists."""
+def test_differences_between_versions() -> None:
+    """The lists differ only in the rules that a version adds or removes."""
     having = {version: set(rules) for version, rules in REFUSALS.items()}
     assert having["3"] == having["4"] == having["5"]
     assert having["5"] - having["6"] == {"aliases.state_key", "aliases.domain"}
@@ -90,9 +90,8 @@ def test_which_versions_have_a_rule() -> None:
     assert having["11"] - having["12"] == {"create.room_id_domain", "auth_events.create"}
 
 
-def test_every_rule_of_every_version_refuses_something() -> None:
-    """Each file beside this one puts its cases into the table; here they are held against the list of
-    rules."""
+def test_every_rule_of_every_version_refuses_a_case() -> None:
+    """Compares the registered cases with the list of rules."""
     for path in Path(__file__).parent.glob("test_*.py"):
         importlib.import_module(f"tests.federation.auth_rules.{path.stem}")
     exercised = {(version, refusal.key) for version, refusal in refusals()}
@@ -100,8 +99,8 @@ def test_every_rule_of_every_version_refuses_something() -> None:
     assert rules - exercised == set()
 
 
-def test_a_refusal_says_which_rule_and_what() -> None:
-    """A line in a log names the paragraph that refused."""
+def test_a_refusal_has_the_rule_and_the_detail() -> None:
+    """For the log."""
     refused = refuse(ROOM_VERSIONS["12"], "join.banned")
     assert str(refused) == "rule 5.3.3: If the sender is banned, reject."
     assert str(refuse(ROOM_VERSIONS["11"], "join.banned")) == "rule 4.3.3: If the sender is banned, reject."

@@ -1,4 +1,4 @@
-"""Rules 5.4.1 and 7: inviting somebody of whom only an address was known."""
+"""Rules 5.4.1 and 7: third-party invites."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from federation.auth_rules.third_party_invite import MAX_SIGNATURES_TRIED
 from federation.events import Pdu
 from federation.matrix.room_version import ROOM_VERSIONS
 from federation.matrix.signatures import encode_base64, sign
-from tests.federation.auth_rules.refusals import Refusal, assert_refused, cases_of, refused_by
+from tests.federation.auth_rules.refusals import RefusalCase, assert_refused, cases_of, refused_by
 from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room
 
 IDENTITY = SigningKey(bytes([7]) * 32)
@@ -22,7 +22,7 @@ def public(key: SigningKey) -> str:
 
 
 def invited_room(version: str, content: dict[str, Any] | None = None, sender: str = ALICE) -> Room:
-    """A room in which somebody with an address has been invited; their token is `t`."""
+    """A room with a third-party invite whose token is `t`."""
     room = public_room(version, CAROL)
     shown = {"display_name": "b…@…", "public_key": public(IDENTITY)} if content is None else content
     room.send("m.room.third_party_invite", sender, shown, "t")
@@ -50,37 +50,37 @@ def a_banned_user(version: str) -> Verdict:
 
 
 @refused_by("third_party.signed")
-def nothing_signed(version: str) -> Verdict:
+def without_signed(version: str) -> Verdict:
     return invite(invited_room(version), {"display_name": "bob"})
 
 
 @refused_by("third_party.signed")
-def no_object(version: str) -> Verdict:
+def an_invite_that_is_not_an_object(version: str) -> Verdict:
     return invite(invited_room(version), None)
 
 
 @refused_by("third_party.signed")
-def signed_that_is_no_object(version: str) -> Verdict:
+def signed_that_is_not_an_object(version: str) -> Verdict:
     return invite(invited_room(version), {"signed": "by me"})
 
 
 @refused_by("third_party.properties")
-def no_user(version: str) -> Verdict:
+def without_mxid(version: str) -> Verdict:
     return invite(invited_room(version), {"signed": {"token": "t"}})
 
 
 @refused_by("third_party.properties")
-def no_token(version: str) -> Verdict:
+def without_token(version: str) -> Verdict:
     return invite(invited_room(version), {"signed": {"mxid": BOB}})
 
 
 @refused_by("third_party.properties")
-def a_token_that_is_no_string(version: str) -> Verdict:
+def a_token_that_is_not_a_string(version: str) -> Verdict:
     return invite(invited_room(version), {"signed": signed(token=["t"])})
 
 
 @refused_by("third_party.mxid")
-def signed_for_somebody_else(version: str) -> Verdict:
+def signed_for_another_user(version: str) -> Verdict:
     return invite(invited_room(version), {"signed": signed(mxid="@eve:b.example")})
 
 
@@ -90,22 +90,22 @@ def an_unknown_token(version: str) -> Verdict:
 
 
 @refused_by("third_party.sender")
-def sent_by_somebody_else(version: str) -> Verdict:
+def sent_by_another_user(version: str) -> Verdict:
     return invite(invited_room(version), {"signed": signed()}, sender=CAROL)
 
 
 @refused_by("third_party.otherwise")
-def signed_by_a_stranger(version: str) -> Verdict:
+def signed_with_another_key(version: str) -> Verdict:
     return invite(invited_room(version), {"signed": signed(STRANGER)})
 
 
 @refused_by("third_party.otherwise")
-def not_signed_at_all(version: str) -> Verdict:
+def without_signatures(version: str) -> Verdict:
     return invite(invited_room(version), {"signed": {"mxid": BOB, "token": "t"}})
 
 
 @refused_by("third_party.otherwise")
-def no_key_to_check_with(version: str) -> Verdict:
+def without_public_key(version: str) -> Verdict:
     return invite(invited_room(version, {"display_name": "b"}), {"signed": signed()})
 
 
@@ -121,8 +121,8 @@ def without_the_power_to_invite(version: str) -> Verdict:
 
 
 @pytest.mark.parametrize(("version", "refusal"), cases_of(__name__))
-def test_refusals(version: str, refusal: Refusal) -> None:
-    """Each is refused by the rule that it stands for, under the version's number."""
+def test_refusals(version: str, refusal: RefusalCase) -> None:
+    """Each is refused by the given rule, with its number in the version."""
     assert_refused(version, refusal)
 
 
@@ -140,7 +140,7 @@ def test_refusals(version: str, refusal: Refusal) -> None:
     ],
 )
 def test_any_signature_by_any_key(version: str, content: dict[str, Any]) -> None:
-    """5.4.1.7: one key or a list of keys; rubbish among them is passed over."""
+    """5.4.1.7: one key or a list of keys; malformed ones are skipped."""
     several = {
         **signed(),
         "signatures": {
@@ -153,21 +153,21 @@ def test_any_signature_by_any_key(version: str, content: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
-def test_sending_one_takes_the_power_to_invite_only(version: str) -> None:
-    """7.1 comes before the required power level of state events."""
+def test_sending_one_requires_only_the_invite_level(version: str) -> None:
+    """Rule 7.1 is checked before the required power level of state events."""
     assert invited_room(version, sender=CAROL).state()["m.room.third_party_invite", "t"].sender == CAROL
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
-def test_a_joined_user_can_become_an_invited_one(version: str) -> None:
-    """The rule asks only whether the target is banned."""
+def test_a_joined_user_can_be_invited(version: str) -> None:
+    """The rule only checks whether the target is banned."""
     room = invited_room(version)
     room.join(BOB)
     assert isinstance(invite(room, {"signed": signed()}), Allowed)
 
 
-def test_trying_signatures_has_an_end() -> None:
-    """A hostile pair of events could ask for a million of them."""
+def test_the_number_of_tried_signatures_is_limited() -> None:
+    """A malicious pair of events could require a million of them."""
     keys = [{"public_key": public(STRANGER)}] * 30
     room = invited_room("12", {"public_keys": [*keys, {"public_key": public(IDENTITY)}]})
     many = {f"ed25519:{number}": "x" for number in range(MAX_SIGNATURES_TRIED // 30 + 1)}

@@ -1,4 +1,4 @@
-"""What lies behind the state. The graphs are drawn as `event: its auth events`."""
+"""Walks along auth events. The graphs are written as `event: its auth events`."""
 
 from collections.abc import Collection
 
@@ -16,12 +16,12 @@ FORK: Graph = {"a": "", "b": "a", "c": "b", "d": "b"}
 
 
 def chain(graph: Graph, start: Collection[str]) -> set[str]:
-    """The textbook way, recursing."""
+    """The auth chain by a recursive textbook algorithm."""
     return set(start).union(*(chain(graph, graph[event]) for event in start))
 
 
 def test_reachable() -> None:
-    """The events and all that is behind them; nothing behind what is known."""
+    """The events and their auth chains, without the known events and their chains."""
     assert reachable("d", LINE.__getitem__) == set("abcd")
     assert reachable("d", LINE.__getitem__, known="b") == set("cd")
     assert reachable("d", LINE.__getitem__, known="d") == set()
@@ -29,8 +29,8 @@ def test_reachable() -> None:
     assert reachable("cd", FORK.__getitem__) == set("abcd")
 
 
-def test_long_chains_need_no_stack() -> None:
-    """A room lives for years: its chains are longer than Python recurses."""
+def test_long_chains_do_not_recurse() -> None:
+    """The chains of old rooms are longer than Python's recursion limit."""
     long = {number: [number - 1] if number else [] for number in range(50_000)}
     found = reachable(["49999"], lambda event: [str(entry) for entry in long[int(event)]])
     assert len(found) == 50_000
@@ -54,8 +54,8 @@ def test_auth_difference(state_sets: list[set[str]], difference: str) -> None:
 
 
 def test_the_chain_of_a_state_set_contains_its_own_events() -> None:
-    """As in Synapse. Both sets have *b*, and *b* is behind *c* of the first: a literal reading would call it
-    different, as no event of the second set leads to it."""
+    """As in Synapse. Both sets contain *b*, and *b* is in the chain of *c* of the first set: read literally,
+    *b* would be in the difference, because no event of the second set leads to it."""
     assert auth_difference([{"c", "b"}, {"b"}], FORK.__getitem__) == {"c"}
 
 
@@ -70,7 +70,7 @@ graphs = st.integers(2, 8).flatmap(
 
 
 @given(graphs, st.data())
-def test_auth_difference_is_what_the_formula_says(graph: Graph, data: st.DataObject) -> None:
+def test_auth_difference_equals_the_formula(graph: Graph, data: st.DataObject) -> None:
     """However it is computed."""
     sets = data.draw(st.lists(st.sets(st.sampled_from(sorted(graph))), min_size=1, max_size=3))
     chains = [chain(graph, state_set) for state_set in sets]
@@ -92,13 +92,13 @@ def test_auth_difference_is_what_the_formula_says(graph: Graph, data: st.DataObj
     ],
 )
 def test_conflicted_state_subgraph(graph: Graph, conflicted: str, subgraph: str) -> None:
-    """All events on the paths between any two conflicted events, endpoints included."""
+    """All events on the paths between two conflicted events, including the endpoints."""
     assert conflicted_state_subgraph(set(conflicted), graph.__getitem__) == set(subgraph)
 
 
 @given(graphs, st.data())
-def test_the_subgraph_is_what_lies_between(graph: Graph, data: st.DataObject) -> None:
-    """Behind a conflicted event, and with a conflicted event behind it."""
+def test_the_subgraph_by_definition(graph: Graph, data: st.DataObject) -> None:
+    """The events reachable from a conflicted event, from which a conflicted event is reachable."""
     conflicted = data.draw(st.sets(st.sampled_from(sorted(graph))))
     expected = {
         event for event in chain(graph, conflicted) if not conflicted.isdisjoint(chain(graph, [event]))

@@ -1,4 +1,4 @@
-"""Which state the sets agree on, and which they do not."""
+"""The conflicted and unconflicted state."""
 
 from federation.events import StateKey
 from federation.state_resolution.conflicts import split_conflicts
@@ -7,7 +7,7 @@ NAME: StateKey = ("m.room.name", "")
 TOPIC: StateKey = ("m.room.topic", "")
 
 
-def test_unconflicted_is_what_every_set_has_with_the_same_value() -> None:
+def test_unconflicted_entries_are_equal_in_all_sets() -> None:
     """ "Otherwise, *V* belongs to the *conflicted state set*": also when only some sets have the key."""
     same = {NAME: "$n", TOPIC: "$t"}
     assert split_conflicts([same, same]) == (same, set())

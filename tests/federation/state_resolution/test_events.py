@@ -1,4 +1,4 @@
-"""Where state resolution takes events from."""
+"""The events that state resolution reads."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from federation.state_resolution.events import EventSource
 from tests.support.rooms import ALICE, BOB, public_room
 
 
-def test_what_is_not_there_is_remembered() -> None:
-    """Once for each, and not what nobody has."""
+def test_missing_events_are_recorded() -> None:
+    """Once each, without absent events."""
     room = public_room("12")
     events = EventSource(room.events, None, {"$gone"}, room.version)
     assert events.get(room.create.event_id) is room.create
@@ -19,8 +19,8 @@ def test_what_is_not_there_is_remembered() -> None:
     assert events.missing == {"$x", "$y"}
 
 
-def test_edges_are_enough_to_walk() -> None:
-    """What `auth_edges` tells need not be loaded; what it does not tell is taken from the event."""
+def test_edges_replace_loaded_events() -> None:
+    """Events without edges are read."""
     room = public_room("11")
     levels = room.state()["m.room.power_levels", ""]
     events = EventSource(room.events, {"$far": ["$further"]}, (), room.version)
@@ -30,8 +30,8 @@ def test_edges_are_enough_to_walk() -> None:
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
-def test_what_an_event_rests_on(version: str) -> None:
-    """Its power levels are among its auth events; so is the create event, until the room id names it."""
+def test_the_create_event_and_power_levels_of_an_event(version: str) -> None:
+    """The power levels are among its auth events; so is the create event, until the room id identifies it."""
     room = public_room(version, BOB)
     events = EventSource(room.events, None, (), room.version)
     bob = room.state()["m.room.member", BOB]

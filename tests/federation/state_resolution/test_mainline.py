@@ -19,13 +19,13 @@ def order(room: Room, power_levels: Pdu | None, *pdus: Pdu) -> list[str]:
 
 
 def levels(room: Room) -> Pdu:
-    """The same levels once more: a step of the mainline."""
+    """The same levels again: the next event of the mainline."""
     return room.power_levels(ALICE, dict(room.state()["m.room.power_levels", ""].content))
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
-def test_what_rests_on_older_power_levels_comes_first(version: str) -> None:
-    """1. The mainline position is *greater*, ∞ before all; 2. the time; 3. the id."""
+def test_events_based_on_older_power_levels_come_first(version: str) -> None:
+    """1. The mainline position is *greater*, ∞ first; 2. the time; 3. the event id."""
     room = Room(version)
     room.join(ALICE)
     before_all = room.topic(ALICE, "no power levels yet")
@@ -52,8 +52,7 @@ def test_what_rests_on_older_power_levels_comes_first(version: str) -> None:
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
 def test_power_levels_beside_the_mainline(version: str) -> None:
-    """An event that rests on power levels that lost has the position of the last ones that both sides
-    share."""
+    """An event based on power levels of a losing branch has the position of the last common ones."""
     room = public_room(version, BOB)
     shared = room.state()["m.room.power_levels", ""]
     fork = room.head
@@ -72,7 +71,7 @@ def test_power_levels_beside_the_mainline(version: str) -> None:
 
 
 def test_the_smaller_id_decides_last() -> None:
-    """3. The positions and the times are the same."""
+    """3. The positions and the times are equal."""
     room = public_room("12")
     fork, made = room.head, []
     for number in range(5):

@@ -28,8 +28,8 @@ def order(room: Room, *pdus: Pdu) -> list[str]:
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
 def test_power_events(version: str) -> None:
-    """Power levels, join rules, kicks and bans; as in Synapse the create event too, and the first two only
-    under the empty state key."""
+    """Power levels, join rules, kicks and bans; as in Synapse also the create event, and the first two only
+    with an empty state key."""
     room = public_room(version, BOB, CAROL)
     state = room.state()
     for key in (("m.room.create", ""), ("m.room.power_levels", ""), ("m.room.join_rules", "")):
@@ -47,7 +47,7 @@ def test_power_events(version: str) -> None:
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
 def test_auth_events_come_first(version: str) -> None:
-    """Whatever the power or the time: what an event rests on comes before it."""
+    """Whatever the power or the time."""
     room = public_room(version, BOB, CAROL)
     first = room.power_levels(ALICE, dict(room.state()["m.room.power_levels", ""].content))
     second = room.member(BOB, CAROL, "ban")
@@ -58,7 +58,7 @@ def test_auth_events_come_first(version: str) -> None:
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
 def test_more_power_comes_first(version: str) -> None:
     """1. *x*'s sender has *greater* power level than *y*'s sender, in their own auth events; a creator of
-    version 12 before everybody."""
+    version 12 comes first."""
     room = public_room(version, BOB, CAROL, levels={"events": {"m.room.join_rules": 50}})
     fork = room.head
     by_bob = room.propose("m.room.join_rules", BOB, {"join_rule": "invite"}, "", after=fork)
@@ -89,7 +89,7 @@ def test_then_the_earlier_and_then_the_smaller_id(version: str) -> None:
 
 
 def test_the_walk_stays_within_the_full_conflicted_set() -> None:
-    """As in Synapse: a chain that leaves the set and comes back is not followed across the gap."""
+    """As in Synapse: a chain that leaves the set and returns to it is not followed across the gap."""
     room = public_room("11", BOB)
     levels = room.state()["m.room.power_levels", ""]
     bob = room.state()["m.room.member", BOB]

@@ -29,7 +29,7 @@ def merged(room: Room, *ends: Pdu) -> Resolution:
 
 
 def fork(room: Room, after: Sequence[Pdu], *moves: tuple[str, str, dict[str, Any], str]) -> Pdu:
-    """A branch of these events, each following the one before. Its end."""
+    """Add a branch of these events, each following the previous one, and return its last event."""
     for type_, sender, content, state_key in moves:
         pdu = room.propose(type_, sender, content, state_key, after=after)
         assert isinstance(room.verdict(pdu), Allowed)
@@ -47,7 +47,7 @@ def topic(sender: str, text: str) -> tuple[str, str, dict[str, Any], str]:
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
 def test_equal_states_are_not_resolved(version: str) -> None:
-    """Nothing needs to be loaded to see that nothing is in conflict."""
+    """No event needs to be loaded."""
     state = {TOPIC: "$t", OF_BOB: "$b"}
     assert resolve(ROOM_VERSIONS[version], [state], {}) == Resolution(state)
     assert resolve(ROOM_VERSIONS[version], [state, dict(state), dict(state)], {}) == Resolution(state)
@@ -55,8 +55,8 @@ def test_equal_states_are_not_resolved(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
-def test_a_ban_beats_what_the_banned_user_did(version: str) -> None:
-    """On the other branch, and later. The refusal says which rule it was."""
+def test_a_ban_wins_over_events_of_the_banned_user(version: str) -> None:
+    """On the other branch, and with later times. The refusal has the rule."""
     room = public_room(version, BOB)
     start = room.head
     banned = fork(room, start, member(ALICE, BOB, "ban"))
@@ -70,7 +70,7 @@ def test_a_ban_beats_what_the_banned_user_did(version: str) -> None:
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
 def test_the_later_of_two_topics_wins(version: str) -> None:
-    """Both rest on the same power levels, so time decides."""
+    """Both are based on the same power levels, so the time decides."""
     room = public_room(version, BOB)
     start = room.head
     first, second = fork(room, start, topic(ALICE, "first")), fork(room, start, topic(BOB, "second"))
@@ -79,8 +79,8 @@ def test_the_later_of_two_topics_wins(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
-def test_whoever_was_demoted_cannot_demote_back(version: str) -> None:
-    """Alice takes Bob's power while he takes it from everybody else: the greater power goes first."""
+def test_a_demoted_user_cannot_demote_others(version: str) -> None:
+    """Alice demotes Bob while he demotes all others: the event of the more powerful sender comes first."""
     room = public_room(version, BOB, CAROL, levels={"events": {"m.room.power_levels": 50}})
     content, start = levels_of(room), room.head
     without_bob = {user: level for user, level in content["users"].items() if user != BOB}
@@ -90,8 +90,8 @@ def test_whoever_was_demoted_cannot_demote_back(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
-def test_what_only_one_side_knows_is_in_conflict(version: str) -> None:
-    """A key that is not in every set is conflicted; if the rules allow it, it is in the result."""
+def test_a_key_of_only_one_set_is_conflicted(version: str) -> None:
+    """If the rules allow its event, it is in the result."""
     room = public_room(version, BOB)
     start = room.head
     with_topic, with_carol = (
@@ -107,8 +107,8 @@ def test_what_only_one_side_knows_is_in_conflict(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
-def test_unconflicted_state_stands(version: str) -> None:
-    """Step 5: whatever all sets agree on is in the result, even when replaying came to another view of it."""
+def test_unconflicted_state_is_kept(version: str) -> None:
+    """Step 5: also if the iterative auth checks had another result."""
     room = public_room(version, BOB, CAROL)
     start = room.head
     one, other = fork(room, start, topic(BOB, "1")), fork(room, start, topic(BOB, "2"))
@@ -124,8 +124,8 @@ def test_unconflicted_state_stands(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
-def test_missing_events_are_asked_for(version: str) -> None:
-    """`NeedEvents` names some, and whoever loads them with their auth chains and calls again gets there."""
+def test_missing_events_are_requested(version: str) -> None:
+    """`NeedEvents` names some; loading them with their auth chains and calling again leads to a result."""
     room = public_room(version, BOB)
     start = room.head
     ends = [fork(room, start, member(ALICE, BOB, "ban")), fork(room, start, topic(BOB, "x"))]
@@ -147,8 +147,8 @@ def test_missing_events_are_asked_for(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
-def test_edges_spare_loading(version: str) -> None:
-    """With the ids of the auth chains at hand, the events behind what all agree on need not be loaded."""
+def test_edges_replace_loading(version: str) -> None:
+    """With the ids of the auth chains, the events in the chains of unconflicted state need not be loaded."""
     room = public_room(version, BOB, CAROL)
     for number in range(20):
         room.member(CAROL, CAROL, "join", content={"displayname": str(number)})
@@ -164,8 +164,8 @@ def test_edges_spare_loading(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
-def test_what_nobody_has_is_left_out(version: str) -> None:
-    """An event that cannot be had is no reason never to have a state."""
+def test_absent_events_are_left_out(version: str) -> None:
+    """An unavailable event does not prevent a resolution."""
     room = public_room(version, BOB)
     start = room.head
     kept, lost = fork(room, start, topic(ALICE, "kept")), fork(room, start, topic(BOB, "lost"))
@@ -184,7 +184,7 @@ PEOPLE = (ALICE, BOB, CAROL, DAVE)
 
 
 def random_room(version: str, seed: int) -> tuple[Room, list[Pdu]]:
-    """A room with a few branches of random moves, allowed or not; what is refused is left out."""
+    """A room with a few branches of random events; events that the rules refuse are left out."""
     chance = random.Random(seed)
     room = public_room(version, BOB, CAROL, levels={"events": {"m.room.power_levels": 50}})
     start = room.head
@@ -217,7 +217,7 @@ def random_room(version: str, seed: int) -> tuple[Room, list[Pdu]]:
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(VERSIONS), st.integers(0, 10**6), st.randoms(use_true_random=False))
 def test_the_order_of_sets_and_events_does_not_matter(version: str, seed: int, chance: random.Random) -> None:
-    """Every server hears of the branches in another order, and all must come to one state."""
+    """Servers receive the branches in different orders, and all must get the same state."""
     room, ends = random_room(version, seed)
     expected = merged(room, *ends)
     chance.shuffle(ends)
@@ -230,8 +230,8 @@ def test_the_order_of_sets_and_events_does_not_matter(version: str, seed: int, c
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(VERSIONS), st.integers(0, 10**6))
-def test_what_is_resolved_was_in_the_running(version: str, seed: int) -> None:
-    """The result has for each key an event of that key, and agrees with what all agreed on."""
+def test_the_result_consists_of_the_sets(version: str, seed: int) -> None:
+    """The result has for each key an event with that key, and contains the unconflicted state."""
     room, ends = random_room(version, seed)
     sets = [room.state_after[end.event_id] for end in ends]
     state = merged(room, *ends).state
@@ -243,8 +243,8 @@ def test_what_is_resolved_was_in_the_running(version: str, seed: int) -> None:
     assert state["m.room.create", ""] == room.create.event_id
 
 
-def crowd(version: str, members: int, conflicts: int) -> tuple[Room, list[StateSet]]:
-    """A room of many, in which two sides disagree about many: kicks, renames and topics."""
+def large_room(version: str, members: int, conflicts: int) -> tuple[Room, list[StateSet]]:
+    """A large room in which two branches have many conflicts: kicks, renames and topics."""
     room = public_room(version)
     start = [room.state()["m.room.join_rules", ""]]
     people = [f"@user{number}:s{number % 50}.example" for number in range(members)]
@@ -279,8 +279,8 @@ def crowd(version: str, members: int, conflicts: int) -> tuple[Room, list[StateS
 
 @pytest.mark.parametrize("version", ["11", "12"])
 def test_a_thousand_members_and_five_hundred_conflicts(version: str) -> None:
-    """100 ms are the budget; a busy machine is given some more."""
-    room, sides = crowd(version, 1_000, 500)
+    """The budget is 100 ms; a busy machine gets more."""
+    room, sides = large_room(version, 1_000, 500)
     taken = []
     for _ in range(3):
         started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""States with numbers."""
+"""States with ids, and their stored form."""
 
 from dataclasses import dataclass
 
@@ -32,7 +32,7 @@ def row(kept: StoredState) -> Row:
 
 @given(st.lists(STATES, min_size=1, max_size=8))
 def test_every_state_of_a_chain_is_rebuilt(states: list[dict[tuple[str, str], str]]) -> None:
-    """Whatever is added, replaced and removed on the way."""
+    """After any additions, replacements and removals."""
     parent = None
     chain: list[Row] = []
     for number, state in enumerate(states):
@@ -43,7 +43,7 @@ def test_every_state_of_a_chain_is_rebuilt(states: list[dict[tuple[str, str], st
 
 
 def test_a_chain_is_bounded() -> None:
-    """After so many changes comes a snapshot."""
+    """After `MAX_DISTANCE` deltas comes a snapshot."""
     state = {("t", str(number)): "$e" for number in range(10)}
     changed = {**state, ("t", "0"): "$f"}
     assert choose_storage(StateGroup(1, state, MAX_DISTANCE - 1), changed) == StoredState(
@@ -52,14 +52,13 @@ def test_a_chain_is_bounded() -> None:
     assert choose_storage(StateGroup(1, state, MAX_DISTANCE), changed) == StoredState(None, 0, changed)
 
 
-def test_a_state_that_is_mostly_new_is_kept_whole() -> None:
-    """Changes to most of it would be no shorter."""
+def test_a_mostly_new_state_is_stored_completely() -> None:
+    """A delta would not be smaller."""
     assert choose_storage(StateGroup(1, {("t", ""): "$a"}), {("t", ""): "$b"}).parent is None
     assert choose_storage(None, {}) == StoredState(None, 0, {})
 
 
-def test_changes_name_what_goes() -> None:
-    """With None for its event."""
+def test_removed_keys_have_none_as_event() -> None:
     assert state_changes({("t", "a"): "$a", ("t", "b"): "$b"}, {("t", "b"): "$c"}) == {
         ("t", "a"): None,
         ("t", "b"): "$c",
