@@ -23,6 +23,8 @@ MAX_PENDING: Final = 1_000
 
 
 class LateInvites:
+    """Receives signed invites after a delay."""
+
     def __init__(self, rooms: RoomGraph, *, delay: float = DELAY) -> None:
         self._rooms = rooms
         self._delay = delay

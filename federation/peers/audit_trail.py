@@ -104,8 +104,10 @@ class AuditTrail:
         """The row of a received transaction, to be written in its commit."""
         identifiers = audit.transaction_identifiers(transaction_id, pdus)
         detail = audit.transaction_detail(results.values(), len(edus))
-        who, room_id, subject = audit.truncate(origin), identifiers.room_id, identifiers.subject
-        return AuditRow(_datetime(self._now_ms()), who, *_TRANSACTION, None, room_id, subject, _DONE, detail)
+        peer_name, room_id, subject = audit.truncate(origin), identifiers.room_id, identifiers.subject
+        return AuditRow(
+            _datetime(self._now_ms()), peer_name, *_TRANSACTION, None, room_id, subject, _DONE, detail
+        )
 
     # -- requests to other servers --
 
@@ -174,9 +176,9 @@ class AuditTrail:
         identifiers: Identifiers,
         detail: str | None = None,
     ) -> AuditEntry:
-        now_ms, who = self._now_ms(), audit.truncate(peer)
+        now_ms, peer_name = self._now_ms(), audit.truncate(peer)
         return AuditEntry(
-            now_ms, who, direction, action.name, outcome, identifiers, audit.truncate_detail(detail)
+            now_ms, peer_name, direction, action.name, outcome, identifiers, audit.truncate_detail(detail)
         )
 
     def _add(self, entry: AuditEntry) -> None:

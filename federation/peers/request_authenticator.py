@@ -57,12 +57,12 @@ class RequestAuthenticator:
         """Return the authenticated request. Raises `MatrixError`: 401 if the signature is missing or invalid,
         403 if this server does not federate with the origin, 429 if a rate limit is exceeded."""
         with self._limiter.authenticating(request.remote):
-            asked = await self._verified(request)
-        request[AUTHENTICATED] = asked
+            authenticated = await self._verified(request)
+        request[AUTHENTICATED] = authenticated
         # Called later, so that this request is not delayed.
-        asyncio.get_running_loop().call_soon(self._on_authenticated, asked.origin)
-        self._limiter.check(asked.origin, _kind(request))
-        return asked
+        asyncio.get_running_loop().call_soon(self._on_authenticated, authenticated.origin)
+        self._limiter.check(authenticated.origin, _kind(request))
+        return authenticated
 
     async def _verified(self, request: web.BaseRequest) -> AuthenticatedRequest:
         claim = parse_claim(
@@ -70,9 +70,9 @@ class RequestAuthenticator:
         )
         body = await request.read()
         # The signature covers the target verbatim. The other forms that aiohttp offers are decoded.
-        what = claim, request.method, request.raw_path, body, self._server_name
+        parts = claim, request.method, request.raw_path, body, self._server_name
         large = len(body) > _MAX_INLINE_DECODE
-        received = await asyncio.to_thread(parse_request, *what) if large else parse_request(*what)
+        received = await asyncio.to_thread(parse_request, *parts) if large else parse_request(*parts)
         verify_request(received, await self._key_ring.request_keys(claim.origin, claim.key_ids))
         return AuthenticatedRequest(claim.origin, received.content)
 

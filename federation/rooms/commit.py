@@ -134,7 +134,7 @@ async def as_messages(
     origin: str | None,
     queue: OutboxQueue,
     sent: Mapping[TransactionKey, EventId],
-    answered: TransactionResponse | None,
+    response: TransactionResponse | None,
 ) -> tuple[MessageBatch, CommitResult] | None:
     """Return the draft's messages in the form that one statement writes. None if the draft has changed more
     than that: its state, or its events include a redaction or an event outside the timeline."""
@@ -162,7 +162,7 @@ async def as_messages(
         [relation for event in events for relation in _relations(event)],
         sent,
         queue.queue_entries(committed),
-        answered,
+        response,
     )
     return messages, CommitResult([room], committed, ())
 
@@ -200,7 +200,7 @@ async def _head(
             forward_extremities=draft.extremities,
             state_group=current.id,
         ),
-        await draft.joined(),
+        await draft.joined_servers(),
         draft.room.merges | draft.new_merges if draft.new_merges else draft.room.merges,
         draft.room.edges,
     )
@@ -271,6 +271,7 @@ class WriteSession:
     _observer: HomeserverObserver | None
 
     def draft(self, room_id: str) -> RoomDraft:
+        """The draft of a locked room. MatrixError 404 if the room does not exist."""
         draft = self.drafts.get(room_id)
         if draft is None:
             raise MatrixError("M_NOT_FOUND", "This server does not know that room.", 404)
@@ -292,6 +293,8 @@ class RoomHead:
 
 
 class RoomWriter:
+    """Writes rooms, one writer at a time per room, and publishes what was committed."""
+
     def __init__(
         self,
         database: Database,
@@ -359,19 +362,19 @@ class RoomWriter:
         head: RoomHead,
         *,
         sent: Mapping[TransactionKey, EventId] | None = None,
-        answered: TransactionResponse | None = None,
+        response: TransactionResponse | None = None,
     ) -> bool:
         """Write the draft with one statement.
 
-        Local events are written with the transaction ids with which they were `sent`; events of another
-        server with the response with which its transaction is `answered`.
+        Local events are written with the transaction ids with which they were `sent`, events of another
+        server with the `response` to its transaction.
 
         Returns False, without having written anything, if the draft holds more than messages, if another
         process has written to the room, or if one of the events exists already. The caller then opens a
         session, which handles each of these cases.
         """
-        origin = None if answered is None else answered.origin
-        made = await as_messages(head.draft, origin, self._queue, sent or {}, answered)
+        origin = None if response is None else response.origin
+        made = await as_messages(head.draft, origin, self._queue, sent or {}, response)
         if made is None:
             return False
         messages, result = made

@@ -71,7 +71,7 @@ class RoomDraft:
         self._groups: dict[int, StateGroup] = {}
         self._current_id = room.view.state_group
         self._current_of = self.extremities
-        self._joined = dict(room.joined)
+        self._joined = dict(room.joined_servers)
         self._joined_in = self._current_id
 
     @classmethod
@@ -93,11 +93,14 @@ class RoomDraft:
 
     # -- loading --
 
-    async def load(self, event_ids: Iterable[EventId], *, placed: bool = False) -> None:
-        """Load those of the events that are known, with one query. `placed` is as for `RoomStore.events`."""
+    async def load(self, event_ids: Iterable[EventId], *, refresh_outliers: bool = False) -> None:
+        """Load those of the events that are known, with one query. `refresh_outliers` is as for
+        `RoomStore.events`."""
         wanted = [one for one in event_ids if one not in self.known and one not in self._searched]
         if wanted:
-            self.add_loaded(wanted, await self._store.events(wanted, self._connection, placed=placed))
+            self.add_loaded(
+                wanted, await self._store.events(wanted, self._connection, refresh_outliers=refresh_outliers)
+            )
 
     def add_loaded(self, searched: Iterable[EventId], found: Mapping[EventId, KnownEvent]) -> None:
         """Add events that the caller has looked for under the room's lock, and those of them that it
@@ -242,7 +245,7 @@ class RoomDraft:
             return None
         await self.load([event_id])
         policy = parse_policy_server(self.pdus[event_id])
-        return policy if policy is not None and policy.server in await self.joined() else None
+        return policy if policy is not None and policy.server in await self.joined_servers() else None
 
     def _part(self, group: StateGroup, keys: Iterable[StateKey]) -> dict[StateKey, Pdu]:
         state = group.state
@@ -260,7 +263,7 @@ class RoomDraft:
         applies."""
         pdu = event.pdu
         if pdu.event_id in self.known:
-            return self.known[pdu.event_id].receipt
+            return self.known[pdu.event_id].result
         await self.load(needed_for_step_4(pdu, self.version))
         verdict = authorise_by_auth_events(event, self.version, self.pdus, rejected=self.rejected)
         if isinstance(verdict, NeedEvents):
@@ -311,7 +314,7 @@ class RoomDraft:
 
     # -- joined servers --
 
-    async def joined(self) -> Mapping[str, int]:
+    async def joined_servers(self) -> Mapping[str, int]:
         """The number of joined members of each server in the current state."""
         current = await self.current()
         if self._joined_in != current.id:

@@ -52,22 +52,22 @@ class RoomGraph(RoomReader):
         verifier = EventVerifier(keys, now_ms)
         gaps = GapFiller(peer_events, verifier, store, report)
         policy = PolicySigner(server_name, peer_events, store, report)
-        writing = RoomWriter(database, store, self.stream, queue, observer, now_ms)
-        self._own_events = LocalEventSender(server_name, store, writing, signer, now_ms, observer, policy)
-        self._reception = EventReceiver(
-            server_name, store, writing, verifier, gaps, policy, observer, pending_joins
+        writer = RoomWriter(database, store, self.stream, queue, observer, now_ms)
+        self._local_events = LocalEventSender(server_name, store, writer, signer, now_ms, observer, policy)
+        self._receiver = EventReceiver(
+            server_name, store, writer, verifier, gaps, policy, observer, pending_joins
         )
-        self._import = RoomImporter(server_name, writing, verifier)
+        self._importer = RoomImporter(server_name, writer, verifier)
 
     async def close(self) -> None:
         """Finish sending the queued events, then close the stream."""
-        await self._own_events.close()
+        await self._local_events.close()
         await self.stream.close()
 
     async def receive(self, origin: str, events: Sequence[Any]) -> Results:
         """Receive PDUs of known rooms from another server and return the result of each. They are committed
         when it returns."""
-        received = await self._reception.receive(origin, events, None)
+        received = await self._receiver.receive(origin, events, None)
         assert not isinstance(received, RepeatedTransaction), "only a transaction can be repeated"
         return received
 
@@ -75,12 +75,12 @@ class RoomGraph(RoomReader):
         self, origin: str, events: Sequence[Any], transaction: IncomingTransaction
     ) -> Results | RepeatedTransaction:
         """Receive the PDUs of a transaction, and commit its response together with them."""
-        return await self._reception.receive(origin, events, transaction)
+        return await self._receiver.receive(origin, events, transaction)
 
     async def accept_membership(self, origin: str, room_id: str, event: Any) -> Pdu:
         """Receive a join, leave or knock that another server submits for the room, and send it to all other
         servers of the room. 403 if it is not accepted. The endpoint's own checks are the caller's part."""
-        return await self._reception.accept(origin, room_id, event)
+        return await self._receiver.accept(origin, room_id, event)
 
     async def send_event(
         self,
@@ -100,12 +100,12 @@ class RoomGraph(RoomReader):
         event sent then is returned and no new one is created.
         """
         event = NewEvent(type_, sender, content, state_key, redacts, ts)
-        return await self._own_events.send(room_id, event, transaction_id)
+        return await self._local_events.send(room_id, event, transaction_id)
 
     async def fetch_history(self, peer: str, room_id: str, limit: int = 100) -> int:
         """Fetch events before the room's oldest known events from a server and return their number. They can
         be read with `backfill`, and are not published in the stream."""
-        return await self._reception.fetch_history(peer, room_id, limit)
+        return await self._receiver.fetch_history(peer, room_id, limit)
 
     async def version(self, room_id: str) -> RoomVersion:
         """The version of an existing room."""
@@ -114,12 +114,12 @@ class RoomGraph(RoomReader):
     async def servers_in_rooms(self, room_ids: Iterable[str]) -> dict[str, frozenset[str]]:
         """The servers joined in each of the rooms that are known."""
         rooms = await self._store.rooms(room_ids)
-        return {room_id: frozenset(room.joined) for room_id, room in rooms.items()}
+        return {room_id: frozenset(room.joined_servers) for room_id, room in rooms.items()}
 
     async def prepare_event(self, room_id: str, event: NewEvent) -> dict[str, Any]:
         """Return the template of an event at the head of the room, for `make_join`, `make_leave` and
         `make_knock`. 403 if the auth rules would not allow the event."""
-        return await self._own_events.prepare(room_id, event)
+        return await self._local_events.prepare(room_id, event)
 
     def creating_room(
         self, version: RoomVersion, events: Sequence[NewEvent], *, room_id: str | None = None
@@ -127,7 +127,7 @@ class RoomGraph(RoomReader):
         """Create a room from these events, m.room.create first. It is committed when the context ends,
         together with what the context writes on the room's connection. `room_id` is given exactly where the
         room version does not derive it from the create event."""
-        return self._own_events.create(version, events, room_id)
+        return self._local_events.create(version, events, room_id)
 
     async def create_room(
         self, version: RoomVersion, events: Sequence[NewEvent], *, room_id: str | None = None
@@ -147,4 +147,4 @@ class RoomGraph(RoomReader):
     ) -> Pdu:
         """Store a room that this server has joined through another one: the state before the join, its auth
         chain, and the join. `PeerError` if they do not make a valid room."""
-        return await self._import.run(origin, version, state, auth_chain, event)
+        return await self._importer.run(origin, version, state, auth_chain, event)

@@ -68,6 +68,8 @@ class RoomBatch:
 
 
 class GapFiller:
+    """Fetches missing events from other servers. `report` receives a sentence about each failure."""
+
     def __init__(
         self,
         peer_events: FederationEventClient,
@@ -109,7 +111,7 @@ class GapFiller:
         # "The size limits on prev/auth events are not applied to what comes back": the events were accepted
         # long ago.
         new = await self._verified(batch, received[: limit + len(start)], enforce_counts=False)
-        known = await self._store.events(new, placed=True)
+        known = await self._store.events(new, refresh_outliers=True)
         batch.events |= {one: new[one] for one in new if one not in known or known[one].is_outlier}
         for event_id in sorted(await self._unknown_prev_events(batch))[:MAX_STATES]:
             await self._fetch_state(peer, batch, event_id)
@@ -118,7 +120,7 @@ class GapFiller:
     async def _unknown_prev_events(self, batch: RoomBatch) -> set[EventId]:
         unknown = missing_references((event.pdu.prev_events for event in batch.events.values()), batch.events)
         unknown -= batch.states.keys()
-        found = await self._store.events(unknown, placed=True)
+        found = await self._store.events(unknown, refresh_outliers=True)
         return {event_id for event_id in unknown if event_id not in found or found[event_id].is_outlier}
 
     async def _fetch_missing_events(
@@ -148,7 +150,7 @@ class GapFiller:
         before = len(batch.events)
         # Other events of the response are ignored. If the gap is parallel to the known extremities, the peer
         # continues behind it through events that are known.
-        known = await self._store.events(new, placed=True)
+        known = await self._store.events(new, refresh_outliers=True)
         new = {
             event_id: event
             for event_id, event in new.items()

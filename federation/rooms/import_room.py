@@ -16,9 +16,11 @@ from federation.rooms.verify_events import EventVerifier
 
 
 class RoomImporter:
-    def __init__(self, server_name: str, writing: RoomWriter, verifier: EventVerifier) -> None:
+    """Imports rooms that this server has joined through other servers."""
+
+    def __init__(self, server_name: str, writer: RoomWriter, verifier: EventVerifier) -> None:
         self._server_name = server_name
-        self._writing = writing
+        self._writer = writer
         self._verifier = verifier
 
     async def run(
@@ -33,13 +35,13 @@ class RoomImporter:
         state_events = await self._verified(room_id, state, version)
         auth_events = await self._verified(room_id, auth_chain, version)
         _check_create(origin, room_id, version, [*state_events.values(), *auth_events.values()])
-        async with self._writing.session([room_id], origin) as session:
+        async with self._writer.session([room_id], origin) as session:
             draft = session.drafts.get(room_id) or await session.new_room(room_id, version)
             if draft.version is not version:
                 raise PeerError(
                     origin, f"returned room version {version.id}, but the room has {draft.version.id}"
                 )
-            await draft.load([join.pdu.event_id], placed=True)
+            await draft.load([join.pdu.event_id], refresh_outliers=True)
             if draft.is_in_graph(join.pdu.event_id):
                 return join.pdu
             await receive_outliers(draft, {**auth_events, **state_events})
@@ -50,7 +52,7 @@ class RoomImporter:
             verdict = await draft.authorise(join, group, current=None)
             if not isinstance(verdict, Accepted):
                 raise PeerError(origin, f"returned a state that does not allow the join: {verdict}")
-            if not (await draft.joined()).get(self._server_name):
+            if not (await draft.joined_servers()).get(self._server_name):
                 # Events since this server left are unknown. The room continues at the join.
                 draft.extremities = ()
             await draft.insert(join.pdu, verdict, group)

@@ -15,6 +15,8 @@ TIMEOUT: Final = 20.0
 
 
 class PendingJoins:
+    """The rooms that this server is joining."""
+
     def __init__(self, *, timeout: float = TIMEOUT) -> None:
         self._timeout = timeout
         self._pending: dict[str, list[asyncio.Event]] = {}

@@ -35,6 +35,8 @@ MAX_UNRESPONSIVE: Final = 1_000
 
 
 class PolicySigner:
+    """Requests signatures of policy servers. `report` receives a sentence about each failure."""
+
     def __init__(
         self,
         server_name: str,
@@ -125,4 +127,4 @@ class PolicySigner:
         if event_id is None:
             return None
         policy = parse_policy_server((await self._store.events([event_id]))[event_id].pdu)
-        return policy if policy is not None and policy.server in room.joined else None
+        return policy if policy is not None and policy.server in room.joined_servers else None

@@ -80,7 +80,7 @@ class RoomReader:
 
     async def known_events(self, event_ids: Iterable[EventId]) -> dict[EventId, KnownEvent]:
         """Those events that are known, with their verdicts and the state groups before and after them."""
-        return await self._store.events(event_ids, placed=True)
+        return await self._store.events(event_ids, refresh_outliers=True)
 
     async def events(self, event_ids: Iterable[EventId]) -> dict[EventId, Pdu]:
         """Those events that are known, including rejected ones."""
@@ -124,7 +124,7 @@ class RoomReader:
 
     async def servers_in_room(self, room_id: str) -> frozenset[str]:
         room = (await self._store.rooms([room_id])).get(room_id)
-        return frozenset() if room is None else frozenset(room.joined)
+        return frozenset() if room is None else frozenset(room.joined_servers)
 
     async def is_server_in_room(self, room_id: str, server: str) -> bool:
         return server in await self.servers_in_room(room_id)
@@ -207,7 +207,7 @@ class RoomReader:
         return bool(found)
 
     async def _in_room(self, room_id: str, event_ids: Sequence[EventId]) -> list[Pdu]:
-        events = await self._store.events(event_ids, placed=True)
+        events = await self._store.events(event_ids, refresh_outliers=True)
         return [
             event.pdu
             for event_id in event_ids
@@ -264,10 +264,12 @@ class RoomReader:
         not matter.
         """
         event_ids = [pdu.event_id for pdu in pdus]
-        pairs = await self._store.look(lambda connection: fetch_redactions(connection, event_ids))
+        pairs = await self._store.read_outside_transaction(
+            lambda connection: fetch_redactions(connection, event_ids)
+        )
         if not pairs:
             return list(pdus)
-        redactions = await self._store.events({redaction for _, redaction in pairs}, placed=True)
+        redactions = await self._store.events({redaction for _, redaction in pairs}, refresh_outliers=True)
         redactions_of: dict[EventId, list[KnownEvent]] = {}
         for target, redaction in pairs:
             redactions_of.setdefault(target, []).append(redactions[redaction])

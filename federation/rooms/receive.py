@@ -43,7 +43,7 @@ async def receive_batch(
 ) -> dict[EventId, ReceiveResult]:
     """Add the events to the draft and return the result of each. With `in_timeline` false they are older
     history, which is not published."""
-    await draft.load(event_ids_to_load(batch), placed=True)
+    await draft.load(event_ids_to_load(batch), refresh_outliers=True)
     await receive_outliers(draft, batch.outliers)
     await draft.load({one for event in batch.events.values() for one in event.pdu.auth_events})
     results: dict[EventId, ReceiveResult] = {}
@@ -66,7 +66,7 @@ async def _receive_event(
 ) -> ReceiveResult:
     pdu = event.pdu
     if draft.is_in_graph(pdu.event_id):
-        return draft.known[pdu.event_id].receipt
+        return draft.known[pdu.event_id].result
     current = await draft.current()
     if pdu.type == "m.room.create" and current.state.get(CREATE, pdu.event_id) != pdu.event_id:
         return Dropped("the room has another create event")
@@ -134,18 +134,18 @@ MAX_UNREACHABLE_SERVERS: Final = 1_000
 class IncomingTransaction(NamedTuple):
     """A transaction of another server.
 
-    `answered` makes the row that is committed together with its events from their results. It must have no
-    effects, since it is called again when a database connection was lost.
+    `make_response` makes the row that is committed together with its events from their results. It must have
+    no effects, since it is called again when a database connection was lost.
     """
 
     id: str
-    answered: Callable[[Results], TransactionResponse]
+    make_response: Callable[[Results], TransactionResponse]
 
 
 class RepeatedTransaction(NamedTuple):
-    """The transaction has been received before; `answer` is the stored response."""
+    """The transaction has been received before; `response` is the stored response."""
 
-    answer: bytes
+    response: bytes
 
 
 @dataclass(eq=False, slots=True)
@@ -159,11 +159,13 @@ class _InProgress:
 
 
 class EventReceiver:
+    """Receives PDUs of other servers: verifies them, fetches what they need, authorises and commits them."""
+
     def __init__(
         self,
         server_name: str,
         store: RoomStore,
-        writing: RoomWriter,
+        writer: RoomWriter,
         verifier: EventVerifier,
         gaps: GapFiller,
         policy: PolicySigner,
@@ -172,7 +174,7 @@ class EventReceiver:
     ) -> None:
         self._server_name = server_name
         self._store = store
-        self._writing = writing
+        self._writer = writer
         self._verifier = verifier
         self._gaps = gaps
         self._policy = policy
@@ -187,27 +189,29 @@ class EventReceiver:
         events: Sequence[Any],
         transaction: IncomingTransaction | None,
     ) -> Results | RepeatedTransaction:
-        current_one = _InProgress({room_id for event in events if (room_id := room_id_of(event)) is not None})
-        earlier = [one for one in self._in_progress if not one.room_ids.isdisjoint(current_one.room_ids)]
-        self._in_progress.append(current_one)
+        """Receive PDUs, with the transaction that contains them if there is one, and return the result of
+        each."""
+        progress = _InProgress({room_id for event in events if (room_id := room_id_of(event)) is not None})
+        earlier = [one for one in self._in_progress if not one.room_ids.isdisjoint(progress.room_ids)]
+        self._in_progress.append(progress)
         try:
-            await self._pending_joins.wait_for(current_one.room_ids)
-            return await self._receive(origin, events, transaction, current_one, earlier)
+            await self._pending_joins.wait_for(progress.room_ids)
+            return await self._receive(origin, events, transaction, progress, earlier)
         finally:
-            self._in_progress.remove(current_one)
-            current_one.parsed.set()
-            current_one.done.set()
+            self._in_progress.remove(progress)
+            progress.parsed.set()
+            progress.done.set()
 
     async def _receive(
         self,
         origin: str,
         events: Sequence[Any],
         transaction: IncomingTransaction | None,
-        current_one: "_InProgress",
+        progress: "_InProgress",
         earlier: Sequence["_InProgress"],
     ) -> Results | RepeatedTransaction:
         results: dict[EventId, ReceiveResult] = {}
-        batches = await self._verified(origin, events, results, current_one)
+        batches = await self._verified(origin, events, results, progress)
         cached: list[tuple[RoomBatch, CachedRoom]] = []
         for batch in batches.values():
             await self._wait_for(earlier, batch)
@@ -218,25 +222,25 @@ class EventReceiver:
         await self._policy.add_missing_signatures(cached)
         self._refuse_unreachable(origin, batches.values())
         if transaction is not None:
-            receipts = await self._append(batches, results, transaction)
-            if receipts is not None:
-                results.update(receipts)
+            new_results = await self._append(batches, results, transaction)
+            if new_results is not None:
+                results.update(new_results)
                 self._count(results.values())
                 return results
-        async with self._writing.session(batches, origin) as session:
+        async with self._writer.session(batches, origin) as session:
             if transaction is not None:
-                answer = await fetch_response(session.connection, origin, transaction.id)
-                if answer is not None:
-                    return RepeatedTransaction(answer)
+                stored = await fetch_response(session.connection, origin, transaction.id)
+                if stored is not None:
+                    return RepeatedTransaction(stored)
             await self._load_all(session, batches)
             for room_id, batch in batches.items():
                 draft = session.draft(room_id)
-                if (await draft.joined()).get(self._server_name):
+                if (await draft.joined_servers()).get(self._server_name):
                     results.update(await receive_batch(draft, batch))
                 else:
                     results.update(dict.fromkeys(batch.events, _not_in_room()))
             if transaction is not None:
-                await insert_response(session.connection, transaction.answered(results))
+                await insert_response(session.connection, transaction.make_response(results))
         self._count(results.values())
         return results
 
@@ -260,27 +264,29 @@ class EventReceiver:
         if any(event.pdu.key is not None for event in batch.events.values()):
             return None
         try:
-            async with self._writing.head(room_id) as head:
-                if head is None or not (await head.draft.joined()).get(self._server_name):
+            async with self._writer.head(room_id) as head:
+                if head is None or not (await head.draft.joined_servers()).get(self._server_name):
                     return None
                 # Other known events are detected by the statement that writes them.
                 if not new.isdisjoint(head.draft.extremities):
                     return None
                 head.draft.add_loaded(new, {})
-                receipts = await receive_batch(head.draft, batch)
-                if not all(isinstance(receipt, Accepted) for receipt in receipts.values()):
+                new_results = await receive_batch(head.draft, batch)
+                if not all(isinstance(result, Accepted) for result in new_results.values()):
                     return None
-                answered = transaction.answered({**results, **receipts})
-                is_written = await self._writing.append(head, answered=answered)
+                response = transaction.make_response({**results, **new_results})
+                is_written = await self._writer.append(head, response=response)
         except ConnectionLost:
             return None
-        return receipts if is_written else None
+        return new_results if is_written else None
 
     async def _load_all(self, session: WriteSession, batches: Mapping[str, RoomBatch]) -> None:
         """Load the events that `receive_batch` needs, for all rooms with one query."""
         wanted = {room_id: event_ids_to_load(batch) for room_id, batch in batches.items()}
         found = await self._store.events(
-            {event_id for ids in wanted.values() for event_id in ids}, session.connection, placed=True
+            {event_id for ids in wanted.values() for event_id in ids},
+            session.connection,
+            refresh_outliers=True,
         )
         for room_id, ids in wanted.items():
             session.draft(room_id).add_loaded(ids, found)
@@ -302,18 +308,18 @@ class EventReceiver:
             await self._gaps.fill(origin, batch, room.view.forward_extremities)
             self._refuse_unreachable(origin, [batch])
         await self._policy.add_missing_signatures([(batch, room)])
-        async with self._writing.session([room_id], origin) as session:
+        async with self._writer.session([room_id], origin) as session:
             draft = session.draft(room_id)
-            joined = frozenset(await draft.joined())
+            joined = frozenset(await draft.joined_servers())
             if self._server_name not in joined:
                 raise MatrixError("M_NOT_FOUND", "This server is not in that room.", 404)
             draft.destinations[pdu.event_id] = joined - {origin, self._server_name}
-            receipt = (await receive_batch(draft, batch)).get(pdu.event_id, _not_in_room())
-            if not isinstance(receipt, Accepted):
-                raise MatrixError("M_FORBIDDEN", f"The event is not accepted: {receipt}", 403)
+            result = (await receive_batch(draft, batch)).get(pdu.event_id, _not_in_room())
+            if not isinstance(result, Accepted):
+                raise MatrixError("M_FORBIDDEN", f"The event is not accepted: {result}", 403)
             if pdu.membership == "join" and origin not in joined:
                 await _queue_missed_events(draft, pdu.event_id, origin)
-        self._count([receipt])
+        self._count([result])
         return draft.pdus[pdu.event_id]
 
     async def fetch_history(self, peer: str, room_id: str, limit: int) -> int:
@@ -326,17 +332,17 @@ class EventReceiver:
             return 0
         batch = RoomBatch(room_id, room.view.version)
         await self._gaps.fetch_history(peer, batch, oldest, limit)
-        async with self._writing.session([room_id], peer) as session:
+        async with self._writer.session([room_id], peer) as session:
             results = await receive_batch(session.draft(room_id), batch, in_timeline=False)
         self._count(results.values())
-        return sum(not isinstance(receipt, Dropped) for receipt in results.values())
+        return sum(not isinstance(result, Dropped) for result in results.values())
 
     async def _verified(
         self,
         origin: str,
         events: Sequence[Any],
         results: dict[EventId, ReceiveResult],
-        current_one: _InProgress,
+        progress: _InProgress,
     ) -> dict[str, RoomBatch]:
         """Verify the events of rooms that are known and whose ACL allows the server, and return them by room.
         The results of all others are added to `results`."""
@@ -360,8 +366,8 @@ class EventReceiver:
             if isinstance(parsed, Pdu):
                 results[parsed.event_id] = Dropped(problem)
         all_parsed = await self._verifier.parse(admitted)
-        current_one.event_ids |= {one.event_id for one, _ in all_parsed if isinstance(one, Pdu)}
-        current_one.parsed.set()
+        progress.event_ids |= {one.event_id for one, _ in all_parsed if isinstance(one, Pdu)}
+        progress.parsed.set()
         batches: dict[str, RoomBatch] = {}
         for parsed, verified in await self._verifier.verify_parsed(all_parsed):
             if isinstance(verified, VerifiedEvent):
@@ -399,7 +405,7 @@ class EventReceiver:
         absent = missing_references((event.pdu.prev_events for event in batch.events.values()), batch.events)
         if not earlier or not absent:
             return
-        absent -= (await self._store.events(absent, placed=True)).keys()
+        absent -= (await self._store.events(absent, refresh_outliers=True)).keys()
         for other in earlier:
             if absent and batch.room_id in other.room_ids:
                 await other.parsed.wait()
@@ -420,14 +426,14 @@ class EventReceiver:
         elif True in answered:
             self._refusals[origin] = 0
 
-    def _count(self, receipts: Iterable[ReceiveResult]) -> None:
+    def _count(self, new_results: Iterable[ReceiveResult]) -> None:
         if self._observer is not None:
-            for receipt in receipts:
-                self._observer.event_received(verdict_label(receipt))
+            for result in new_results:
+                self._observer.event_received(verdict_label(result))
 
 
-def verdict_label(receipt: ReceiveResult) -> str:
-    match receipt:
+def verdict_label(result: ReceiveResult) -> str:
+    match result:
         case Accepted():
             return "accepted"
         case SoftFailed():

@@ -208,7 +208,7 @@ class KnownEvent:
         return self.state_before is None
 
     @property
-    def receipt(self) -> Verdict:
+    def result(self) -> Verdict:
         """The verdict that the event got when it was received."""
         if self.verdict == "accepted":
             return ACCEPTED

@@ -53,6 +53,8 @@ class NewRoom:
 
 @dataclass(frozen=True, slots=True)
 class _QueuedEvent:
+    """An event that waits for its room's next batch."""
+
     event: NewEvent
     transaction_id: str | None
     result: "asyncio.Future[Pdu]"
@@ -86,11 +88,13 @@ class _NeedsSignature(Exception):
 
 
 class LocalEventSender:
+    """Creates local events, one batch at a time per room, and creates rooms."""
+
     def __init__(
         self,
         server_name: str,
         store: RoomStore,
-        writing: RoomWriter,
+        writer: RoomWriter,
         signer: Callable[[], Signer],
         now_ms: Callable[[], int],
         observer: HomeserverObserver | None,
@@ -99,7 +103,7 @@ class LocalEventSender:
         self._policy = policy_signing
         self._store = store
         self._server_name = server_name
-        self._writing = writing
+        self._writer = writer
         self._signer = signer
         self._now_ms = now_ms
         self._observer = observer
@@ -148,7 +152,7 @@ class LocalEventSender:
             create = build(template, version, self._signer())
             if isinstance(create, BuildFailure):
                 raise MatrixError("M_BAD_JSON", f"The room cannot be created: {create.problem}.")
-            async with self._writing.session([create.room_id], None) as session:
+            async with self._writer.session([create.room_id], None) as session:
                 if create.room_id not in session.drafts:
                     yield await self._insert_events(session, create, version, events[1:])
                     return
@@ -170,7 +174,7 @@ class LocalEventSender:
     async def prepare(self, room_id: str, event: NewEvent) -> dict[str, Any]:
         """Return the event as it would be created now, without hashes and signatures."""
         _require_room_id(room_id)
-        async with self._writing.session([room_id], None) as session:
+        async with self._writer.session([room_id], None) as session:
             draft = session.draft(room_id)
             template = await self._template(draft, event)
             # Another server will sign the event. The auth rules do not depend on the signature.
@@ -230,7 +234,7 @@ class LocalEventSender:
         it was not possible; nothing was written."""
         if any(one.event.state_key is not None or one.event.redacts is not None for one in batch):
             return None
-        async with self._writing.head(room_id) as head:
+        async with self._writer.head(room_id) as head:
             if head is None:
                 return None
             # Only a session may refuse an event, since the cached room may be outdated.
@@ -238,14 +242,14 @@ class LocalEventSender:
                 made = await self._make_batch(head.draft, batch, {})
             except _NeedsSignature:
                 return None
-            if made.refused or not await self._writing.append(head, sent=made.sent):
+            if made.refused or not await self._writer.append(head, sent=made.sent):
                 return None
             return made
 
     async def _write_in_session(
         self, room_id: str, batch: Sequence[_QueuedEvent], signed: Pdu | None = None
     ) -> _BatchResult:
-        async with self._writing.session([room_id], None) as session:
+        async with self._writer.session([room_id], None) as session:
             draft = session.draft(room_id)
             named = {one.sent for one in batch if one.sent is not None}
             before = await fetch_sent(session.connection, room_id, named)
@@ -353,7 +357,7 @@ class LocalEventSender:
         _require_accepted(verdict)
         assert not isinstance(verdict, Dropped), "a dropped event was refused above"
         # "Servers joined in the state before the event": the server of a banned user still receives the ban.
-        draft.destinations[pdu.event_id] = frozenset(await draft.joined()) - {self._server_name}
+        draft.destinations[pdu.event_id] = frozenset(await draft.joined_servers()) - {self._server_name}
         await draft.insert(pdu, verdict, before)
         return pdu
 

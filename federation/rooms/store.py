@@ -40,7 +40,7 @@ class CachedRoom:
     """A room as this process has last seen it."""
 
     view: RoomView
-    joined: Mapping[str, int]
+    joined_servers: Mapping[str, int]
     """The number of joined members of each server in the current state."""
     merges: dict[frozenset[int], int] = field(default_factory=dict)
     """Results of state resolution: the state groups that were resolved, and the resulting group."""
@@ -69,13 +69,13 @@ class RoomStore:
         async with self._database.transaction(readonly=True) as connection:
             yield connection
 
-    async def look(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def read_outside_transaction(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Run a query outside a transaction."""
         return await self._database.read(work)
 
     async def _read(self, connection: "Connection | None", work: Callable[[Connection], Awaitable[T]]) -> T:
         """Run a query on the given connection, or outside a transaction if there is none."""
-        return await self.look(work) if connection is None else await work(connection)
+        return await self.read_outside_transaction(work) if connection is None else await work(connection)
 
     # -- rooms --
 
@@ -89,7 +89,7 @@ class RoomStore:
             rows = await fetch_rooms(connection, wanted)
             return {row.room_id: await self.room_of(row, connection) for row in rows}
 
-        return await self.look(read)
+        return await self.read_outside_transaction(read)
 
     def cached_room(self, room_id: str) -> CachedRoom | None:
         """The room as this process has last seen it; another process may have written to it since."""
@@ -131,17 +131,21 @@ class RoomStore:
     # -- events --
 
     async def events(
-        self, event_ids: Iterable[EventId], connection: "Connection | None" = None, *, placed: bool = False
+        self,
+        event_ids: Iterable[EventId],
+        connection: "Connection | None" = None,
+        *,
+        refresh_outliers: bool = False,
     ) -> dict[EventId, KnownEvent]:
-        """Return those events that are known. With `placed`, cached outliers are read again from the
-        database, since another process may have inserted them into the graph."""
+        """Return those events that are known. With `refresh_outliers`, cached outliers are read again from
+        the database, since another process may have inserted them into the graph."""
         found: dict[EventId, KnownEvent] = {}
         wanted = []
         for event_id in event_ids:
             event = self._events.get(event_id)
             if "\0" in event_id:
                 continue  # no event has such an id, and Postgres accepts no text with NUL
-            if event is None or (placed and event.is_outlier):
+            if event is None or (refresh_outliers and event.is_outlier):
                 wanted.append(event_id)
             else:
                 found[event_id] = event

@@ -19,10 +19,12 @@ _REDACTION = "m.room.redaction"
 
 
 class RoomStream(EventStream):
+    """The event stream of this homeserver's rooms, read from `RoomStore`."""
+
     def __init__(self, database: Database, store: RoomStore) -> None:
         super().__init__(database)
         self._store = store
-        self._reading = RoomReader(store)
+        self._reader = RoomReader(store)
 
     def wake(self, rows: Sequence[StreamRow] = (), is_unredacted: bool = False) -> None:
         """Publish entries that this process has committed, or unknown ones if there are no rows.
@@ -52,7 +54,7 @@ class RoomStream(EventStream):
             standing = await self._database.read(lambda connection: fetch_by_events(connection, invites))
         events = await self._store.events([row.event_id for row in rows if row.kind != "invite"])
         pdus = [event.pdu for event in events.values()]
-        shown = {pdu.event_id: pdu for pdu in await self._reading.apply_redactions(pdus)}
+        shown = {pdu.event_id: pdu for pdu in await self._reader.apply_redactions(pdus)}
         entries = []
         for row in rows:
             if row.kind != "invite":

@@ -20,6 +20,8 @@ AT_ONCE: Final = 50
 
 
 class EventVerifier:
+    """Verifies received events, with keys from the key ring."""
+
     def __init__(self, keys: KeyRing, now_ms: Callable[[], int]) -> None:
         self._keys = keys
         self._now_ms = now_ms

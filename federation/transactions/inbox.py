@@ -90,4 +90,4 @@ class Inbox:
         received = await self._rooms.receive_transaction(
             origin, pdus, IncomingTransaction(transaction_id, response_to_store)
         )
-        return received.answer if isinstance(received, RepeatedTransaction) else encode_results(received)
+        return received.response if isinstance(received, RepeatedTransaction) else encode_results(received)

@@ -24,7 +24,7 @@ async def test_a_room_grows_in_a_draft(database: Database) -> None:
         current = await draft.current()
         assert current.state == {key: pdu.event_id for key, pdu in room.state().items()}
         assert draft.extremities == (room.head[0].event_id,)
-        assert await draft.joined() == {"a.example": 1, "b.example": 1}
+        assert await draft.joined_servers() == {"a.example": 1, "b.example": 1}
         assert [event.pdu for event in draft.timeline] == list(room.events.values())
 
 
@@ -76,6 +76,6 @@ async def test_an_event_of_another_room_is_not_in_the_graph(database: Database) 
         async with database.transaction() as connection:
             memory = (await store.rooms([room.room_id]))[room.room_id]
             draft = RoomDraft(store, connection, memory)
-            await draft.load([joined.event_id], placed=True)
+            await draft.load([joined.event_id], refresh_outliers=True)
             assert not draft.is_in_graph(joined.event_id)
             assert draft.version is ROOM_VERSIONS["12"]

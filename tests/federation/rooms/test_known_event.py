@@ -13,7 +13,7 @@ from tests.support.rooms import Room
 def test_a_verdict_is_stored(verdict: Verdict) -> None:
     """With the rule's number and text, even if they contain colons."""
     event = known_event(Room("12").create, verdict, 1, 2)
-    assert event.receipt == verdict
+    assert event.result == verdict
     assert not event.is_outlier
 
 

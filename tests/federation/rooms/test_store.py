@@ -21,7 +21,7 @@ async def test_a_room_is_cached_until_it_changes(database: Database) -> None:
         await here.graph.receive("c.example", raw(joined))
         second = (await store.rooms([room.room_id]))[room.room_id]
         assert second.view.generation == first.view.generation + 1
-        assert "c.example" in second.joined
+        assert "c.example" in second.joined_servers
         assert second.merges is first.merges
         assert store.cached_room("!unknown") is None
         assert await store.rooms([]) == {}
@@ -45,7 +45,7 @@ async def test_a_cached_outlier_is_read_again(database: Database) -> None:
                 "UPDATE events SET state_before = 1, state_after = 1 WHERE type = 'm.room.create'"
             )
         assert (await store.events([create]))[create] is outlier
-        assert not (await store.events([create], placed=True))[create].is_outlier
+        assert not (await store.events([create], refresh_outliers=True))[create].is_outlier
         assert not (await store.events([create]))[create].is_outlier
 
 
