@@ -253,7 +253,7 @@ class OfficesConnector(Connector):
 
     async def start(self) -> None:
         await self._records.start()
-        self._background.spawn("look for other processes", self._check_other_processes())
+        self._background.spawn("check for other processes", self._check_other_processes())
         if self._broker is not None and self._cluster is not None:
             await self._broker.start()
             await self._cluster.start()

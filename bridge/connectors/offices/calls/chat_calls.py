@@ -132,7 +132,7 @@ class ChatCallReplies:
         self._background = BackgroundTasks()
 
     def start(self) -> None:
-        self._background.supervise("answers to calls of people", self._poll)
+        self._background.supervise("replies to calls of people", self._poll)
 
     async def close(self) -> None:
         await self._background.close()

@@ -363,7 +363,8 @@ class Broker(AsyncPubSubManager):  # type: ignore[misc]  # it publishes no types
         if not self._is_unavailable:
             self._is_unavailable = True
             self._report(
-                f"The broker of offices is unavailable: {reason}. Each process serves only its own members.",
+                f"The broker of offices is unavailable: {reason}. Calls between processes fail until it"
+                " is back.",
                 None,
             )
 

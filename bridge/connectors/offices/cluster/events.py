@@ -136,4 +136,4 @@ class ClusterEvents:
             self._records.set_tools(office_id, name, content.get("content"))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        self._background.spawn("what another process of the node has received", work)
+        self._background.spawn("event forwarded by another process", work)

@@ -354,7 +354,7 @@ class ClusterMembers:
                 self._report(_RELOAD_FAILED, error)
                 self._request_reload()
 
-        self._background.spawn("a member at another process", run())
+        self._background.spawn("change at another process", run())
 
 
 _NOTICES: Final = frozenset(UPDATES.values())

@@ -485,4 +485,4 @@ class SharedOffices:
             except Exception as error:
                 self._parts.report("An operation between nodes in a shared office failed.", error)
 
-        self._background.spawn("an operation between nodes", run())
+        self._background.spawn("operation between nodes", run())

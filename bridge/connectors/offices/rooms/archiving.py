@@ -197,9 +197,7 @@ class OfficeArchiver:
         except MatrixError as refused:
             if refused.status >= 500:
                 raise
-            self._parts.report(
-                f"No permission to archive or restore the room of office {office_id}.", refused
-            )
+            self._parts.report(f"The room of the office {office_id} cannot be archived or restored.", refused)
 
     async def _close(self, room_id: str, row: ArchivedOffice) -> None:
         backend, names = self._parts.backend, self._parts.settings.names
