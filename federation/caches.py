@@ -1,4 +1,5 @@
-"""A cache bounded by the weight of its values: events and states differ in size by a factor of a thousand."""
+"""A cache bounded by the weight of its values: the sizes of events and states differ by a factor of a
+thousand."""
 
 from typing import TypeVar
 
@@ -9,8 +10,8 @@ V = TypeVar("V")
 
 
 class WeightedCache(LRUCache[K, V]):
-    """Made with the function that weighs a value. A value heavier than the whole cache is not kept and evicts
-    nothing, where `LRUCache` raises ValueError."""
+    """An LRU cache with a function for the weight of a value. A value heavier than the whole cache is not
+    stored and evicts nothing, where `LRUCache` raises ValueError."""
 
     def __setitem__(self, key: K, value: V) -> None:
         if self.getsizeof(value) > self.maxsize:

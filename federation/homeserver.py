@@ -1,9 +1,4 @@
-"""A homeserver: all its parts, put together once.
-
-What a homeserver is told once, when it starts.
-
-Everything that asks other servers: the way to them, signed requests, and their keys.
-"""
+"""Assembles a homeserver from its parts, by its settings."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -59,10 +54,12 @@ from storage.media.files import MediaFiles
 
 @dataclass(frozen=True, slots=True)
 class HomeserverSettings:
-    """`authorities`: a file of certificates to trust beside the system's. `added_peers`: those that come and
-    go while it runs, by their names in lower case, looked at each time; what `peers` says of a server goes
-    further. `blocked`: networks into which no server may lead us that neither names. `name_servers`: asked
-    instead of the system's."""
+    """The settings of a homeserver.
+
+    `authorities` is a file of certificates to trust in addition to the system's. `added_peers` are peers
+    that are added and removed at runtime, by lower-case name; the mapping is read for each request, and
+    `peers` takes precedence. `blocked` are networks that no server may direct requests into, unless a
+    peer's settings name the address. `name_servers` replace those of the system."""
 
     server_name: str
     software_version: str
@@ -75,19 +72,19 @@ class HomeserverSettings:
     name_servers: tuple[tuple[str, int], ...] = ()
     notaries: tuple[str, ...] = ()
     media: MediaSettings = field(default_factory=MediaSettings)
-    # Whether other servers see the list of published rooms.
+    # Whether other servers may query the room directory.
     shows_public_rooms: bool = True
-    # Where others find this server, `host[:port]`, if that is not what its name says.
+    # `host[:port]` for `/.well-known/matrix/server`; None if the server name needs no delegation.
     delegated_name: str | None = None
     peer_limits: PeerLimits = field(default_factory=PeerLimits)
-    # For how many days the audit goes back.
+    # For how many days audit entries are kept.
     audit_days: float = 90
-    # How many members a room has at most of which all are told to a server that joins.
+    # Up to how many members a room's full member list is sent to a joining server.
     members_in_full: int = MAX_MEMBERS_IN_FULL
 
 
 @dataclass(frozen=True, slots=True)
-class WaysOut:
+class PeerClients:
     resolver: Resolver
     connections: PeerConnections
     client: FederationClient
@@ -95,7 +92,7 @@ class WaysOut:
     web: PublicWeb
 
 
-def open_ways_out(
+def open_peer_clients(
     stack: contextlib.AsyncExitStack,
     settings: HomeserverSettings,
     database: Database,
@@ -104,8 +101,8 @@ def open_ways_out(
     now_ms: Callable[[], int],
     observer: HomeserverObserver,
     recorder: RequestRecorder,
-) -> WaysOut:
-    """They are closed with the stack. Raises LocalError when a file that the settings name can't be used."""
+) -> PeerClients:
+    """Open the clients; the stack closes them. Raises LocalError if a configured file cannot be used."""
     dns, peers = Dns(settings.name_servers), ConfiguredPeers(settings.peers, settings.added_peers)
     user_agent = f"Palaver/{settings.software_version}"
     connections = PeerConnections(
@@ -135,21 +132,21 @@ def open_ways_out(
     stack.push_async_callback(key_ring.close)
     web = PublicWeb(dns, user_agent=user_agent, authorities=settings.authorities)
     stack.push_async_callback(web.close)
-    return WaysOut(resolver, connections, client, key_ring, web)
+    return PeerClients(resolver, connections, client, key_ring, web)
 
 
-PRUNED_EVERY: Final = 24 * 3600.0
-"""Seconds between two prunings of what is remembered for a number of days."""
+PRUNE_INTERVAL: Final = 24 * 3600.0
+"""Seconds between two prunings of expired records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Homeserver:
-    """The parts that others have to do with: the port, the operator's commands, the core."""
+    """The parts of a homeserver that the port, the operator's commands and the core use."""
 
     settings: HomeserverSettings
     database: Database
     now_ms: Callable[[], int]
-    # To others.
+    # Requests to other servers.
     resolver: Resolver
     connections: PeerConnections
     client: FederationClient
@@ -163,7 +160,7 @@ class Homeserver:
     directory: Directory
     public_rooms: PublicRooms
     spaces: SpaceHierarchies
-    rooms: LocalUsers
+    local_users: LocalUsers
     # From others.
     limiter: RequestLimiter
     authenticator: RequestAuthenticator
@@ -188,9 +185,10 @@ async def open_homeserver(
     observer: HomeserverObserver,
     may_be_invited: InvitePolicy | None = None,
 ) -> AsyncIterator[Homeserver]:
-    """It works from here on, and has finished what was begun when the context ends. The port is opened by
-    others. `may_be_invited` is asked after it was seen that there is such a user. Raises LocalError when a
-    file that the settings name cannot be used."""
+    """Run a homeserver without its port while the context is open.
+
+    `may_be_invited` is the node's invite policy, called for existing users. Raises LocalError if a
+    configured file cannot be used."""
     name, admits = settings.server_name, settings.policy.admits
     report = partial(_report, observer)
 
@@ -202,7 +200,7 @@ async def open_homeserver(
         audit = AuditTrail(database, now_ms=now_ms, report=observer.problem)
         audit.start()
         stack.push_async_callback(audit.close)
-        ways = open_ways_out(
+        clients = open_peer_clients(
             stack,
             settings,
             database,
@@ -211,7 +209,7 @@ async def open_homeserver(
             observer=observer,
             recorder=audit,
         )
-        client, key_ring = ways.client, ways.key_ring
+        client, key_ring = clients.client, clients.key_ring
         membership_client = MembershipClient(client)
         outbox = Outbox(name, database, client, now_ms=now_ms, may_contact=admits, observer=observer)
 
@@ -226,7 +224,7 @@ async def open_homeserver(
             now_ms=now_ms,
             queue=outbox,
             observer=observer,
-            report=observer.kept_from,
+            report=observer.remote_data_missing,
             pending_joins=pending_joins,
         )
         directory = Directory(name, database, membership_client, graph, now_ms=now_ms)
@@ -242,8 +240,8 @@ async def open_homeserver(
             pending_joins=pending_joins,
         )
 
-        # Those who live in them.
-        media = await _open_media(stack, settings, database, ways, now_ms)
+        # Local users.
+        media = await _open_media(stack, settings, database, clients, now_ms)
         profiles = Profiles(name, database, client, graph, now_ms=now_ms, report=report)
         summaries = RoomSummaries(name, database, graph)
         public_rooms = PublicRooms(
@@ -260,7 +258,7 @@ async def open_homeserver(
             report=report,
         )
         stack.push_async_callback(edu_dispatcher.close)
-        rooms = LocalUsers(
+        local_users = LocalUsers(
             name,
             database,
             graph=graph,
@@ -289,7 +287,7 @@ async def open_homeserver(
             database,
             signer,
             now_ms=now_ms,
-            invite_policy=invites_for(profiles, may_be_invited),
+            invite_policy=build_invite_policy(profiles, may_be_invited),
             listener=edu_dispatcher,
             on_invite_signed=late_invites.schedule,
             max_full_members=settings.members_in_full,
@@ -302,22 +300,22 @@ async def open_homeserver(
         graph.stream.start()
         stack.push_async_callback(graph.close)
         stack.push_async_callback(late_invites.close)
-        rooms.start()
-        stack.push_async_callback(rooms.close)
+        local_users.start()
+        stack.push_async_callback(local_users.close)
         await profiles.start()
         stack.push_async_callback(profiles.close)
-        prunings = (inbox.prune, edus.prune, rooms.prune, partial(audit.prune, settings.audit_days))
+        prunings = (inbox.prune, edus.prune, local_users.prune, partial(audit.prune, settings.audit_days))
         background = BackgroundTasks()
         stack.push_async_callback(background.close)
         background.supervise("expired media", media.prune_forever)
         for prune in prunings:
-            background.supervise("expired records", prune, every=PRUNED_EVERY)
+            background.supervise("expired records", prune, every=PRUNE_INTERVAL)
         yield Homeserver(
             settings,
             database,
             now_ms,
-            ways.resolver,
-            ways.connections,
+            clients.resolver,
+            clients.connections,
             client,
             key_ring,
             outbox,
@@ -328,7 +326,7 @@ async def open_homeserver(
             directory,
             public_rooms,
             spaces,
-            rooms,
+            local_users,
             limiter,
             authenticator,
             notary,
@@ -347,26 +345,26 @@ async def _open_media(
     stack: contextlib.AsyncExitStack,
     settings: HomeserverSettings,
     database: Database,
-    ways: WaysOut,
+    clients: PeerClients,
     now_ms: Callable[[], int],
 ) -> MediaRepository:
     files = MediaFiles(settings.media_directory, reserve=settings.media.reserve)
     store = MediaStore(database, files, now_ms)
-    fetcher = MediaFetcher(store, ways.client, ways.web, settings.media.max_remote_size)
+    fetcher = MediaFetcher(store, clients.client, clients.web, settings.media.max_remote_size)
     media = MediaRepository(settings.server_name, store, fetcher, settings.media)
     await media.start()
     stack.push_async_callback(media.close)
     return media
 
 
-def invites_for(profiles: Profiles, wants: InvitePolicy | None = None) -> InvitePolicy:
-    """Those that there are, as far as `wants` does not refuse. It is the node's own policy: a MatrixError,
-    M_INVITE_BLOCKED for one who does not want to."""
+def build_invite_policy(profiles: Profiles, node_policy: InvitePolicy | None = None) -> InvitePolicy:
+    """Return an invite policy that refuses unknown users and then applies the node's policy, which raises
+    M_INVITE_BLOCKED."""
 
     async def may_be_invited(user: str, sender: str, room_id: str) -> None:
         if not await profiles.exists(user):
-            raise MatrixError("M_NOT_FOUND", f"There is no user {user[:255]} here.", 404)
-        if wants is not None:
-            await wants(user, sender, room_id)
+            raise MatrixError("M_NOT_FOUND", f"The user {user[:255]} does not exist on this server.", 404)
+        if node_policy is not None:
+            await node_policy(user, sender, room_id)
 
     return may_be_invited

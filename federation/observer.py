@@ -6,7 +6,8 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """How a request ended. The values are metric labels: few, and never taken from a peer."""
+    """The outcome of a request to another server. The values are metric labels: a fixed set, not chosen by
+    peers."""
 
     ANSWERED = "answered"
     NOT_ALLOWED = "not_allowed"
@@ -19,8 +20,8 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """How much waits to be sent to a server, and for how long the oldest of it has."""
+class QueueDepth:
+    """The number of items queued for a server, and for how long the oldest has been queued."""
 
     destination: str
     pdus: int
@@ -29,8 +30,8 @@ class Waiting:
 
 
 class HomeserverObserver:
-    """Does nothing: metrics and logs derive from it. Its methods are called from the event loop and must
-    return at once."""
+    """Does nothing; metrics and logs derive from it. Its methods are called from the event loop and must
+    not block."""
 
     # -- rooms --
 
@@ -41,13 +42,13 @@ class HomeserverObserver:
 
     def event_sent(self) -> None: ...
 
-    def kept_from(self, sentence: str) -> None:
-        """Another server could not or would not give what was needed."""
+    def remote_data_missing(self, sentence: str) -> None:
+        """Another server did not provide data that was needed."""
 
     # -- requests to other servers --
 
     def request_ended(self, endpoint: str, method: str, outcome: Outcome, seconds: float) -> None:
-        """`endpoint` is the path as the specification writes it; no label names a server."""
+        """`endpoint` is the path template of the specification; no label has a server name."""
 
     def keys_fetched(self, source: str, outcome: Outcome) -> None:
         """`source` is `direct` or `notary`."""
@@ -58,18 +59,18 @@ class HomeserverObserver:
         self, destination: str, outcome: Outcome, pdus: int, edus: int, seconds: float
     ) -> None: ...
 
-    def left_queue(self, destination: str, fate: str, count: int) -> None:
-        """`fate` is why: delivered, given up, or dropped because the peer can pull it."""
+    def removed_from_queue(self, destination: str, reason: str, count: int) -> None:
+        """`reason` is a `federation.outbox.messages.RemovalReason`."""
 
     def state_changed(self, destination: str, state: str) -> None:
-        """Of the sender to that server, once its effects are carried out; but what was delivered is deleted
-        a moment later."""
+        """The sender to that server has changed its state and performed the effects. Delivered items are
+        deleted a moment later."""
 
-    def objected(self, destination: str, event_id: str, error: str) -> None:
-        """The peer has the transaction and would not take this event of it."""
+    def event_refused(self, destination: str, event_id: str, error: str) -> None:
+        """The peer has received the transaction but refused this event."""
 
-    def depths(self, waiting: Sequence[Waiting]) -> None:
-        """All servers for which something waits, every few seconds; for the others nothing does."""
+    def queue_depths(self, depths: Sequence[QueueDepth]) -> None:
+        """Called every few seconds with all servers that have queued items."""
 
     def problem(self, sentence: str, error: BaseException | None) -> None:
-        """Something the operator should read."""
+        """Report a problem to the operator."""

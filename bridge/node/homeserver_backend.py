@@ -126,7 +126,7 @@ class HomeserverBackend:
 
     @property
     def side(self) -> LocalUsers:
-        return self.homeserver.rooms
+        return self.homeserver.local_users
 
     def names(self, has_puppet: Callable[[AgentAddress], bool]) -> HomeserverGhostNames:
         return HomeserverGhostNames(self.homeserver.server_name, has_puppet)

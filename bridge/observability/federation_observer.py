@@ -6,7 +6,7 @@ import structlog
 from prometheus_client import Counter, Histogram
 
 from bridge.observability.metrics import FederationMetrics
-from federation.observer import HomeserverObserver, Outcome, Waiting
+from federation.observer import HomeserverObserver, Outcome, QueueDepth
 
 log = structlog.get_logger("palaver.federation")
 
@@ -18,7 +18,7 @@ class FederationObserver(HomeserverObserver):
         # Resolved metric children: there are few, and looking one up takes as long as counting.
         self._of_transactions: dict[Outcome, Histogram] = {}
         self._of_requests: dict[tuple[str, str, Outcome], Histogram] = {}
-        self._of_fates: dict[str, Counter] = {}
+        self._removed_by_reason: dict[str, Counter] = {}
         self._of_sent: dict[str, Counter] = {}
         self._received: dict[str, Counter] = {}
 
@@ -37,7 +37,7 @@ class FederationObserver(HomeserverObserver):
     def state_resolved(self, seconds: float) -> None:
         self._metrics.resolutions.observe(seconds)
 
-    def kept_from(self, sentence: str) -> None:
+    def remote_data_missing(self, sentence: str) -> None:
         log.info("Another server did not return required data.", reason=sentence)
 
     # -- the outbox --
@@ -70,17 +70,17 @@ class FederationObserver(HomeserverObserver):
         if count:
             sent.inc(count)
 
-    def left_queue(self, destination: str, fate: str, count: int) -> None:
-        left = self._of_fates.get(fate)
+    def removed_from_queue(self, destination: str, reason: str, count: int) -> None:
+        left = self._removed_by_reason.get(reason)
         if left is None:
-            left = self._of_fates[fate] = self._metrics.left_queue.labels(str(fate))
+            left = self._removed_by_reason[reason] = self._metrics.left_queue.labels(str(reason))
         left.inc(count)
 
-    def objected(self, destination: str, event_id: str, error: str) -> None:
+    def event_refused(self, destination: str, event_id: str, error: str) -> None:
         log.warning("A server rejected an event.", server=destination, event_id=event_id, reason=error)
 
-    def depths(self, waiting: Sequence[Waiting]) -> None:
-        self._metrics.queues.waiting = tuple(waiting)
+    def queue_depths(self, depths: Sequence[QueueDepth]) -> None:
+        self._metrics.queues.waiting = tuple(depths)
 
     def problem(self, sentence: str, error: BaseException | None) -> None:
         log.error(sentence, exc_info=error)

@@ -17,7 +17,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from federation.observer import Waiting
+from federation.observer import QueueDepth
 
 # A trivial agent answers within milliseconds, one that writes a program takes minutes.
 TASK_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0)
@@ -137,7 +137,7 @@ class QueueCollector(Collector):
     """Exports the outbox's last report; servers without queued events are omitted."""
 
     def __init__(self) -> None:
-        self.waiting: Sequence[Waiting] = ()
+        self.waiting: Sequence[QueueDepth] = ()
 
     def describe(self) -> Iterable[Metric]:
         return []

@@ -20,7 +20,7 @@ from federation.caches import WeightedCache
 from federation.client.client import TIMEOUT, FederationClient
 from federation.events import EventId
 from federation.matrix.canonical_json import decode, encode
-from federation.observer import HomeserverObserver, Waiting
+from federation.observer import HomeserverObserver, QueueDepth
 from federation.outbox.destination import DestinationView, State
 from federation.outbox.messages import Input, PeerRequest, QueuedItems
 from federation.outbox.queue import DestinationQueue, FirstAttempt, RecentPdus
@@ -355,9 +355,9 @@ class Outbox:
             if destination not in away or away[destination].retry_at <= next_sweeps:
                 self._sender(destination)
         depths_by_server = [
-            Waiting(one.destination, one.pdus, one.edus, max(0, now - one.oldest)) for one in depths
+            QueueDepth(one.destination, one.pdus, one.edus, max(0, now - one.oldest)) for one in depths
         ]
-        self._observer.depths(depths_by_server)
+        self._observer.queue_depths(depths_by_server)
         for one in depths_by_server:
             self._restart_stalled(one.destination, one.lag_ms)
 

@@ -191,14 +191,14 @@ class DestinationSender:
                 if self._queue.is_flushed:
                     self._flush_at = time.monotonic() + FLUSH_DELAY
                 self._queue.remove(pdus, edus)
-                self._observer.left_queue(self._destination, reason, len(pdus) + len(edus))
+                self._observer.removed_from_queue(self._destination, reason, len(pdus) + len(edus))
             case Load(lane):
                 self.receive(await self._queue.load(lane))
             case Survey():
                 self.receive(await self._queue.survey())
             case Skip(room_id, keep):
                 skipped = await self._queue.skip(room_id, keep)
-                self._observer.left_queue(self._destination, RemovalReason.STALE, skipped)
+                self._observer.removed_from_queue(self._destination, RemovalReason.STALE, skipped)
             case StoreOutage(outage):
                 await self._queue.store_outage(outage)
             case Probe():
@@ -236,7 +236,7 @@ class DestinationSender:
         else:
             self._contacts.failed(self._destination, self._now_ms(), failure)
         for event_id, error_text in errors.items():
-            self._observer.objected(self._destination, event_id, error_text)
+            self._observer.event_refused(self._destination, event_id, error_text)
         self._observer.transaction_ended(
             self._destination,
             outcome_of(problem),

@@ -119,7 +119,7 @@ class Node:
 
     @property
     def rooms(self) -> LocalUsers:
-        return self.homeserver.rooms
+        return self.homeserver.local_users
 
     def user(self, localpart: str) -> str:
         """Return a user id; local users of `PEOPLE` exist."""
@@ -251,7 +251,7 @@ class Nodes:
         for localpart in PEOPLE:
             await homeserver.profiles.ensure_user(f"@{localpart}:{name}")
         for edu_type in TOLD:
-            homeserver.rooms.listen(edu_type, heard)
+            homeserver.local_users.listen(edu_type, heard)
         node = Node(name, database, homeserver, heard, seen)
         port = int((self._address_of(name)).rpartition(":")[2])
         listening = ListenerSettings(tuple(map(Bind, loopback_addresses())), port, LOOPBACK, Limits())

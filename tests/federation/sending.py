@@ -9,7 +9,7 @@ from typing import Any
 from federation.client.client import FederationClient
 from federation.events import Pdu, Template, build
 from federation.matrix.room_version import ROOM_VERSIONS
-from federation.observer import HomeserverObserver, Outcome, Waiting
+from federation.observer import HomeserverObserver, Outcome, QueueDepth
 from federation.outbox.destination import State
 from federation.outbox.messages import Timer
 from federation.outbox.outbox import Outbox
@@ -37,7 +37,7 @@ class Seen(HomeserverObserver):
     ended: list[Outcome] = field(default_factory=list)
     left: list[tuple[str, int]] = field(default_factory=list)
     objections: list[tuple[str, str]] = field(default_factory=list)
-    waiting: dict[str, Waiting] = field(default_factory=dict)
+    waiting: dict[str, QueueDepth] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -48,20 +48,20 @@ class Seen(HomeserverObserver):
         self.ended.append(outcome)
         self._changed.set()
 
-    def left_queue(self, destination: str, fate: str, count: int) -> None:
-        self.left.append((fate, count))
+    def removed_from_queue(self, destination: str, reason: str, count: int) -> None:
+        self.left.append((reason, count))
         self._changed.set()
 
     def state_changed(self, destination: str, state: str) -> None:
         self.states[destination] = state
         self._changed.set()
 
-    def objected(self, destination: str, event_id: str, error: str) -> None:
+    def event_refused(self, destination: str, event_id: str, error: str) -> None:
         self.objections.append((event_id, error))
         self._changed.set()
 
-    def depths(self, waiting: Sequence[Waiting]) -> None:
-        self.waiting = {one.destination: one for one in waiting}
+    def queue_depths(self, depths: Sequence[QueueDepth]) -> None:
+        self.waiting = {one.destination: one for one in depths}
         self._changed.set()
 
     def problem(self, sentence: str, error: BaseException | None) -> None:

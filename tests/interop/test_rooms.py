@@ -36,7 +36,7 @@ async def node(
 
 
 async def cook(node: Node) -> tuple[LocalUsers, str]:
-    rooms, user = node.homeserver.rooms, node.user("cook")
+    rooms, user = node.homeserver.local_users, node.user("cook")
     await rooms.ensure_user(user)
     await rooms.set_profile(user, displayname="Cook")
     return rooms, user

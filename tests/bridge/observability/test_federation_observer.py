@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 
 from bridge.observability.federation_observer import FederationObserver
 from bridge.observability.metrics import FederationMetrics
-from federation.observer import HomeserverObserver, Outcome, Waiting
+from federation.observer import HomeserverObserver, Outcome, QueueDepth
 from federation.outbox.messages import RemovalReason
 
 
@@ -18,8 +18,8 @@ def test_everything_is_counted() -> None:
     observer.state_resolved(0.01)
     observer.transaction_ended("a.example", Outcome.ANSWERED, 3, 2, 0.1)
     observer.transaction_ended("a.example", Outcome.UNREACHABLE, 5, 5, 0.1)
-    observer.left_queue("a.example", RemovalReason.DELIVERED, 3)
-    observer.depths([Waiting("a.example", 1, 0, 10)])
+    observer.removed_from_queue("a.example", RemovalReason.DELIVERED, 3)
+    observer.queue_depths([QueueDepth("a.example", 1, 0, 10)])
     observer.request_ended("/_matrix/federation/v1/version", "GET", Outcome.ANSWERED, 0.1)
     observer.keys_fetched("direct", Outcome.ANSWERED)
     for name, labels, value in (
@@ -49,7 +49,7 @@ def test_what_a_server_would_not_take_is_told() -> None:
     """With its reason: nobody else ever hears of it."""
     observer = FederationObserver(FederationMetrics(CollectorRegistry()))
     with capture_logs() as lines:
-        observer.objected("a.example", "$event", "Forbidden")
+        observer.event_refused("a.example", "$event", "Forbidden")
     assert lines == [
         {
             "event": "A server rejected an event.",

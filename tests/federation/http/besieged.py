@@ -171,7 +171,7 @@ class Besieged:
     def people(self) -> LocalUsers:
         """What those who live here do, which may change something."""
         self._unchanged = None
-        return self.homeserver.rooms
+        return self.homeserver.local_users
 
     def problems(self) -> list[tuple[str, BaseException | None]]:
         return [*self.seen.problems, *self.watching.problems]

@@ -51,7 +51,7 @@ class Home:
 
     @property
     def rooms(self) -> LocalUsers:
-        return self.homeserver.rooms
+        return self.homeserver.local_users
 
     @property
     def graph(self) -> RoomGraph:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from federation.homeserver import invites_for
+from federation.homeserver import build_invite_policy
 from federation.matrix.errors import MatrixError
 from tests.federation.local_users.homes import Home, homes
 from tests.support.postgres import Server
@@ -23,7 +23,7 @@ async def test_the_policy_is_asked_about_existing_users(
         home: Home
         (home,) = await running.start("here.test")
         alice = await home.user("alice")
-        invite_policy = invites_for(home.homeserver.profiles, policy)
+        invite_policy = build_invite_policy(home.homeserver.profiles, policy)
         await invite_policy(alice, "@bob:there.test", "!r:there.test")
         with pytest.raises(MatrixError, match="403 M_INVITE_BLOCKED"):
             await invite_policy(alice, "@spam:there.test", "!r:there.test")
@@ -31,4 +31,4 @@ async def test_the_policy_is_asked_about_existing_users(
             with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
                 await invite_policy(nobody, "@bob:there.test", "!r:there.test")
         assert asked == [alice, alice]
-        await invites_for(home.homeserver.profiles)(alice, "@spam:there.test", "!r:there.test")
+        await build_invite_policy(home.homeserver.profiles)(alice, "@spam:there.test", "!r:there.test")

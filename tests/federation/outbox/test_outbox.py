@@ -9,7 +9,7 @@ import pytest
 
 from federation.client.client import FederationClient
 from federation.client.requests import Content, RequestTarget
-from federation.observer import Outcome, Waiting
+from federation.observer import Outcome, QueueDepth
 from federation.outbox.destination import MAX_BACKLOG, State
 from federation.outbox.messages import RemovalReason
 from federation.outbox.retry_schedule import NO_CONTACT, Contact
@@ -517,7 +517,7 @@ async def test_queue_depths_are_reported(
     async with sending(database, client, sweep=0.01) as us:
         await us.send(says(public_room("11"), "1", "2"), PEER)
         us.clock.now += 700
-        await us.seen.until(lambda seen: seen.waiting.get(PEER) == Waiting(PEER, 2, 0, 700))
+        await us.seen.until(lambda seen: seen.waiting.get(PEER) == QueueDepth(PEER, 2, 0, 700))
 
 
 async def test_a_sweep_that_fails_is_followed_by_another(
@@ -528,7 +528,7 @@ async def test_a_sweep_that_fails_is_followed_by_another(
         (pdu,) = says(public_room("11"), "1")
         working, failed = us.seen.depths, asyncio.Event()
 
-        def depths(waiting: Sequence[Waiting]) -> None:
+        def depths(waiting: Sequence[QueueDepth]) -> None:
             us.seen.depths = working  # type: ignore[method-assign]
             failed.set()
             raise ZeroDivisionError

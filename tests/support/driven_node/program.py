@@ -46,7 +46,7 @@ class Driven:
         assert isinstance(node.backend, HomeserverBackend), "it is one itself"
         self._node = node
         self._homeserver = node.backend.homeserver
-        self._rooms = self._homeserver.rooms
+        self._rooms = self._homeserver.local_users
         self._tasks: set[asyncio.Task[None]] = set()
         self._special: dict[str, Callable[..., Awaitable[Any]]] = {
             "create_room": self.create_room,

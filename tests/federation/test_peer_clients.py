@@ -7,7 +7,7 @@ import pytest
 
 from federation.client.errors import PeerNotAllowed, PeerUnreachable
 from federation.client.requests import request_target
-from federation.homeserver import HomeserverSettings, open_ways_out
+from federation.homeserver import HomeserverSettings, open_peer_clients
 from federation.observer import HomeserverObserver
 from federation.peers.audit_trail import AuditTrail
 from federation.peers.policy import policy
@@ -25,7 +25,7 @@ async def test_the_policy_and_blocked_networks_apply(database: Database, tmp_pat
         "us.test", "1", tmp_path, policy=policy((), is_open=True, refused=["refused.test"])
     )
     async with AsyncExitStack() as stack:
-        ways = open_ways_out(
+        clients = open_peer_clients(
             stack,
             settings,
             database,
@@ -35,6 +35,6 @@ async def test_the_policy_and_blocked_networks_apply(database: Database, tmp_pat
             recorder=AuditTrail(database, now_ms=now_ms),
         )
         with pytest.raises(PeerNotAllowed):
-            await ways.client.request("GET", "refused.test", VERSION)
+            await clients.client.request("GET", "refused.test", VERSION)
         with pytest.raises(PeerUnreachable, match="address"):
-            await ways.client.request("GET", f"127.0.0.1:{lasting_port()}", VERSION)
+            await clients.client.request("GET", f"127.0.0.1:{lasting_port()}", VERSION)
