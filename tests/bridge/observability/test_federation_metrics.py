@@ -3,14 +3,14 @@
 from prometheus_client import CollectorRegistry, generate_latest
 
 from bridge.observability.metrics import FederationMetrics
-from federation.observer import Waiting
+from federation.observer import QueueDepth
 
 
 def test_a_server_for_which_nothing_waits_is_not_shown() -> None:
     """Or every server that ever was in a room would be a label for ever."""
     registry = CollectorRegistry()
     metrics = FederationMetrics(registry)
-    metrics.queues.waiting = [Waiting("slow.example", 3, 1, 2500)]
+    metrics.queues.waiting = [QueueDepth("slow.example", 3, 1, 2500)]
     text = generate_latest(registry).decode()
     assert 'palaver_federation_queue_depth{destination="slow.example",kind="pdu"} 3.0' in text
     assert 'palaver_federation_queue_lag_seconds{destination="slow.example"} 2.5' in text
