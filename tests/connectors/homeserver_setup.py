@@ -9,8 +9,8 @@ from typing import Any
 
 from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import HomeserverGhostNames
-from federation.transactions.outgoing_edus import to_device
 from federation.transactions.edus import ToDevice
+from federation.transactions.outgoing_edus import to_device
 from tests.connectors.remote_homeserver import Neighbours
 from tests.connectors.setup import Ground
 from tests.connectors.stream_recorder import Onlooker
