@@ -12,7 +12,7 @@ from federation.events.room_event import RoomEvent
 from tests.bridge.connectors.offices.brokers import zenoh_router
 from tests.bridge.connectors.offices.calls.test_approvals import ALICE, ASK, BOB, RIGHTS, ApprovalSetup
 from tests.bridge.connectors.offices.clients import TIMEOUT
-from tests.bridge.connectors.offices.cluster.together import (
+from tests.bridge.connectors.offices.cluster.process_setup import (
     Processes,
     adds,
     names,

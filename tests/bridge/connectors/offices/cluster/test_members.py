@@ -12,7 +12,7 @@ from bridge.connectors.offices.rooms.timeline import NAME as TIMELINE
 from storage.database import connect_once
 from storage.offices import records as office_records
 from tests.bridge.connectors.offices.clients import TIMEOUT
-from tests.bridge.connectors.offices.cluster.together import Processes, adds, names, two_processes
+from tests.bridge.connectors.offices.cluster.process_setup import Processes, adds, names, two_processes
 from tests.federation.nodes import Node
 
 
