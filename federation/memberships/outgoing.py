@@ -332,9 +332,9 @@ class MembershipService:
         if await self._state.is_server_joined(room_id):
             # This server has the room already. The other server has authorised the join, and sends it to the
             # rest.
-            receipt = (await self._rooms.receive(done.server, [join])).get(done.event.event_id)
-            if not isinstance(receipt, Accepted):
-                raise PeerError(done.server, f"accepted a join that this server does not accept: {receipt}")
+            result = (await self._rooms.receive(done.server, [join])).get(done.event.event_id)
+            if not isinstance(result, Accepted):
+                raise PeerError(done.server, f"accepted a join that this server does not accept: {result}")
             return
         state = {pdu.event_id: pdu for pdu in done.result.state.values()}
         chain = done.result.auth_chain

@@ -1,7 +1,7 @@
 """Writes events to rooms. Only one writer at a time writes to a room, across all processes on the database.
 
 `RoomWriter.append` writes messages at the head of a room with one statement. `RoomWriter.session` is the
-general transaction; it writes all its rooms together, with one statement per table. Both end in `_publish`.
+general transaction; it writes all its rooms together, with a few statements. Both end in `_publish`.
 """
 
 import contextlib

@@ -279,7 +279,7 @@ def _refuse_invited(request: CreateRoomRequest) -> None:
 
 def _refuse_state(request: CreateRoomRequest, version: RoomVersion) -> None:
     if request.preset not in _PRESETS:
-        raise _invalid(f"{request.preset[:64]} is not a preset.")
+        raise _invalid(f"{request.preset!s:.64} is not a preset.")
     if len(request.initial_state) > MAX_INITIAL_STATE:
         raise _invalid(f"initial_state can have at most {MAX_INITIAL_STATE} events.")
     for one in request.initial_state:
@@ -293,9 +293,9 @@ def _refuse_state(request: CreateRoomRequest, version: RoomVersion) -> None:
     rules |= {"restricted"} if version.restricted_joins else set()
     rules |= {"knock_restricted"} if version.knock_restricted_joins else set()
     if request.join_rule is not None and request.join_rule not in rules:
-        raise _invalid(f"Rooms of version {version.id} do not have the join rule {request.join_rule[:64]}.")
+        raise _invalid(f"Rooms of version {version.id} do not have the join rule {request.join_rule!s:.64}.")
     if request.history_visibility is not None and request.history_visibility not in _VISIBILITIES:
-        raise _invalid(f"{request.history_visibility[:64]} is not a history visibility.")
+        raise _invalid(f"{request.history_visibility!s:.64} is not a history visibility.")
 
 
 def _alias(request: CreateRoomRequest, server: str) -> str | None:
@@ -304,7 +304,7 @@ def _alias(request: CreateRoomRequest, server: str) -> str | None:
     alias = f"#{request.alias}:{server}"
     # With a colon in the localpart it would be an alias of another server.
     if not is_room_alias(alias) or domain(alias) != server:
-        raise _invalid(f"{request.alias[:255]} is not a valid localpart of an alias.")
+        raise _invalid(f"{request.alias!s:.255} is not a valid localpart of an alias.")
     return alias
 
 

@@ -207,7 +207,7 @@ class RoomDraft:
             edges.update(await self._store.auth_edges(unknown, self._connection))
         return edges
 
-    # -- judging --
+    # -- authorising --
 
     async def authorise(
         self, event: VerifiedEvent, before: StateGroup, *, current: StateGroup | None

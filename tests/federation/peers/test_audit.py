@@ -44,7 +44,7 @@ def action(method: str, template: str) -> Action:
 
 
 @pytest.mark.parametrize(
-    ("method", "template", "places", "query", "content", "expected"),
+    ("method", "template", "parameters", "query", "content", "expected"),
     [
         ("GET", f"{V1}/make_join/{{}}/{{}}", {"room_id": ROOM, "user_id": BOB}, {"ver": "12"}, None,
          Identifiers(BOB, ROOM)),
@@ -73,13 +73,13 @@ def action(method: str, template: str) -> Action:
 def test_the_identifiers_of_a_request(
     method: str,
     template: str,
-    places: dict[str, str],
+    parameters: dict[str, str],
     query: dict[str, str],
     content: dict[str, Any] | None,
     expected: Identifiers,
 ) -> None:
     """From the path, the query parameters and the signed content."""
-    assert identifiers_of(action(method, template), places, query, content) == expected
+    assert identifiers_of(action(method, template), parameters, query, content) == expected
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from federation.auth_rules import required_state
 from federation.events import Pdu, StateKey, parse, redact_pdu
-from federation.events.received import ACCEPTED, Dropped, Rejected, SoftFailed
+from federation.events.received import ACCEPTED, Dropped, Rejected, SoftFailed, Verdict
 from federation.matrix.room_version import ROOM_VERSIONS
 from federation.matrix.signatures import NeedKeys
 from federation.rooms.policy_server import PolicyServer
@@ -17,6 +17,7 @@ from federation.rooms.receive_checks import (
     authorise,
     authorise_by_auth_events,
     dropped_without_keys,
+    known_event,
     needed_for_step_4,
     verify_pdu,
 )
@@ -217,3 +218,18 @@ def test_step_7_an_event_without_the_policy_servers_signature_is_soft_failed() -
         state = {key: room.state()[key] for key in required_state(pdu, room.version) if key in room.state()}
         verdict = authorise(VerifiedEvent(pdu), room.version, room.events, state, None, policy=policy)
         assert verdict == expected
+
+
+@pytest.mark.parametrize(
+    "verdict", [ACCEPTED, SoftFailed("5.3.7", "Otherwise, reject."), Rejected("6", "a: b: c")], ids=str
+)
+def test_a_verdict_is_stored(verdict: Verdict) -> None:
+    """With the rule's number and text, even if they contain colons."""
+    event = known_event(Room("12").create, verdict, 1, 2)
+    assert event.result == verdict
+    assert not event.is_outlier
+
+
+def test_an_outlier_has_no_state() -> None:
+    """The state before it is unknown."""
+    assert known_event(Room("12").create, ACCEPTED).is_outlier

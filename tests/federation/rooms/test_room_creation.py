@@ -244,3 +244,14 @@ def test_the_size_of_events_is_not_checked_here() -> None:
     event: NewEvent = creation.events[2]
     made = build(Template(event.type, ALICE, event.content, 1, "!r", ""), creation.version, signer(SERVER))
     assert "larger" in getattr(made, "problem", "")
+
+
+def test_the_defaults_of_a_room() -> None:
+    """Private, of the default version, federated."""
+    request = CreateRoomRequest(creator="@a:b")
+    assert (request.version, request.preset, request.federate, request.listed) == (
+        "12",
+        "private_chat",
+        True,
+        False,
+    )

@@ -1,9 +1,9 @@
-"""Facts of a peer check."""
+"""Facts and findings of a peer check."""
 
 from dataclasses import replace
 
 from federation.client.errors import PeerMalformed
-from federation.peers.check.facts import ProbeResponse
+from federation.peers.check.facts import ProbeResponse, Verdict, fault, fine, warning, worst
 from tests.federation.peers.check.healthy_server import PLACE
 
 
@@ -20,3 +20,11 @@ def test_an_address_is_written_as_in_a_url() -> None:
     """An IPv6 address is in brackets."""
     assert PLACE.name == "192.0.2.1:7676"
     assert replace(PLACE, address="2001:db8::1").name == "[2001:db8::1]:7676"
+
+
+def test_the_worst_verdict_counts() -> None:
+    """A fault is worse than a warning."""
+    good, odd, bad = fine("a", "b"), warning("a", "b", "c"), fault("a", "b", "c")
+    assert worst([]) is worst([good]) is Verdict.FINE
+    assert worst([odd, good]) is Verdict.WARNING
+    assert worst([odd, bad, good]) is Verdict.FAULT
