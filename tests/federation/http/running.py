@@ -1,4 +1,4 @@
-"""A listener on a free port of loopback, what it reported, and a client that can misbehave."""
+"""A listener on a free port of loopback, its reports, and a raw client."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ LOOPS: Mapping[str, Callable[[], asyncio.AbstractEventLoop]] = {
 
 @dataclass
 class Recorder:
-    """An observer that remembers, and lets a test wait for what it is to see."""
+    """An observer that records reports and lets a test wait for them."""
 
     opened: list[str] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Running:
         return entrance
 
     async def phase_is(self, phase: Phase) -> None:
-        """Wait until a connection stands there."""
+        """Wait until a connection is in this phase."""
         async with asyncio.timeout(TIMEOUT):
             while not any(connection.deadlines.phase is phase for connection in self.entrance.connections):
                 await asyncio.sleep(0)
@@ -130,7 +130,7 @@ async def start(
     binds: tuple[Bind, ...] = (Bind("127.0.0.1"),),
     on_shutdown: Callable[[web.Application], Awaitable[None]] | None = None,
 ) -> Running:
-    """A listener that the test closes itself."""
+    """Start a listener that the test closes."""
     seen = Recorder()
     node = Node(lambda: KEYS, readiness, "1.2.3", AdmissionRules(plain_networks))
     app = make_app(node, limits, routes)
@@ -143,7 +143,7 @@ async def start(
 
 @asynccontextmanager
 async def running(**wanted: Any) -> AsyncIterator[Running]:
-    """A listener for as long as the test needs it. Whatever it reports as a problem fails the test."""
+    """Run a listener during a test. Any reported problem fails the test."""
     node = await start(**wanted)
     try:
         yield node
@@ -166,7 +166,7 @@ class Answer:
 
 
 class Client:
-    """Raw: it sends what it is told to and reads what comes."""
+    """A raw connection that sends given bytes and reads responses."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -207,7 +207,7 @@ class Client:
             return Answer(int(head[0].split()[1]), headers, await self.reader.readexactly(length))
 
     async def rest(self) -> bytes:
-        """All that comes until the other side closes; a reset counts as closed."""
+        """Read until the other side closes; a reset counts as closing."""
         async with asyncio.timeout(TIMEOUT):
             try:
                 return await self.reader.read()
@@ -215,7 +215,7 @@ class Client:
                 return b""
 
     async def is_closed(self) -> bool:
-        """The other side has closed, cleanly, without a further word."""
+        """Return whether the other side closes cleanly without sending more."""
         async with asyncio.timeout(TIMEOUT):
             return await self.reader.read() == b""
 
@@ -223,7 +223,7 @@ class Client:
 def client_context(
     authority: Authority, shown: Issued | None = None, directory: Any = None
 ) -> ssl.SSLContext:
-    """Trusts the authority; shows a client certificate if given one and a directory to write it to."""
+    """Return a context that trusts the authority, with a client certificate if one is given."""
     context = ssl.create_default_context(cadata=authority.pem.decode())
     if shown is not None:
         context.load_cert_chain(*shown.write(directory, "shown"))

@@ -1,3 +1,5 @@
+"""Accepting connections."""
+
 import asyncio
 import errno
 import os
@@ -13,7 +15,7 @@ from federation.http.server.listener import Bind, bind, bound_address
 from tests.federation.http.running import TIMEOUT, Recorder
 
 
-class Taken:
+class Accepted:
     def __init__(self) -> None:
         self.hosts: asyncio.Queue[str] = asyncio.Queue()
 
@@ -27,8 +29,8 @@ class Taken:
 
 
 @asynccontextmanager
-async def accepting(listening: socket.socket, seen: Recorder) -> AsyncIterator[Taken]:
-    taken = Taken()
+async def accepting(listening: socket.socket, seen: Recorder) -> AsyncIterator[Accepted]:
+    taken = Accepted()
     task = asyncio.create_task(accept(listening, taken.take, seen))
     try:
         yield taken
@@ -44,7 +46,7 @@ def listening_socket() -> Iterator[tuple[socket.socket, tuple[str, int]]]:
         yield listening, ("127.0.0.1", bound_address(listening).port)
 
 
-async def test_every_connection_is_handed_on_with_its_host() -> None:
+async def test_each_connection_is_passed_on_with_its_host() -> None:
     """Until the task is cancelled."""
     with listening_socket() as (listening, address):
         async with accepting(listening, Recorder()) as taken:
@@ -54,8 +56,8 @@ async def test_every_connection_is_handed_on_with_its_host() -> None:
 
 
 @pytest.mark.parametrize("rounds", range(5))
-async def test_no_connection_is_lost_between_two(rounds: int) -> None:
-    """Whenever the task is cancelled: what it has not handed on is left to whoever listens next."""
+async def test_no_connection_is_lost_by_cancelling(rounds: int) -> None:
+    """Connections that were not passed on stay in the listening socket."""
     with listening_socket() as (listening, address), ExitStack() as clients:
         async with accepting(listening, Recorder()) as taken:
             await asyncio.sleep(0)
@@ -67,7 +69,7 @@ async def test_no_connection_is_lost_between_two(rounds: int) -> None:
 
 
 async def test_running_out_of_files_is_reported_once_and_survived() -> None:
-    """The loop waits and tries again; the connection that waited is taken when there is room."""
+    """The loop retries after a pause, and pending connections are accepted later."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     seen = Recorder()
     with listening_socket() as (listening, address), closing(socket.create_connection(address)):
@@ -88,7 +90,7 @@ async def test_running_out_of_files_is_reported_once_and_survived() -> None:
 
 
 class Failing(socket.socket):
-    """A listening socket whose `accept` fails as it is told to; 0 lets one through."""
+    """A listening socket whose `accept` raises the given errors; 0 accepts a connection."""
 
     errors: list[int]
 
@@ -100,7 +102,7 @@ class Failing(socket.socket):
 
 
 async def problems_of(errors: list[int]) -> list[str]:
-    """What is reported until as many connections have come through as there are zeros."""
+    """Return the reported problems for a sequence of errors."""
     seen = Recorder()
     with listening_socket() as (listening, address), ExitStack() as clients:
         failing = Failing(fileno=listening.detach())
@@ -114,21 +116,21 @@ async def problems_of(errors: list[int]) -> list[str]:
     return [sentence for sentence, _ in seen.problems]
 
 
-async def test_trouble_is_reported_once_for_each_time_it_comes() -> None:
-    """A log that fills the disk with one sentence helps nobody."""
+async def test_repeated_errors_are_reported_once() -> None:
+    """Until a connection has been accepted: errors must not fill the log."""
     assert await problems_of([errno.EMFILE, errno.EMFILE, 0, errno.ENOMEM, errno.EIO, 0]) == [
         f"No new connections can be accepted: {EXHAUSTED[errno.EMFILE]}.",
         f"No new connections can be accepted: {EXHAUSTED[errno.ENOMEM]}.",
     ]
 
 
-async def test_a_peer_that_went_away_is_no_trouble() -> None:
-    """It was there and is gone; that happens."""
+async def test_a_peer_that_disconnected_is_not_reported() -> None:
+    """This happens in normal operation."""
     assert await problems_of([errno.ECONNABORTED, errno.EPROTO, 0]) == []
 
 
-async def test_an_unforeseen_error_does_not_end_it() -> None:
-    """A node that has stopped listening looks alive and is not."""
+async def test_an_unexpected_error_does_not_end_the_loop() -> None:
+    """A node that has stopped listening would still look alive."""
     assert await problems_of([errno.ENETDOWN, 0]) == [
         "No new connections can be accepted: the system reports “injected”."
     ]

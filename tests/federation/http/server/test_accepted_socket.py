@@ -1,3 +1,5 @@
+"""The first byte of a connection, and its last response."""
+
 import asyncio
 import socket
 import struct
@@ -13,7 +15,7 @@ from tests.federation.http.running import TIMEOUT
 
 @contextmanager
 def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """The peer's end, and ours."""
+    """Return the peer's end and this side's."""
     (listening,) = bind([Bind("127.0.0.1")], 0)
     with listening, socket.create_connection(("127.0.0.1", bound_address(listening).port)) as theirs:
         listening.setblocking(True)
@@ -24,16 +26,16 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
             yield theirs, ours
 
 
-async def test_the_first_byte_stays_where_it_is() -> None:
-    """Whoever reads next reads it again."""
+async def test_the_first_byte_is_not_consumed() -> None:
+    """The next reader gets it too."""
     with pair() as (theirs, ours):
         theirs.send(b"GET")
         assert await first_byte(ours) == ord("G")
         assert ours.recv(10) == b"GET"
 
 
-async def test_it_is_waited_for() -> None:
-    """A connection is made before anything is sent on it."""
+async def test_the_first_byte_is_awaited() -> None:
+    """A connection exists before anything is sent on it."""
     with pair() as (theirs, ours):
         waiting = asyncio.create_task(first_byte(ours))
         await asyncio.sleep(0)
@@ -41,14 +43,14 @@ async def test_it_is_waited_for() -> None:
         assert await waiting == 0x16
 
 
-async def test_a_peer_that_closes_sent_none() -> None:
-    """Load balancers look in like that."""
+async def test_a_peer_that_closes_sends_no_first_byte() -> None:
+    """As load balancers do."""
     with pair() as (theirs, ours):
         theirs.shutdown(socket.SHUT_WR)
         assert await first_byte(ours) is None
 
 
-async def test_a_peer_that_resets_sent_none() -> None:
+async def test_a_peer_that_resets_sends_no_first_byte() -> None:
     """As port scanners do."""
     with pair() as (theirs, ours):
         waiting = asyncio.create_task(first_byte(ours))
@@ -58,8 +60,8 @@ async def test_a_peer_that_resets_sent_none() -> None:
         assert await waiting is None
 
 
-async def test_who_stops_waiting_leaves_nothing_behind() -> None:
-    """The socket can be given to a transport, or watched again."""
+async def test_cancelling_removes_the_reader() -> None:
+    """The socket can be used by a transport or watched again."""
     with pair() as (theirs, ours):
         waiting = asyncio.create_task(first_byte(ours))
         await asyncio.sleep(0)
@@ -70,8 +72,8 @@ async def test_who_stops_waiting_leaves_nothing_behind() -> None:
         assert await first_byte(ours) == ord("x")
 
 
-async def test_a_goodbye_is_read_although_the_peer_was_still_sending() -> None:
-    """What it sends is dropped, not answered by a reset that would take our answer with it."""
+async def test_a_last_response_is_read_while_the_peer_sends() -> None:
+    """Received bytes are dropped: a reset would discard the response."""
     loop = asyncio.get_running_loop()
     with pair() as (theirs, ours):
         theirs.send(b"x" * 60_000)
@@ -84,15 +86,15 @@ async def test_a_goodbye_is_read_although_the_peer_was_still_sending() -> None:
         await saying
 
 
-async def test_a_goodbye_does_not_wait_for_ever() -> None:
-    """A peer that neither closes nor stops sending is left."""
+async def test_a_last_response_has_a_timeout() -> None:
+    """For a peer that neither closes nor stops sending."""
     with pair() as (theirs, ours):
         await respond_and_close(ours, b"no", 0.01)
         assert theirs.recv(10) == b"no"
 
 
-async def test_a_peer_that_is_gone_needs_no_goodbye() -> None:
-    """Nothing fails."""
+async def test_a_last_response_to_a_closed_connection_does_not_fail() -> None:
+    """It is ignored."""
     with pair() as (theirs, ours):
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         theirs.close()

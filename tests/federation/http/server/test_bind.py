@@ -1,3 +1,5 @@
+"""Binding the addresses of the port."""
+
 import errno
 import os
 import socket
@@ -29,14 +31,14 @@ def has_ipv6() -> bool:
 
 
 def test_port_zero_picks_one_free_port_for_all_addresses() -> None:
-    """One port, as the one that a configuration names."""
+    """As if the port was configured."""
     with bound(Bind("127.0.0.1"), Bind("127.0.0.2"), Bind("::1", optional=True)) as listening:
         assert len({bound_address(one).port for one in listening}) == 1
         assert bound_address(listening[0]).port > 0
 
 
-def test_all_addresses_of_both_families_stand_side_by_side() -> None:
-    """`::` takes no IPv4, so that `0.0.0.0` is free and IPv4 peers keep their addresses."""
+def test_both_address_families_are_bound() -> None:
+    """`::` does not include IPv4, so that `0.0.0.0` is free and IPv4 peers keep their addresses."""
     with bound(Bind("0.0.0.0"), Bind("::", optional=True)) as listening:
         port = bound_address(listening[0]).port
         with socket.create_connection(("127.0.0.1", port)) as client:
@@ -45,8 +47,8 @@ def test_all_addresses_of_both_families_stand_side_by_side() -> None:
             assert peer == client.getsockname()
 
 
-def test_a_port_that_is_taken_is_explained() -> None:
-    """Who may hold it, how to find out, and what to do."""
+def test_a_port_in_use_is_reported() -> None:
+    """With possible causes and what to do."""
     with bound(Bind("127.0.0.1")) as listening:
         port = bound_address(listening[0]).port
         with pytest.raises(LocalError) as refused, bound(Bind("127.0.0.1"), port=port):
@@ -56,7 +58,7 @@ def test_a_port_that_is_taken_is_explained() -> None:
 
 
 def test_nothing_stays_bound_when_one_address_fails() -> None:
-    """All of them or none."""
+    """All addresses are bound or none."""
     with bound(Bind("127.0.0.2")) as taken:
         port = bound_address(taken[0]).port
         with pytest.raises(LocalError), bound(Bind("127.0.0.1"), Bind("127.0.0.2"), port=port):
@@ -65,8 +67,8 @@ def test_nothing_stays_bound_when_one_address_fails() -> None:
             assert bound_address(again[0]) == BoundAddress("127.0.0.1", port)
 
 
-def test_an_address_of_another_machine_is_explained() -> None:
-    """192.0.2.0/24 is for documentation; nobody has it."""
+def test_an_address_of_another_machine_is_reported() -> None:
+    """192.0.2.0/24 is for documentation, so no machine has it."""
     with (
         pytest.raises(LocalError, match=r"no address 192\.0\.2\.1\. Set one that it has"),
         bound(Bind("192.0.2.1")),
@@ -74,14 +76,14 @@ def test_an_address_of_another_machine_is_explained() -> None:
         pass
 
 
-def test_an_optional_address_that_is_missing_is_passed_over() -> None:
+def test_a_missing_optional_address_is_skipped() -> None:
     """A machine without IPv6 listens on IPv4 when `::1` was only a default."""
     with bound(Bind("127.0.0.1"), Bind("192.0.2.1", optional=True)) as listening:
         assert [bound_address(one).host for one in listening] == ["127.0.0.1"]
 
 
-def test_an_optional_address_that_is_taken_is_not_passed_over() -> None:
-    """It exists; to leave it out would leave its port to another program unnoticed."""
+def test_an_optional_address_in_use_is_not_skipped() -> None:
+    """Skipping it would leave its port to another program unnoticed."""
     with bound(Bind("127.0.0.2")) as taken:
         port = bound_address(taken[0]).port
         with (
@@ -91,8 +93,8 @@ def test_an_optional_address_that_is_taken_is_not_passed_over() -> None:
             pass
 
 
-def test_no_address_at_all_is_an_error() -> None:
-    """A node that listens nowhere is not a node."""
+def test_at_least_one_address_is_required() -> None:
+    """A node must listen somewhere."""
     with pytest.raises(LocalError, match="None of the addresses"), bound(Bind("192.0.2.1", optional=True)):
         pass
 
@@ -100,14 +102,14 @@ def test_no_address_at_all_is_an_error() -> None:
 @pytest.mark.parametrize(
     "host", ["localhost", "", "127.0.0.1:80", "[::1]", "a" * 300, "é\udc80", "1.2.3.4.5"]
 )
-def test_only_addresses_are_bound(host: str) -> None:
-    """A name can mean several addresses, today these and tomorrow others."""
+def test_host_names_are_refused(host: str) -> None:
+    """A name can resolve to several and changing addresses."""
     with pytest.raises(LocalError, match="is not an IP address"), bound(Bind(host)):
         pass
 
 
-def test_a_port_that_needs_rights_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests may run as a user who has them, so the refusal is made here."""
+def test_a_privileged_port_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The refusal is simulated, because tests may run as root."""
 
     def refuse(self: socket.socket, address: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -117,8 +119,8 @@ def test_a_port_that_needs_rights_is_explained(monkeypatch: pytest.MonkeyPatch) 
         pass
 
 
-def test_an_unforeseen_refusal_still_names_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system's own words, in our sentence."""
+def test_other_errors_are_reported_with_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And with the text of the system."""
 
     def refuse(self: socket.socket, backlog: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -128,8 +130,8 @@ def test_an_unforeseen_refusal_still_names_the_address(monkeypatch: pytest.Monke
         pass
 
 
-def test_a_picked_port_that_is_taken_elsewhere_is_picked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system knows which port is free on the first address only."""
+def test_another_port_is_chosen_if_it_is_in_use_on_another_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system checks the first address only."""
     real = socket.socket.bind
     refused: list[int] = []
 
@@ -145,8 +147,8 @@ def test_a_picked_port_that_is_taken_elsewhere_is_picked_again(monkeypatch: pyte
     assert len(refused) == 1
 
 
-def test_an_address_is_written_as_in_a_url() -> None:
-    """IPv6 stands in brackets."""
+def test_addresses_are_formatted_as_in_urls() -> None:
+    """IPv6 addresses have brackets."""
     assert str(BoundAddress("127.0.0.1", 7676)) == "127.0.0.1:7676"
     assert str(BoundAddress("::1", 7676)) == "[::1]:7676"
 

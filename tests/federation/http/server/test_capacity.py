@@ -1,3 +1,5 @@
+"""Limits of connections and of memory for bodies."""
+
 from ipaddress import ip_address
 
 from hypothesis import given
@@ -9,8 +11,8 @@ from federation.matrix.networks import Refusal
 HOSTS = [ip_address(f"192.0.2.{number}") for number in range(4)]
 
 
-def test_there_are_so_many_places_and_no_more() -> None:
-    """The limit over all comes first, then the one per address."""
+def test_the_number_of_connections_is_limited() -> None:
+    """In total, and for each address."""
     capacity = Capacity(Limits(max_connections=3, max_connections_per_address=2))
     first = capacity.acquire(HOSTS[0])
     assert isinstance(first, ConnectionSlot)
@@ -22,8 +24,8 @@ def test_there_are_so_many_places_and_no_more() -> None:
     assert isinstance(capacity.acquire(HOSTS[2]), ConnectionSlot)
 
 
-def test_a_place_is_given_back_once() -> None:
-    """However many ways a connection ends on, it held one place."""
+def test_a_slot_is_released_once() -> None:
+    """However often a connection ends."""
     capacity = Capacity(Limits(max_connections=2))
     one, other = capacity.acquire(HOSTS[0]), capacity.acquire(HOSTS[0])
     assert isinstance(one, ConnectionSlot)
@@ -34,8 +36,8 @@ def test_a_place_is_given_back_once() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(HOSTS), st.booleans())))
-def test_the_counts_are_those_of_the_places_held(steps: list[tuple[object, bool]]) -> None:
-    """After any taking and giving back; and an address without connections is forgotten."""
+def test_the_counts_match_the_held_slots(steps: list[tuple[object, bool]]) -> None:
+    """After any sequence; addresses without connections are removed."""
     capacity = Capacity(Limits(max_connections=6, max_connections_per_address=2))
     held: dict[object, list[ConnectionSlot]] = {host: [] for host in HOSTS}
     for host, takes in steps:
@@ -51,8 +53,8 @@ def test_the_counts_are_those_of_the_places_held(steps: list[tuple[object, bool]
     assert len(capacity._used) == sum(bool(places) for places in held.values())
 
 
-def test_a_budget_is_spent_and_returned() -> None:
-    """What does not fit is not taken at all."""
+def test_a_budget_is_reserved_and_released() -> None:
+    """An amount that exceeds the rest reserves nothing."""
     budget = Budget(10)
     assert budget.reserve(7)
     assert not budget.reserve(4)

@@ -1,3 +1,5 @@
+"""HTTP connections: timeouts, limits and parser errors."""
+
 import asyncio
 from dataclasses import replace
 
@@ -20,7 +22,7 @@ async def size(request: web.Request) -> web.Response:
 
 
 class Gate:
-    """A handler that answers when it is let."""
+    """A handler that responds when the test allows it."""
 
     def __init__(self) -> None:
         self.entered = asyncio.Event()
@@ -38,7 +40,7 @@ class Gate:
 
 @pytest.mark.parametrize("sent", [b"G", b"GET / HTTP/1.1\r\n", GET[:-2]])
 async def test_a_head_that_does_not_arrive_is_answered_408(sent: bytes) -> None:
-    """In JSON, and then the connection ends."""
+    """In JSON; then the connection is closed."""
     async with running(limits=replace(PATIENT, head_timeout=SOON)) as node, await node.connect() as client:
         await client.send(sent)
         answer = await client.answer()
@@ -50,7 +52,7 @@ async def test_a_head_that_does_not_arrive_is_answered_408(sent: bytes) -> None:
 
 
 async def test_a_dribbled_head_is_answered_408() -> None:
-    """The time runs from its first byte, however many follow."""
+    """The time counts from its first byte."""
     async with running(limits=replace(PATIENT, head_timeout=0.1)) as node, await node.connect() as client:
 
         async def dribble() -> None:
@@ -65,7 +67,7 @@ async def test_a_dribbled_head_is_answered_408() -> None:
 
 
 async def test_the_second_head_has_its_own_time() -> None:
-    """A kept connection is no way round it."""
+    """Of a persistent connection."""
     async with running(limits=replace(PATIENT, head_timeout=SOON)) as node, await node.connect() as client:
         await client.send(GET + b"GE")
         assert (await client.answer()).status == 200
@@ -74,7 +76,7 @@ async def test_the_second_head_has_its_own_time() -> None:
 
 
 async def test_a_slow_head_in_tls_is_answered_408(tls_files: TlsFiles, authority: Authority) -> None:
-    """The same inside TLS; and the connection ends although TLS cannot end one side alone."""
+    """The connection is closed although TLS cannot close one direction alone."""
     limits = replace(PATIENT, head_timeout=SOON, linger_timeout=SOON)
     async with (
         running(tls=Tls(tls_files), limits=limits) as node,
@@ -85,10 +87,8 @@ async def test_a_slow_head_in_tls_is_answered_408(tls_files: TlsFiles, authority
         assert await client.is_closed()
 
 
-async def test_a_connection_that_says_nothing_inside_tls_is_closed(
-    tls_files: TlsFiles, authority: Authority
-) -> None:
-    """After its handshake it has the time of a head to begin one."""
+async def test_a_silent_tls_connection_is_closed(tls_files: TlsFiles, authority: Authority) -> None:
+    """After the handshake a head has to begin in time."""
     async with running(tls=Tls(tls_files), limits=replace(PATIENT, head_timeout=SOON)) as node:
         async with await node.connect(client_context(authority)) as client:
             assert await client.is_closed()
@@ -96,15 +96,15 @@ async def test_a_connection_that_says_nothing_inside_tls_is_closed(
 
 
 async def test_an_idle_connection_is_closed() -> None:
-    """Without a word: its peer may be about to send the next request, and will see that it was not read."""
+    """Without a response: the peer may be about to send a request, and notices that it was not read."""
     async with running(limits=replace(PATIENT, idle_timeout=SOON)) as node, await node.connect() as client:
         assert (await client.ask()).status == 200
         assert await client.is_closed()
         assert node.seen.expired == ["idle"]
 
 
-async def test_our_own_time_is_not_the_peers() -> None:
-    """A handler may take longer than everything that a peer is given."""
+async def test_handlers_are_not_limited_by_the_peers_timeouts() -> None:
+    """They may take longer than all of these."""
     gate = Gate()
     limits = Limits(head_timeout=SOON, body_timeout=SOON, body_progress_timeout=SOON, idle_timeout=SOON)
     async with running(limits=limits, routes=[gate.route]) as node, await node.connect() as client:
@@ -117,7 +117,7 @@ async def test_our_own_time_is_not_the_peers() -> None:
 
 
 async def test_a_body_that_stops_is_answered_408() -> None:
-    """Less than the progress it owes."""
+    """Too few bytes arrive in a period."""
     limits = replace(PATIENT, body_progress_timeout=SOON, body_progress=100)
     async with (
         running(limits=limits, routes=[web.put("/size", size)]) as node,
@@ -132,7 +132,7 @@ async def test_a_body_that_stops_is_answered_408() -> None:
 
 
 async def test_a_body_that_takes_too_long_is_answered_408() -> None:
-    """However steadily it comes."""
+    """However steadily it arrives."""
     limits = replace(PATIENT, body_timeout=0.1, body_progress=1, body_progress_timeout=0.05)
     async with (
         running(limits=limits, routes=[web.put("/size", size)]) as node,
@@ -150,8 +150,8 @@ async def test_a_body_that_takes_too_long_is_answered_408() -> None:
         dribbling.cancel()
 
 
-async def test_a_peer_that_does_not_read_its_answer_is_cut_off() -> None:
-    """It would keep the answer in our memory for ever."""
+async def test_a_peer_that_does_not_read_its_response_is_disconnected() -> None:
+    """Its response would stay in memory for ever."""
 
     async def endless(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -177,8 +177,8 @@ async def test_a_peer_that_does_not_read_its_answer_is_cut_off() -> None:
         b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: x\r\n" * 20 + b"\r\n",
     ],
 )
-async def test_a_line_too_long_and_a_field_too_many_are_answered_431(sent: bytes) -> None:
-    """The request line, a value, a name, and their number."""
+async def test_long_lines_and_too_many_fields_are_answered_431(sent: bytes) -> None:
+    """The request line, a value, a name, and the number of fields."""
     limits = replace(PATIENT, max_line=100, max_fields=10)
     async with running(limits=limits) as node, await node.connect() as client:
         await client.send(sent)
@@ -187,8 +187,8 @@ async def test_a_line_too_long_and_a_field_too_many_are_answered_431(sent: bytes
         assert await client.is_closed()
 
 
-async def test_a_peer_sees_the_end_at_once_after_a_last_answer() -> None:
-    """Nothing more will come, though this side still reads for a while what the peer was sending."""
+async def test_the_connection_ends_at_once_after_a_last_response() -> None:
+    """Though this side still drops bytes of the peer for a while."""
     async with (
         running(limits=replace(PATIENT, linger_timeout=TIMEOUT)) as node,
         await node.connect() as client,
@@ -199,8 +199,8 @@ async def test_a_peer_sees_the_end_at_once_after_a_last_answer() -> None:
         assert node.seen.expired == []
 
 
-async def test_a_head_without_end_is_answered_431() -> None:
-    """While it is still coming, and readable although it goes on."""
+async def test_an_endless_head_is_answered_431() -> None:
+    """While it arrives; the response can be read."""
     async with running(limits=replace(PATIENT, max_head=1000)) as node, await node.connect() as client:
         await client.send(b"GET / HTTP/1.1\r\n")
         client.writer.write(b"X: x\r\n" * 90 + b"Y: " + b"y" * 600)
@@ -241,8 +241,8 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-async def test_what_is_no_request_is_answered_400_in_json(what: str) -> None:
-    """Once, and then the connection ends: nothing behind it is read as a request."""
+async def test_an_invalid_request_is_answered_400_in_json(what: str) -> None:
+    """Once; then the connection is closed and the rest ignored."""
     async with running(routes=[web.get("/smuggled", size)]) as node, await node.connect() as client:
         await client.send(BAD[what])
         answer = await client.answer()
@@ -252,8 +252,8 @@ async def test_what_is_no_request_is_answered_400_in_json(what: str) -> None:
         assert node.seen.answered == [("unreadable", "other", 400)]
 
 
-async def test_the_oldest_http_is_answered_and_closed() -> None:
-    """A request of one line, as it was before 1.0."""
+async def test_http_0_9_is_answered_and_closed() -> None:
+    """A request of one line."""
     async with running() as node, await node.connect() as client:
         await client.send(b"GET /\r\n\r\n")
         assert b"M_UNRECOGNIZED" in await client.rest()
@@ -282,8 +282,8 @@ STRANGE = {
 
 @pytest.mark.parametrize("what", STRANGE)
 @pytest.mark.parametrize("method", ["GET", "PUT"])
-async def test_a_strange_path_is_never_a_failure(what: str, method: str) -> None:
-    """An answer in JSON that is no 500; and nothing is reported."""
+async def test_any_path_gets_a_json_response(what: str, method: str) -> None:
+    """Never a 500, and nothing is reported."""
     async with running() as node, await node.connect() as client:
         await client.send(method.encode() + b" " + STRANGE[what] + b" HTTP/1.1\r\nHost: x\r\n\r\n")
         answer = await client.answer()
@@ -295,23 +295,23 @@ async def test_a_strange_path_is_never_a_failure(what: str, method: str) -> None
 @pytest.mark.parametrize(
     "sent", [b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n"]
 )
-async def test_targets_that_are_no_path_are_unrecognized(sent: bytes) -> None:
-    """This is neither a proxy nor a server with options."""
+async def test_other_request_targets_are_unrecognized(sent: bytes) -> None:
+    """The node is no proxy and has no server-wide options."""
     async with running() as node, await node.connect() as client:
         await client.send(sent)
         assert (await client.answer()).status == 404
 
 
-async def test_an_upgrade_that_nobody_wants_is_an_ordinary_request() -> None:
-    """What follows it is read as requests."""
+async def test_an_unsupported_upgrade_is_ignored() -> None:
+    """Following bytes are parsed as requests."""
     async with running() as node, await node.connect() as client:
         upgrade = {"Upgrade": "websocket", "Connection": "Upgrade"}
         assert (await client.ask(headers=upgrade)).status == 200
         assert (await client.ask()).status == 200
 
 
-async def test_junk_in_the_middle_of_a_body_is_answered_at_once() -> None:
-    """Whoever waits for the rest of the body would wait for ever."""
+async def test_an_invalid_body_is_answered_at_once() -> None:
+    """A handler must not wait for the rest."""
     async with running(routes=[web.put("/size", size)]) as node, await node.connect() as client:
         await client.send(b"PUT /size HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
         await node.phase_is(Phase.BODY)
@@ -323,7 +323,7 @@ async def test_junk_in_the_middle_of_a_body_is_answered_at_once() -> None:
 
 
 async def test_pipelined_requests_are_answered_in_their_order() -> None:
-    """More of them than are read at once; and the time of a head does not run against them."""
+    """Even more than one read returns; they do not count as slow heads."""
     async with (
         running(limits=replace(PATIENT, head_timeout=TIMEOUT)) as node,
         await node.connect() as client,
@@ -335,8 +335,8 @@ async def test_pipelined_requests_are_answered_in_their_order() -> None:
         assert node.seen.expired == []
 
 
-async def test_a_request_behind_a_slow_one_waits_for_it() -> None:
-    """And is answered although it arrived in pieces."""
+async def test_a_request_waits_for_a_slow_one_before_it() -> None:
+    """Although it arrived in pieces."""
     gate = Gate()
     async with running(routes=[gate.route]) as node, await node.connect() as client:
         await client.send(b"GET /gate HTTP/1.1\r\nHost: x\r\n\r\n" + GET[:10])
@@ -347,10 +347,10 @@ async def test_a_request_behind_a_slow_one_waits_for_it() -> None:
         assert (await client.answer()).json == {"status": "alive"}
 
 
-async def test_a_request_that_aiohttp_cannot_make_is_reported_and_the_connection_closed(
+async def test_a_failure_before_there_is_a_request_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A failure before there is a request has no place to be answered in."""
+    """The connection is closed, because there is nothing to respond to."""
 
     def fail(self: object, *args: object) -> None:
         raise ValueError("injected")
@@ -364,8 +364,8 @@ async def test_a_request_that_aiohttp_cannot_make_is_reported_and_the_connection
         node.seen.problems.clear()
 
 
-async def test_who_leaves_before_the_answer_is_not_waited_for() -> None:
-    """The handler ends by itself; nothing is reported."""
+async def test_a_peer_that_disconnects_is_not_reported() -> None:
+    """The handler ends normally."""
     gate = Gate()
     async with running(routes=[gate.route]) as node:
         async with await node.connect() as client:

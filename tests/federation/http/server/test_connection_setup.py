@@ -1,3 +1,5 @@
+"""Setting up connections: TLS and plain HTTP, limits, client certificates."""
+
 import asyncio
 import gc
 import socket
@@ -22,8 +24,8 @@ ELSEWHERE = (ip_network("192.0.2.0/24"),)
 HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
 
 
-async def test_plain_http_from_elsewhere_is_refused_with_the_reason(tls_files: TlsFiles) -> None:
-    """403 in JSON and a clean end; nothing that was sent is read as HTTP."""
+async def test_plain_http_from_other_networks_is_refused(tls_files: TlsFiles) -> None:
+    """With a 403 in JSON; the request is not parsed."""
     async with running(tls=Tls(tls_files), plain_networks=ELSEWHERE) as node:
         async with await node.connect() as client:
             answer = await client.ask("/_matrix/key/v2/server")
@@ -37,16 +39,16 @@ async def test_plain_http_from_elsewhere_is_refused_with_the_reason(tls_files: T
         assert node.seen.answered == []
 
 
-async def test_the_refusal_is_read_although_the_peer_goes_on_sending(tls_files: TlsFiles) -> None:
-    """A reset would take the answer with it."""
+async def test_the_refusal_is_read_while_the_peer_sends(tls_files: TlsFiles) -> None:
+    """A reset would discard it."""
     async with running(tls=Tls(tls_files), plain_networks=ELSEWHERE) as node, await node.connect() as client:
         client.writer.write(b"PUT / HTTP/1.1\r\n" + b"x" * 500_000)
         assert (await client.answer()).status == 403
         assert await client.is_closed()
 
 
-async def test_tls_from_elsewhere_is_let_in(tls_files: TlsFiles, authority: Authority) -> None:
-    """The networks are about plain HTTP alone."""
+async def test_tls_is_accepted_from_all_networks(tls_files: TlsFiles, authority: Authority) -> None:
+    """The configured networks concern plain HTTP only."""
     async with (
         running(tls=Tls(tls_files), plain_networks=ELSEWHERE) as node,
         await node.connect(client_context(authority)) as client,
@@ -54,8 +56,8 @@ async def test_tls_from_elsewhere_is_let_in(tls_files: TlsFiles, authority: Auth
         assert (await client.ask()).status == 200
 
 
-async def test_tls_is_refused_where_there_is_no_certificate() -> None:
-    """Behind a proxy that ends TLS. There is no way to say so to a peer that speaks TLS."""
+async def test_tls_is_refused_without_a_certificate() -> None:
+    """Behind a proxy that terminates TLS. There is no response to a TLS client."""
     async with running() as node:
         async with await node.connect() as client:
             await client.send(HELLO)
@@ -64,23 +66,23 @@ async def test_tls_is_refused_where_there_is_no_certificate() -> None:
 
 
 async def test_a_silent_connection_is_closed(tls_files: TlsFiles) -> None:
-    """Nobody may hold a place without saying a word."""
+    """It must not hold a slot."""
     async with running(tls=Tls(tls_files), limits=replace(PATIENT, first_byte_timeout=0.01)) as node:
         async with await node.connect() as client:
             assert await client.is_closed()
         assert node.seen.refused == ["silent"]
 
 
-async def test_a_peer_that_only_looks_in_is_no_failure(tls_files: TlsFiles) -> None:
-    """Load balancers and scanners connect and leave."""
+async def test_a_peer_that_connects_and_closes_is_not_reported(tls_files: TlsFiles) -> None:
+    """Load balancers and scanners do so."""
     async with running(tls=Tls(tls_files)) as node:
         async with await node.connect():
             pass
         await node.seen.until(lambda seen: seen.refused == ["gone"])
 
 
-async def test_half_a_handshake_is_closed(tls_files: TlsFiles) -> None:
-    """A peer that says hello in TLS and then nothing."""
+async def test_an_incomplete_handshake_is_closed(tls_files: TlsFiles) -> None:
+    """After a ClientHello."""
     async with running(tls=Tls(tls_files), limits=replace(PATIENT, handshake_timeout=0.01)) as node:
         async with await node.connect() as client:
             await client.send(HELLO)
@@ -89,10 +91,8 @@ async def test_half_a_handshake_is_closed(tls_files: TlsFiles) -> None:
 
 
 @pytest.mark.parametrize("ends_with_reset", [True, False])
-async def test_a_handshake_that_the_peer_leaves_is_counted(
-    tls_files: TlsFiles, ends_with_reset: bool
-) -> None:
-    """However it leaves."""
+async def test_an_aborted_handshake_is_counted(tls_files: TlsFiles, ends_with_reset: bool) -> None:
+    """Whether closed or reset."""
     async with running(tls=Tls(tls_files)) as node, await node.connect() as client:
         await client.send(HELLO)
         if ends_with_reset:
@@ -103,16 +103,16 @@ async def test_a_handshake_that_the_peer_leaves_is_counted(
         await node.seen.until(lambda seen: seen.failed == ["closed"])
 
 
-async def test_junk_in_place_of_a_handshake_is_counted(tls_files: TlsFiles) -> None:
-    """It began like TLS and was not."""
+async def test_an_invalid_handshake_is_counted(tls_files: TlsFiles) -> None:
+    """After a first byte of TLS."""
     async with running(tls=Tls(tls_files)) as node, await node.connect() as client:
         await client.send(b"\x16GET / HTTP/1.1\r\n\r\n")
         await client.rest()
         await node.seen.until(lambda seen: seen.failed == ["protocol"])
 
 
-async def test_a_peer_that_does_not_trust_our_certificate_is_counted(tls_files: TlsFiles) -> None:
-    """It says so in an alert, and the operator can see that it was our certificate."""
+async def test_a_peer_that_refuses_the_certificate_is_counted(tls_files: TlsFiles) -> None:
+    """By its alert, as a problem of this server's certificate."""
 
     def connect(port: int) -> None:
         context = client_context(Authority("Somebody else"))
@@ -127,8 +127,8 @@ async def test_a_peer_that_does_not_trust_our_certificate_is_counted(tls_files: 
         await node.seen.until(lambda seen: seen.failed == ["our_certificate"])
 
 
-async def test_a_connection_too_many_is_told_so() -> None:
-    """503 with the time to come back; a place that is given back can be taken."""
+async def test_too_many_connections_are_answered_503() -> None:
+    """With Retry-After; a released slot can be used again."""
     async with running(limits=replace(PATIENT, max_connections=1)) as node:
         async with await node.connect() as first:
             assert (await first.ask()).status == 200
@@ -144,8 +144,8 @@ async def test_a_connection_too_many_is_told_so() -> None:
             assert (await third.ask()).status == 200
 
 
-async def test_a_connection_too_many_from_one_address_is_told_so() -> None:
-    """429: others may still come."""
+async def test_too_many_connections_of_an_address_are_answered_429() -> None:
+    """Other addresses may still connect."""
     async with running(limits=replace(PATIENT, max_connections_per_address=1)) as node:
         async with await node.connect() as first, await node.connect() as second:
             assert (await first.ask()).status == 200
@@ -155,10 +155,8 @@ async def test_a_connection_too_many_from_one_address_is_told_so() -> None:
         assert node.seen.refused == ["too_many_connections_from_address"]
 
 
-async def test_a_connection_too_many_that_speaks_tls_is_closed(
-    tls_files: TlsFiles, authority: Authority
-) -> None:
-    """A handshake is what there is no place for."""
+async def test_too_many_tls_connections_are_closed(tls_files: TlsFiles, authority: Authority) -> None:
+    """A handshake would need a slot."""
     async with running(tls=Tls(tls_files), limits=replace(PATIENT, max_connections=1)) as node:
         async with await node.connect() as first:
             assert (await first.ask()).status == 200
@@ -167,8 +165,8 @@ async def test_a_connection_too_many_that_speaks_tls_is_closed(
         assert node.seen.refused == ["too_many_connections"]
 
 
-async def test_a_flood_is_closed_without_a_word() -> None:
-    """To tell somebody takes a place, so only a few are told."""
+async def test_a_flood_is_closed_without_responses() -> None:
+    """Responding needs resources, so only a few get a response."""
     async with (
         running(limits=replace(PATIENT, max_connections=1, max_farewells=1)) as node,
         await node.connect() as first,
@@ -181,8 +179,8 @@ async def test_a_flood_is_closed_without_a_word() -> None:
             assert (await told.ask()).status == 503
 
 
-async def test_one_too_many_that_says_nothing_is_closed() -> None:
-    """The few who are told do not keep their place in silence."""
+async def test_a_silent_connection_beyond_the_limit_is_closed() -> None:
+    """It must not hold resources."""
     async with (
         running(limits=replace(PATIENT, max_connections=1, linger_timeout=0.01)) as node,
         await node.connect() as first,
@@ -192,8 +190,8 @@ async def test_one_too_many_that_says_nothing_is_closed() -> None:
             assert await second.is_closed()
 
 
-async def test_a_connection_that_has_only_just_come_is_closed_too(tls_files: TlsFiles) -> None:
-    """Although nothing has begun to look after it."""
+async def test_a_new_connection_is_closed_on_close(tls_files: TlsFiles) -> None:
+    """Even before its task has begun."""
     async with running(tls=Tls(tls_files)) as node:
         theirs, ours = socket.socketpair()
         with theirs:
@@ -203,10 +201,8 @@ async def test_a_connection_that_has_only_just_come_is_closed_too(tls_files: Tls
             assert ours.fileno() == -1
 
 
-async def test_a_peer_that_does_not_end_its_tls_is_not_waited_for(
-    tls_files: TlsFiles, authority: Authority
-) -> None:
-    """Both sides are to say that they end; one that does not is cut off."""
+async def test_tls_shutdown_has_a_timeout(tls_files: TlsFiles, authority: Authority) -> None:
+    """A peer that does not complete it is disconnected."""
     limits = replace(PATIENT, idle_timeout=0.01, tls_shutdown_timeout=0.01)
 
     def ask(port: int) -> None:
@@ -226,10 +222,8 @@ async def test_a_peer_that_does_not_end_its_tls_is_not_waited_for(
         await asking
 
 
-async def test_every_way_in_gives_its_place_and_its_file_back(
-    tls_files: TlsFiles, authority: Authority
-) -> None:
-    """Whether it came to a request, to half a handshake, to a refusal, or to nothing."""
+async def test_slots_and_files_are_released_in_all_cases(tls_files: TlsFiles, authority: Authority) -> None:
+    """After requests, partial handshakes, refusals and silence."""
     limits = replace(PATIENT, max_connections=40, first_byte_timeout=0.05, handshake_timeout=0.05)
     async with running(tls=Tls(tls_files), limits=limits) as node:
         context = client_context(authority)
@@ -266,7 +260,7 @@ def _open_files() -> int:
 
 
 class Peers:
-    """A server name for each way to configure a client certificate, and what its holder can show."""
+    """A server name for each way to configure a client certificate, and the certificates that it has."""
 
     def __init__(self, directory: Path, server: TlsFiles) -> None:
         self.directory = directory
@@ -312,10 +306,10 @@ def claiming(origin: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("shown", [None, *NAMES])
-async def test_a_peer_with_a_certificate_must_show_it(
+async def test_a_peer_must_present_its_certificate(
     peers: Peers, authority: Authority, shown: str | None
 ) -> None:
-    """For every peer and every certificate: only its own lets a request claim to come from that peer."""
+    """For each peer and certificate: only its own permits a request in its name."""
     context = client_context(authority, peers.shown[shown] if shown else None, peers.directory)
     async with (
         running(tls=peers.tls, routes=[web.get("/whoami", whoami)]) as node,
@@ -331,8 +325,8 @@ async def test_a_peer_with_a_certificate_must_show_it(
         assert (await client.ask("/whoami", headers=claiming("other.example"))).status == 200
 
 
-async def test_plain_http_shows_no_certificate(peers: Peers) -> None:
-    """So none of these peers can be claimed there, however the claim is written."""
+async def test_plain_http_has_no_certificate(peers: Peers) -> None:
+    """So these peers' names are refused there in each form of the header."""
     async with (
         running(tls=peers.tls, routes=[web.get("/whoami", whoami)]) as node,
         await node.connect() as client,
@@ -344,10 +338,10 @@ async def test_plain_http_shows_no_certificate(peers: Peers) -> None:
 
 
 @pytest.mark.parametrize("which", ["unknown", "forged"])
-async def test_a_foreign_certificate_ends_the_handshake(
+async def test_an_unknown_certificate_ends_the_handshake(
     peers: Peers, authority: Authority, which: str
 ) -> None:
-    """One that nobody configured, and one that the holder of a leaf made itself."""
+    """One that is not configured, and one signed with a leaf certificate."""
     context = client_context(authority, getattr(peers, which), peers.directory)
     async with running(tls=peers.tls) as node:
         # With TLS 1.3 the client is through before the server has looked.
@@ -358,15 +352,15 @@ async def test_a_foreign_certificate_ends_the_handshake(
         assert node.seen.answered == []
 
 
-async def test_other_authorization_is_not_looked_at(peers: Peers) -> None:
-    """A client's token, or an X-Matrix that cannot be read: the endpoint decides."""
+async def test_other_authorization_is_ignored(peers: Peers) -> None:
+    """A client's token, or an invalid X-Matrix header: the endpoint decides."""
     async with running(tls=peers.tls) as node, await node.connect() as client:
         for header in ("Bearer token", "X-Matrix nonsense", ""):
             assert (await client.ask(headers={"Authorization": header})).status == 200
 
 
-async def test_a_resumed_session_still_shows_its_certificate(peers: Peers, authority: Authority) -> None:
-    """TLS keeps what was verified with the session."""
+async def test_a_resumed_session_has_its_certificate(peers: Peers, authority: Authority) -> None:
+    """TLS keeps the verified certificate with the session."""
     context = client_context(authority, peers.shown["leaf.example"], peers.directory)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
 

@@ -1,3 +1,5 @@
+"""The state machine of deadlines."""
+
 import itertools
 
 import pytest
@@ -43,10 +45,8 @@ def in_phase(phase: Phase, now: float = 0.0) -> Deadlines:
 
 
 @pytest.mark.parametrize(("phase", "happening"), list(itertools.product(Phase, ConnectionEvent)))
-def test_every_happening_in_every_phase_does_what_the_table_says(
-    phase: Phase, happening: ConnectionEvent
-) -> None:
-    """What the table does not list leaves the phase as it is, and nothing fails."""
+def test_every_event_in_every_phase_follows_the_table(phase: Phase, happening: ConnectionEvent) -> None:
+    """Events that the table lacks leave the phase unchanged."""
     deadlines = in_phase(phase)
     effect = deadlines.receive(happening, 1.0)
     assert effect is Effect.NOTHING
@@ -64,14 +64,14 @@ def test_every_happening_in_every_phase_does_what_the_table_says(
         (Phase.LEAVING, 2),
     ],
 )
-def test_every_phase_has_its_time(phase: Phase, seconds: float) -> None:
-    """ANSWERING is our time, not the peer's, and has no end."""
+def test_the_duration_of_each_phase(phase: Phase, seconds: float) -> None:
+    """ANSWERING is this server's time and has no limit."""
     assert in_phase(phase, 1000.0).deadline == 1000.0 + seconds
 
 
 @pytest.mark.parametrize("phase", [phase for phase in Phase if phase is not Phase.ANSWERING])
-def test_a_phase_that_lasts_too_long_ends_as_the_table_says(phase: Phase) -> None:
-    """Once, and not before its time."""
+def test_an_expired_phase_has_the_effect_of_the_table(phase: Phase) -> None:
+    """Once, and not before the deadline."""
     deadlines = in_phase(phase)
     until = deadlines.deadline
     assert deadlines.receive(ConnectionEvent.DEADLINE, until - 0.001) is Effect.NOTHING
@@ -80,8 +80,8 @@ def test_a_phase_that_lasts_too_long_ends_as_the_table_says(phase: Phase) -> Non
     assert deadlines.receive(ConnectionEvent.DEADLINE, until + 1) is Effect.NOTHING
 
 
-def test_a_head_may_not_be_dribbled() -> None:
-    """The time for a head runs from its first byte; more bytes do not prolong it."""
+def test_further_bytes_do_not_prolong_a_head() -> None:
+    """The time counts from the first byte."""
     deadlines = in_phase(Phase.HEAD)
     for second in range(1, 10):
         assert deadlines.receive(ConnectionEvent.BYTES, second, 1) is Effect.NOTHING
@@ -89,23 +89,23 @@ def test_a_head_may_not_be_dribbled() -> None:
 
 
 def test_the_time_for_a_head_begins_with_its_first_byte() -> None:
-    """Not with the answer before: that time is the longer one of an idle connection."""
+    """Not with the previous response, after which the longer idle timeout applies."""
     deadlines = in_phase(Phase.IDLE)
     deadlines.receive(ConnectionEvent.BYTES, 69.0, 1)
     assert deadlines.deadline == 79.0
 
 
 @pytest.mark.parametrize("phase", [Phase.OPENING, Phase.HEAD, Phase.IDLE])
-def test_a_head_that_grows_too_large_is_refused_while_it_grows(phase: Phase) -> None:
-    """At the first byte too many, whether in one piece or in several."""
+def test_a_head_that_is_too_large_is_refused_while_it_arrives(phase: Phase) -> None:
+    """At the first byte too many, in one piece or in several."""
     deadlines = in_phase(phase)
     assert deadlines.receive(ConnectionEvent.BYTES, 0.0, 100) is Effect.NOTHING
     assert deadlines.receive(ConnectionEvent.BYTES, 0.0, 1) is Effect.REFUSE_HEAD
     assert in_phase(phase).receive(ConnectionEvent.BYTES, 0.0, 101) is Effect.REFUSE_HEAD
 
 
-def test_an_answer_starts_the_count_anew() -> None:
-    """A connection that is kept may send many heads, each of its full size."""
+def test_a_response_resets_the_byte_count() -> None:
+    """A persistent connection may send many heads of full size."""
     deadlines = in_phase(Phase.ANSWERING)
     for _ in range(3):
         deadlines.receive(ConnectionEvent.ANSWERED, 0.0)
@@ -114,7 +114,7 @@ def test_an_answer_starts_the_count_anew() -> None:
 
 
 def test_a_body_has_to_make_progress() -> None:
-    """In each stretch so many bytes; whoever brings fewer has stopped."""
+    """Fewer bytes in a period count as stalled."""
     deadlines = in_phase(Phase.BODY)
     deadlines.receive(ConnectionEvent.BYTES, 1.0, 10)
     assert deadlines.receive(ConnectionEvent.DEADLINE, 20.0) is Effect.NOTHING
@@ -124,7 +124,7 @@ def test_a_body_has_to_make_progress() -> None:
 
 
 def test_progress_does_not_prolong_a_body_for_ever() -> None:
-    """The whole body has its own time."""
+    """The whole body has its own limit."""
     deadlines = in_phase(Phase.BODY)
     for now in (20.0, 40.0):
         deadlines.receive(ConnectionEvent.BYTES, now - 1, 1000)
@@ -135,7 +135,7 @@ def test_progress_does_not_prolong_a_body_for_ever() -> None:
 
 
 def test_the_bytes_of_the_head_are_no_progress_of_the_body() -> None:
-    """A large head does not buy time."""
+    """A large head does not give a body more time."""
     deadlines = Deadlines(LIMITS, 0.0)
     deadlines.receive(ConnectionEvent.REQUEST, 0.0, 90)
     deadlines.receive(ConnectionEvent.WAITS_FOR_BODY, 0.0)
@@ -143,7 +143,7 @@ def test_the_bytes_of_the_head_are_no_progress_of_the_body() -> None:
 
 
 @pytest.mark.parametrize("phase", list(Phase))
-def test_a_peer_that_does_not_read_is_cut_off_in_every_phase(phase: Phase) -> None:
+def test_a_peer_that_does_not_read_is_disconnected_in_every_phase(phase: Phase) -> None:
     """Unless the phase ends before."""
     deadlines = in_phase(phase)
     before = deadlines.deadline
@@ -153,8 +153,8 @@ def test_a_peer_that_does_not_read_is_cut_off_in_every_phase(phase: Phase) -> No
         assert deadlines.receive(ConnectionEvent.DEADLINE, 65.0) is Effect.ABORT
 
 
-def test_a_peer_that_reads_again_is_forgiven() -> None:
-    """Only the time without any reading counts."""
+def test_reading_resets_the_stall_timeout() -> None:
+    """Only time without any reading counts."""
     deadlines = in_phase(Phase.ANSWERING)
     deadlines.receive(ConnectionEvent.STALLED, 0.0)
     deadlines.receive(ConnectionEvent.FLOWING, 59.0)

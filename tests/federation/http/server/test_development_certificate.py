@@ -1,3 +1,5 @@
+"""The development certificate."""
+
 import ssl
 import stat
 from dataclasses import replace
@@ -41,17 +43,17 @@ def made() -> DevelopmentCertificate:
     ],
 )
 def test_it_is_for_the_server_name_and_for_this_machine(server_name: str, first: str) -> None:
-    """Its host without port and brackets, and every name of loopback."""
+    """The server name's host, and all names of loopback."""
     assert names_for(server_name) == (first, "localhost", "127.0.0.1", "::1")
 
 
-def test_no_name_is_repeated() -> None:
-    """The default server name is one of those that are always there."""
+def test_names_have_no_duplicates() -> None:
+    """The default server name is one of the loopback names."""
     assert names_for("localhost:7676") == ("localhost", "127.0.0.1", "::1")
 
 
-def test_names_and_addresses_are_written_as_what_they_are(made: DevelopmentCertificate) -> None:
-    """A client that connects to an address looks among the addresses."""
+def test_names_and_addresses_have_their_own_types(made: DevelopmentCertificate) -> None:
+    """Clients that connect to an address compare addresses."""
     certificate = x509.load_pem_x509_certificate(made.certificate)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["kitchen.local", "localhost"]
@@ -59,7 +61,7 @@ def test_names_and_addresses_are_written_as_what_they_are(made: DevelopmentCerti
 
 
 def test_its_authority_can_sign_nothing_else(made: DevelopmentCertificate) -> None:
-    """The authority's key is in none of the files, and it may have no authority below it."""
+    """The authority's key is not stored, and it may not sign authorities."""
     authority = x509.load_pem_x509_certificate(made.authority)
     constraints = authority.extensions.get_extension_for_class(x509.BasicConstraints).value
     assert (constraints.ca, constraints.path_length) == (True, 0)
@@ -77,20 +79,20 @@ def test_its_authority_can_sign_nothing_else(made: DevelopmentCertificate) -> No
         (NOW - timedelta(days=1), False),
     ],
 )
-def test_it_is_usable_until_a_month_before_its_end(
+def test_it_is_usable_until_a_month_before_its_expiry(
     made: DevelopmentCertificate, now: datetime, usable: bool
 ) -> None:
-    """And not before its beginning, as on a machine whose clock went back."""
+    """And not before its start, as on a machine whose clock was set back."""
     assert is_usable(made, NAMES, now) is usable
 
 
-def test_it_is_usable_for_just_its_names(made: DevelopmentCertificate) -> None:
-    """A node that was renamed needs another one."""
+def test_it_is_usable_for_exactly_its_names(made: DevelopmentCertificate) -> None:
+    """A renamed node needs another one."""
     assert not is_usable(made, names_for("garden.local"), NOW)
 
 
-def test_files_of_two_makings_are_not_usable(made: DevelopmentCertificate) -> None:
-    """As a crash between two of them leaves them."""
+def test_files_of_different_runs_are_not_usable(made: DevelopmentCertificate) -> None:
+    """A crash can leave them."""
     other = build(NAMES, NOW)
     for mixed in (
         replace(made, authority=other.authority),
@@ -104,14 +106,14 @@ def test_files_of_two_makings_are_not_usable(made: DevelopmentCertificate) -> No
     "junk", [b"", b"junk", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
 )
 def test_damaged_files_are_not_usable(made: DevelopmentCertificate, junk: bytes) -> None:
-    """Whatever is in them."""
+    """Whatever they contain."""
     assert not is_usable(DevelopmentCertificate(junk, made.certificate, made.private_key), NAMES, NOW)
     assert not is_usable(DevelopmentCertificate(made.authority, junk, made.private_key), NAMES, NOW)
     assert not is_usable(DevelopmentCertificate(made.authority, made.certificate, junk), NAMES, NOW)
 
 
-def test_it_is_made_once_and_kept(tmp_path: Path) -> None:
-    """Peers that were told to trust `ca.pem` go on trusting it."""
+def test_it_is_created_once(tmp_path: Path) -> None:
+    """Peers that trust `ca.pem` continue to trust it."""
     first = _contents(ensure(tmp_path / "tls", "kitchen.local", NOW))
     assert _contents(ensure(tmp_path / "tls", "kitchen.local", NOW)) == first
 
@@ -119,17 +121,17 @@ def test_it_is_made_once_and_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "now"), [("garden.local", NOW), ("kitchen.local", NOW + LIFETIME - RENEW_BEFORE + SECOND)]
 )
-def test_it_is_made_again_for_another_name_or_before_its_end(
+def test_it_is_replaced_for_another_name_or_before_its_expiry(
     tmp_path: Path, name: str, now: datetime
 ) -> None:
-    """All three files, since the authority's key is gone."""
+    """All three files, since the authority's key was discarded."""
     first = _contents(ensure(tmp_path, "kitchen.local", NOW))
     second = _contents(ensure(tmp_path, name, now))
     assert all(one != other for one, other in zip(first, second, strict=True))
 
 
-def test_a_missing_file_is_made_again(tmp_path: Path) -> None:
-    """With the two others, or they would not fit."""
+def test_a_missing_file_replaces_all(tmp_path: Path) -> None:
+    """Otherwise the files would not match."""
     files = ensure(tmp_path, "kitchen.local", NOW)
     files.private_key.unlink()
     again = ensure(tmp_path, "kitchen.local", NOW)
@@ -137,7 +139,7 @@ def test_a_missing_file_is_made_again(tmp_path: Path) -> None:
 
 
 def test_only_this_program_can_read_the_key(tmp_path: Path) -> None:
-    """The certificates are for everybody."""
+    """The certificates are public."""
     files = ensure(tmp_path / "tls", "kitchen.local", NOW)
     assert stat.S_IMODE(files.private_key.stat().st_mode) == 0o600
     assert stat.S_IMODE(files.authority.parent.stat().st_mode) == 0o700
@@ -148,15 +150,15 @@ def test_only_this_program_can_read_the_key(tmp_path: Path) -> None:
     ]
 
 
-def test_a_directory_that_cannot_be_written_is_explained(tmp_path: Path) -> None:
-    """Here there is a file in its place."""
+def test_an_unusable_directory_is_reported(tmp_path: Path) -> None:
+    """Here a file has its name."""
     (tmp_path / "tls").write_text("")
     with pytest.raises(LocalError, match=r"could not be written or read: .*Make the directory writable"):
         ensure(tmp_path / "tls", "kitchen.local", NOW)
 
 
-async def test_whoever_trusts_the_authority_can_connect(tmp_path: Path) -> None:
-    """By the server's name and by address, as strictly as OpenSSL can look."""
+async def test_clients_that_trust_the_authority_can_connect(tmp_path: Path) -> None:
+    """By server name and by address, with OpenSSL's strictest checks."""
     files = ensure(tmp_path, "localhost:7676")
     context = ssl.create_default_context(cafile=files.authority)
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_STRICT

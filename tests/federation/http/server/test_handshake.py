@@ -1,3 +1,5 @@
+"""Classification of failed handshakes."""
+
 import ssl
 
 import pytest
@@ -27,6 +29,6 @@ def openssl(reason: str) -> ssl.SSLError:
         (ssl.SSLError(), HandshakeFailure.PROTOCOL),
     ],
 )
-def test_a_failed_handshake_has_one_of_few_reasons(error: Exception, failure: HandshakeFailure) -> None:
-    """Whoever reads the counts wants to know whose certificate it was, if it was one."""
+def test_failed_handshakes_are_classified(error: Exception, failure: HandshakeFailure) -> None:
+    """The reason shows whether a certificate failed, and whose."""
     assert failure_of(error) is failure

@@ -1,3 +1,5 @@
+"""The listener: starting, serving and closing."""
+
 import asyncio
 import contextlib
 import gc
@@ -33,7 +35,7 @@ GATE = b"GET /gate HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class Gate:
-    """A handler that answers when it is let, and knows when it was cancelled."""
+    """A handler that responds when the test allows it, and records its cancellation."""
 
     def __init__(self) -> None:
         self.entered = asyncio.Event()
@@ -54,8 +56,8 @@ class Gate:
         return [web.get("/gate", self.handle)]
 
 
-async def test_one_port_answers_tls_and_plain_http(tls_files: TlsFiles, authority: Authority) -> None:
-    """The first byte of a connection decides; the answer is the same."""
+async def test_one_port_serves_tls_and_plain_http(tls_files: TlsFiles, authority: Authority) -> None:
+    """The first byte of a connection decides."""
     async with running(tls=Tls(tls_files)) as node:
         for context in (None, client_context(authority)):
             async with await node.connect(context) as client:
@@ -68,7 +70,7 @@ async def test_one_port_answers_tls_and_plain_http(tls_files: TlsFiles, authorit
 
 
 async def test_every_address_is_served_and_reported() -> None:
-    """With the port that was picked."""
+    """With the chosen port."""
     async with running(binds=(Bind("127.0.0.1"), Bind("127.0.0.2"), Bind("::1", optional=True))) as node:
         assert {address.port for address in node.listener.addresses} == {node.port}
         for address in node.listener.addresses:
@@ -76,8 +78,8 @@ async def test_every_address_is_served_and_reported() -> None:
                 assert (await client.ask()).status == 200
 
 
-async def test_a_port_that_is_taken_stops_the_start(tls_files: TlsFiles) -> None:
-    """With a LocalError, and nothing left bound."""
+async def test_a_port_in_use_fails_the_start(tls_files: TlsFiles) -> None:
+    """With a LocalError; nothing stays bound."""
     async with running() as node:
         settings = ListenerSettings([Bind("127.0.0.2"), Bind("127.0.0.1")], node.port)
         with pytest.raises(LocalError, match="is in use"):
@@ -89,7 +91,7 @@ async def test_a_port_that_is_taken_stops_the_start(tls_files: TlsFiles) -> None
 
 
 async def test_an_application_that_does_not_start_leaves_nothing_bound() -> None:
-    """Its error is what is raised."""
+    """Its exception is raised."""
 
     async def fail(app: web.Application) -> None:
         raise LocalError("It is broken.", "Mend it.")
@@ -106,10 +108,8 @@ async def test_an_application_that_does_not_start_leaves_nothing_bound() -> None
 
 
 @pytest.mark.parametrize("secure", [False, True])
-async def test_close_lets_requests_under_way_finish(
-    tls_files: TlsFiles, authority: Authority, secure: bool
-) -> None:
-    """Nobody is let in any more, idle connections end, and the answer is still given, as the last."""
+async def test_close_lets_requests_finish(tls_files: TlsFiles, authority: Authority, secure: bool) -> None:
+    """No connections are accepted, idle ones are closed, and the last response is sent."""
     gate = Gate()
     async with running(tls=Tls(tls_files), routes=gate.routes) as node:
         context = client_context(authority) if secure else None
@@ -131,8 +131,8 @@ async def test_close_lets_requests_under_way_finish(
         assert not gate.cancelled
 
 
-async def test_close_lets_a_body_under_way_arrive() -> None:
-    """Its head was here, so its request is under way."""
+async def test_close_lets_a_body_arrive() -> None:
+    """The request is in progress when its head has arrived."""
 
     async def size(request: web.Request) -> web.Response:
         return json_response({"size": len(await request.read())})
@@ -147,8 +147,8 @@ async def test_close_lets_a_body_under_way_arrive() -> None:
         await closing
 
 
-async def test_close_lets_a_head_under_way_arrive() -> None:
-    """Who has begun to ask is answered."""
+async def test_close_lets_a_head_arrive() -> None:
+    """A request that has begun gets a response."""
     async with running() as node, await node.connect() as client:
         await client.send(b"GET /health/live HTTP/1.1\r\n")
         await node.phase_is(Phase.HEAD)
@@ -161,10 +161,10 @@ async def test_close_lets_a_head_under_way_arrive() -> None:
 
 
 @pytest.mark.parametrize("secure", [False, True])
-async def test_close_cancels_what_does_not_finish(
+async def test_close_cancels_requests_after_the_timeout(
     tls_files: TlsFiles, authority: Authority, secure: bool
 ) -> None:
-    """After the time that it was given, and not without it."""
+    """Not before."""
     gate = Gate()
     async with running(tls=Tls(tls_files), routes=gate.routes) as node:
         async with await node.connect(client_context(authority) if secure else None) as client:
@@ -176,8 +176,8 @@ async def test_close_cancels_what_does_not_finish(
         assert len(node.seen.closed) == 1
 
 
-async def test_close_ends_connections_that_are_not_yet_in(tls_files: TlsFiles) -> None:
-    """One that has said nothing, and one in the middle of its handshake."""
+async def test_close_ends_connections_that_are_being_set_up(tls_files: TlsFiles) -> None:
+    """A silent one, and one in its handshake."""
     async with (
         running(tls=Tls(tls_files)) as node,
         await node.connect() as silent,
@@ -191,8 +191,8 @@ async def test_close_ends_connections_that_are_not_yet_in(tls_files: TlsFiles) -
         assert await half.rest() == b""
 
 
-async def test_close_tells_those_who_would_go_on_for_ever() -> None:
-    """A WebSocket is under way until it is closed; `on_shutdown` is where it is."""
+async def test_close_runs_shutdown_handlers() -> None:
+    """A WebSocket is in progress until `on_shutdown` closes it."""
     sockets: weakref.WeakSet[web.WebSocketResponse] = weakref.WeakSet()
 
     async def socket(request: web.Request) -> web.WebSocketResponse:
@@ -225,8 +225,8 @@ async def test_close_tells_those_who_would_go_on_for_ever() -> None:
         await closing
 
 
-async def test_close_goes_on_when_something_fails_to_stop() -> None:
-    """It is reported, and requests under way are let finish all the same."""
+async def test_close_continues_after_a_failed_shutdown_handler() -> None:
+    """It is reported, and requests may still finish."""
 
     async def fail(app: web.Application) -> None:
         raise KeyError("injected")
@@ -244,8 +244,8 @@ async def test_close_goes_on_when_something_fails_to_stop() -> None:
         node.seen.problems.clear()
 
 
-async def test_a_handler_that_will_not_be_cancelled_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its connection is cut, and the node stops without it."""
+async def test_a_handler_that_ignores_cancellation_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection is closed, and the node stops."""
     monkeypatch.setattr("federation.http.server.listener.CANCEL_TIMEOUT", 0.01)
     entered, ended = asyncio.Event(), asyncio.Event()
 
@@ -268,15 +268,15 @@ async def test_a_handler_that_will_not_be_cancelled_is_reported(monkeypatch: pyt
         node.seen.problems.clear()
 
 
-async def test_close_twice_is_close_once() -> None:
-    """Whoever stops a node need not know how far its start came."""
+async def test_close_is_idempotent() -> None:
+    """Also if the start had failed."""
     async with running() as node:
         await node.listener.close(TIMEOUT)
         await node.listener.close(TIMEOUT)
 
 
 async def test_the_port_is_free_after_close() -> None:
-    """A restart finds it so."""
+    """For a restart."""
     async with running() as node:
         await node.listener.close(TIMEOUT)
         again = Listener(
@@ -286,8 +286,8 @@ async def test_the_port_is_free_after_close() -> None:
         await again.close(TIMEOUT)
 
 
-async def test_nothing_is_left_behind(tls_files: TlsFiles, authority: Authority) -> None:
-    """No file, no task, no connection object, after many connections of each kind."""
+async def test_nothing_leaks(tls_files: TlsFiles, authority: Authority) -> None:
+    """No files, tasks or connection objects after many connections of each kind."""
     context = client_context(authority)
     tls = Tls(tls_files)
 
@@ -325,8 +325,8 @@ requests = st.lists(st.sampled_from(FRAGMENTS) | st.binary(max_size=20), max_siz
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_whatever_is_thrown_at_the_port_it_answers_the_next_request(loop: str, tls_files: TlsFiles) -> None:
-    """Junk of every kind: never a report of an unforeseen failure, never a 500."""
+def test_the_port_survives_any_input(loop: str, tls_files: TlsFiles) -> None:
+    """No unexpected error is reported, there is no 500, and the next request is served."""
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         node = runner.run(start(tls=Tls(tls_files), limits=FUZZED))
 

@@ -1,3 +1,5 @@
+"""Configured client certificates of peers."""
+
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from tests.support.tls import SERVER, Authority, self_signed, signed_by_leaf
 
 
 def load(tmp_path: Path, **pems: bytes) -> PeerCertificates:
-    """A file for each peer; `_` stands for the dot in its name."""
+    """Load a file for each peer; `_` in a name stands for a dot."""
     files = {}
     for peer, pem in pems.items():
         files[peer.replace("_", ".")] = tmp_path / f"{peer}.pem"
@@ -18,14 +20,14 @@ def load(tmp_path: Path, **pems: bytes) -> PeerCertificates:
 
 
 def test_without_peers_nothing_is_trusted_or_required() -> None:
-    """The default."""
+    """This is the default."""
     assert load_peer_certificates({}) == PeerCertificates()
     assert PeerCertificates().required() == frozenset()
     assert PeerCertificates().trusted() == ""
 
 
-def test_a_pinned_leaf_is_its_peers_and_nobody_elses(tmp_path: Path) -> None:
-    """Also where the same authority signed another one."""
+def test_a_pinned_leaf_belongs_to_its_peer_only(tmp_path: Path) -> None:
+    """Even if the same authority signed other certificates."""
     authority = Authority()
     mine, other = authority.issue("a.example"), authority.issue("a.example")
     peers = load(tmp_path, a_example=mine.pem)
@@ -34,16 +36,16 @@ def test_a_pinned_leaf_is_its_peers_and_nobody_elses(tmp_path: Path) -> None:
     assert peers.identify(other.der).peers == frozenset()
 
 
-def test_a_pinned_authority_speaks_by_what_it_signed(tmp_path: Path) -> None:
-    """Whatever the names; and another authority of the same name does not."""
+def test_certificates_of_a_pinned_authority_belong_to_its_peer(tmp_path: Path) -> None:
+    """Whatever their names; those of another authority of the same name do not."""
     authority, impostor = Authority("The same name"), Authority("The same name")
     peers = load(tmp_path, a_example=authority.pem)
     assert peers.identify(authority.issue("whatever").der).peers == {"a.example"}
     assert peers.identify(impostor.issue("a.example").der).peers == frozenset()
 
 
-def test_the_authorities_behind_a_leaf_are_not_believed(tmp_path: Path) -> None:
-    """A full chain is a common file; its intermediate has signed for half the world."""
+def test_authorities_after_a_leaf_are_not_trusted(tmp_path: Path) -> None:
+    """A file often has the full chain, whose intermediate has signed many others."""
     intermediate = Authority("Intermediate", parent=Authority("Root"))
     leaf = intermediate.issue("a.example")
     peers = load(tmp_path, a_example=leaf.pem)
@@ -52,8 +54,8 @@ def test_the_authorities_behind_a_leaf_are_not_believed(tmp_path: Path) -> None:
     assert peers.identify(intermediate.issue("b.example").der).peers == frozenset()
 
 
-def test_an_authority_may_come_with_others(tmp_path: Path) -> None:
-    """The root and the intermediate that signs: each counts."""
+def test_a_file_may_have_several_authorities(tmp_path: Path) -> None:
+    """The root and the intermediate that signs are both pinned."""
     root = Authority("Root")
     intermediate = Authority("Intermediate", parent=root)
     peers = load(tmp_path, a_example=root.pem + intermediate.pem)
@@ -61,8 +63,8 @@ def test_an_authority_may_come_with_others(tmp_path: Path) -> None:
     assert peers.identify(root.issue("x").der).peers == {"a.example"}
 
 
-def test_peers_under_one_authority_are_told_apart_by_their_names(tmp_path: Path) -> None:
-    """A shared authority says only that it is one of them."""
+def test_peers_with_a_shared_authority_are_distinguished_by_name(tmp_path: Path) -> None:
+    """The authority alone does not identify one of them."""
     authority = Authority()
     peers = load(tmp_path, a_example=authority.pem, b_example=authority.pem)
     assert peers.identify(authority.issue("a.example").der).peers == {"a.example"}
@@ -70,20 +72,20 @@ def test_peers_under_one_authority_are_told_apart_by_their_names(tmp_path: Path)
     assert peers.identify(authority.issue("c.example").der).peers == frozenset()
 
 
-def test_what_a_leaf_signed_is_nobodys(tmp_path: Path) -> None:
-    """OpenSSL refuses it in the handshake already; this would too."""
+def test_a_certificate_signed_by_a_leaf_belongs_to_no_peer(tmp_path: Path) -> None:
+    """OpenSSL refuses it in the handshake too."""
     leaf = self_signed("a.example")
     peers = load(tmp_path, a_example=leaf.pem)
     assert peers.identify(signed_by_leaf(leaf, "a.example").der).peers == frozenset()
 
 
-def test_what_cannot_be_read_is_nobodys(tmp_path: Path) -> None:
-    """OpenSSL accepts some certificates that the other library does not."""
+def test_an_unparsable_certificate_belongs_to_no_peer(tmp_path: Path) -> None:
+    """OpenSSL accepts some that the other library does not."""
     assert load(tmp_path, a_example=self_signed("a.example").pem).identify(b"junk").peers == frozenset()
 
 
-def test_each_is_trusted_once(tmp_path: Path) -> None:
-    """Two peers may name the same authority."""
+def test_trust_anchors_have_no_duplicates(tmp_path: Path) -> None:
+    """Two peers may share an authority."""
     authority = Authority()
     pem = load(tmp_path, a_example=authority.pem, b_example=authority.pem).trusted()
     (trusted,) = x509.load_pem_x509_certificates(pem.encode())
@@ -98,10 +100,8 @@ def test_each_is_trusted_once(tmp_path: Path) -> None:
         (b"\x30\x82", "is not a certificate in PEM"),
     ],
 )
-def test_a_file_that_is_no_certificate_is_explained(
-    tmp_path: Path, content: bytes | None, problem: str
-) -> None:
-    """With the peer's name and the file's."""
+def test_an_invalid_file_is_reported(tmp_path: Path, content: bytes | None, problem: str) -> None:
+    """With the names of the peer and of the file."""
     path = tmp_path / "missing.pem"
     if content is not None:
         path.write_bytes(content)
@@ -109,13 +109,13 @@ def test_a_file_that_is_no_certificate_is_explained(
         load_peer_certificates({"a.example": path})
 
 
-def test_a_certificate_for_servers_only_is_explained(tmp_path: Path) -> None:
-    """OpenSSL would refuse it in every handshake, and say very little."""
+def test_a_certificate_for_servers_only_is_reported(tmp_path: Path) -> None:
+    """OpenSSL would refuse it in each handshake without a clear reason."""
     with pytest.raises(LocalError, match="not valid for TLS clients"):
         load(tmp_path, a_example=Authority().issue("a.example", purposes=(SERVER,)).pem)
 
 
-def test_a_certificate_for_nothing_in_particular_is_for_clients_too(tmp_path: Path) -> None:
-    """Without the extension it may be used for everything."""
+def test_a_certificate_without_extended_key_usage_is_valid_for_clients(tmp_path: Path) -> None:
+    """Without the extension all uses are permitted."""
     leaf = Authority().issue("a.example", purposes=())
     assert load(tmp_path, a_example=leaf.pem).identify(leaf.der).peers == {"a.example"}

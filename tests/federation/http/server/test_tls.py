@@ -1,3 +1,5 @@
+"""Loading and reloading of TLS files."""
+
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +15,7 @@ from tests.support.tls import DAY, Authority
 
 @pytest.fixture
 def files(authority: Authority, tmp_path: Path) -> TlsFiles:
-    """A pair that a test may spoil."""
+    """Certificate and key that a test may damage."""
     return TlsFiles(*authority.issue("localhost").write(tmp_path, "server"))
 
 
@@ -23,8 +25,8 @@ def problem_of(files: TlsFiles) -> str:
     return str(refused.value)
 
 
-def test_a_missing_certificate_or_key_is_explained(files: TlsFiles, tmp_path: Path) -> None:
-    """Which of the two, and where it was looked for."""
+def test_a_missing_certificate_or_key_is_reported(files: TlsFiles, tmp_path: Path) -> None:
+    """With the path."""
     missing = tmp_path / "nowhere.pem"
     assert f"certificate {missing} could not be read: No such file" in problem_of(
         TlsFiles(missing, files.private_key)
@@ -34,24 +36,24 @@ def test_a_missing_certificate_or_key_is_explained(files: TlsFiles, tmp_path: Pa
     )
 
 
-def test_what_is_no_certificate_or_no_key_is_explained(files: TlsFiles, tmp_path: Path) -> None:
-    """Not every file in PEM is one."""
+def test_an_invalid_certificate_or_key_is_reported(files: TlsFiles, tmp_path: Path) -> None:
+    """Other PEM files are invalid too."""
     junk = tmp_path / "junk.pem"
     junk.write_text("junk")
     assert "is not a certificate in PEM" in problem_of(TlsFiles(junk, files.private_key))
     assert "cannot be used: OpenSSL reports" in problem_of(TlsFiles(files.certificate, junk))
 
 
-def test_a_key_of_another_certificate_is_explained(
+def test_a_key_of_another_certificate_is_reported(
     files: TlsFiles, authority: Authority, tmp_path: Path
 ) -> None:
-    """The most common mistake after a renewal."""
+    """A common mistake after a renewal."""
     _, key = authority.issue("localhost").write(tmp_path, "other")
     assert "does not match the certificate" in problem_of(TlsFiles(files.certificate, key))
 
 
-def test_an_encrypted_key_is_explained(files: TlsFiles, authority: Authority, tmp_path: Path) -> None:
-    """And nobody is asked for a password on a terminal that may not be there."""
+def test_an_encrypted_key_is_reported(files: TlsFiles, authority: Authority, tmp_path: Path) -> None:
+    """Without a prompt for a password."""
     issued = authority.issue("localhost")
     certificate, key = issued.write(tmp_path, "encrypted")
     key.write_bytes(
@@ -64,19 +66,19 @@ def test_an_encrypted_key_is_explained(files: TlsFiles, authority: Authority, tm
     ("begins", "ends", "problem"),
     [(-2 * DAY, -DAY, "expired on"), (DAY, 2 * DAY, "is not valid before")],
 )
-def test_a_certificate_out_of_its_time_is_explained(
+def test_an_expired_or_future_certificate_is_reported(
     authority: Authority, tmp_path: Path, begins: timedelta, ends: timedelta, problem: str
 ) -> None:
-    """OpenSSL would serve it, and every peer would refuse it."""
+    """OpenSSL would serve it, and all peers would refuse it."""
     now = datetime.now(UTC)
     issued = authority.issue("localhost", begins=now + begins, ends=now + ends)
     assert problem in problem_of(TlsFiles(*issued.write(tmp_path, "server")))
 
 
-def test_client_certificates_are_asked_for_only_where_a_peer_has_one(
+def test_client_certificates_are_requested_only_if_a_peer_has_one(
     files: TlsFiles, authority: Authority, tmp_path: Path
 ) -> None:
-    """A browser would ask its user which one to show."""
+    """Browsers would prompt their users."""
     assert Tls(files).current.context.verify_mode is ssl.CERT_NONE
     pinned = authority.write(tmp_path, "peer")
     context = Tls(TlsFiles(files.certificate, files.private_key, {"a.example": pinned})).current.context
@@ -84,8 +86,10 @@ def test_client_certificates_are_asked_for_only_where_a_peer_has_one(
     assert context.verify_flags & ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
 
 
-async def test_old_versions_and_other_protocols_are_not_spoken(files: TlsFiles, authority: Authority) -> None:
-    """TLS 1.2 at least, with forward secrecy; of what ALPN offers, HTTP/1.1."""
+async def test_old_tls_versions_and_other_protocols_are_refused(
+    files: TlsFiles, authority: Authority
+) -> None:
+    """At least TLS 1.2 with forward secrecy; of ALPN only HTTP/1.1."""
     async with running(tls=Tls(files)) as node:
         context = client_context(authority)
         context.set_alpn_protocols(["h2", "http/1.1"])
@@ -102,10 +106,10 @@ async def test_old_versions_and_other_protocols_are_not_spoken(files: TlsFiles, 
         await node.seen.until(lambda seen: seen.failed == ["protocol"])
 
 
-async def test_a_reload_is_for_new_connections_and_ends_no_old_one(
+async def test_a_reload_affects_new_connections_only(
     files: TlsFiles, authority: Authority, tmp_path: Path
 ) -> None:
-    """A renewed certificate is in force at once, and nobody notices but those who come anew."""
+    """A renewed certificate is used at once, and open connections stay."""
     tls = Tls(files)
     async with running(tls=tls) as node:
         async with await node.connect(client_context(authority)) as old:
@@ -121,10 +125,8 @@ async def test_a_reload_is_for_new_connections_and_ends_no_old_one(
             await node.connect(client_context(authority))
 
 
-async def test_a_bad_reload_keeps_the_old_certificate_and_says_why(
-    files: TlsFiles, authority: Authority
-) -> None:
-    """A node must not lose its TLS because of a file that was half written."""
+async def test_a_failed_reload_keeps_the_old_certificate(files: TlsFiles, authority: Authority) -> None:
+    """And returns the error: a half-written file must not disable TLS."""
     tls = Tls(files)
     async with running(tls=tls) as node:
         files.certificate.write_text("half writ")
