@@ -1,4 +1,4 @@
-"""A whole node, a server that everybody knows and that means no good, and the rooms in which they are."""
+"""A whole node, a malicious server whose keys are known, and their rooms."""
 
 import asyncio
 import json
@@ -55,7 +55,7 @@ COUNTED: Final = (
 
 @dataclass
 class Watching(HomeserverObserver):
-    """Remembers what the operator would read."""
+    """Records the problems that are reported to the operator."""
 
     problems: list[tuple[str, BaseException | None]] = field(default_factory=list)
 
@@ -78,16 +78,16 @@ class Besieged:
     """What there is, as long as only refusals were given since it was counted."""
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What Hypothesis prints of it."""
+        """The form that Hypothesis prints."""
         printer.text("the siege")
 
     def next_number(self) -> int:
-        """For a transaction that has not been."""
+        """A number for a new transaction."""
         self._number += 1
         return self._number
 
     def routes(self) -> list[tuple[str, str]]:
-        """Method and template of everything that is served."""
+        """Return method and template of each served route."""
         return sorted(
             {
                 (route.method, route.resource.canonical)
@@ -97,8 +97,8 @@ class Besieged:
         )
 
     def signed(self, method: str, target: str, body: bytes | None) -> Mapping[str, str]:
-        """The header by which the other server shows that it asks; where nobody could check that, a wrong
-        one."""
+        """Return the Authorization header of the malicious server, or an invalid one if the request cannot
+        be signed."""
         key = keys_of(EVIL).current
         try:
             signed = parse_request(Claim(EVIL, {}), method, target, body or b"", GOOD).signed
@@ -116,8 +116,8 @@ class Besieged:
         *,
         is_signed: bool = True,
     ) -> Answer:
-        """The answer, which is one: no fault of ours, in Matrix's words, and where it is a refusal nothing
-        has changed."""
+        """Send a request. Assert that the response is a valid one without a server error, and that a
+        refusal changes nothing."""
         said = dict(headers or {})
         if is_signed:
             said |= self.signed(method, target, body)
@@ -140,7 +140,7 @@ class Besieged:
         return answer
 
     async def _ask(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-        """On the connection that there is, unless it was the last answer on that."""
+        """Send on the open connection, or on a new one after the last response."""
         client = self._client or await self._connect()
         try:
             answer = await client.ask(target, method, body, headers)
@@ -169,7 +169,7 @@ class Besieged:
 
     @property
     def people(self) -> LocalUsers:
-        """What those who live here do, which may change something."""
+        """Run operations of local users, which may change the state."""
         self._unchanged = None
         return self.homeserver.local_users
 
@@ -177,7 +177,7 @@ class Besieged:
         return [*self.seen.problems, *self.watching.problems]
 
     async def make_room(self, version: str) -> "Room":
-        """Alice's, with Bob in it, who may do as much as she."""
+        """Create a room of Alice with Bob, who has the same power."""
         self._unchanged = None
         switches = ROOM_VERSIONS[version]
         users = {BOB: 100} if switches.creators_have_infinite_power else {ALICE: 100, BOB: 100}
@@ -193,7 +193,7 @@ class Besieged:
         return Room(version, made[0].room_id, made[1].event_id)
 
     async def template(self, room: "Room", membership: str | None = None) -> dict[str, Any]:
-        """An event of Bob's, as his server would make it. Without a membership it is a message."""
+        """Return an event of Bob as his server would build it: a message unless a membership is given."""
         prepare = partial(self.evil.graph.prepare_event, room.room_id)
         message = NewEvent("m.room.message", BOB, {"msgtype": "m.text", "body": "b"})
         if membership is None:
@@ -207,11 +207,11 @@ class Besieged:
             return {**await prepare(message), "type": "m.room.member", "content": content, "state_key": key}
 
     def next_transaction(self) -> str:
-        """Where one goes that has not been."""
+        """Return the path of a new transaction."""
         return f"/_matrix/federation/v1/send/{self.next_number()}"
 
     async def read(self, room: "Room") -> None:
-        """Ask for everything about the room that has an endpoint."""
+        """Request all endpoints about the room."""
         for method, template in self.routes():
             if method == "GET" and "room" in template:
                 target = well_meant.filled(template, room.room_id, room.event_id)
@@ -227,7 +227,7 @@ class Room:
 
 
 def signed_event(event: Mapping[str, Any], version: str) -> tuple[dict[str, Any], str]:
-    """By the hostile server, as far as it can be, and its id."""
+    """Return an event signed by the malicious server if possible, and its id."""
     signer, switches = signer_of(EVIL), ROOM_VERSIONS[version]
     try:
         made = hash_and_sign(event, switches, signer.server, signer.key_id, signer.key)

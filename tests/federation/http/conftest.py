@@ -1,4 +1,4 @@
-"""Every test of the wire runs twice: on asyncio's own event loop and on uvloop."""
+"""Runs each test of the port twice: on asyncio's event loop and on uvloop."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ def pytest_asyncio_loop_factories(
 
 @pytest.fixture(scope="session")
 def authority() -> Authority:
-    """Signed the certificate that the listeners of these tests show."""
+    """The authority that signed the certificate of the listeners."""
     return Authority()
 
 

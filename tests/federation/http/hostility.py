@@ -1,5 +1,5 @@
-"""What hostile servers put into requests: strings, numbers and structures that are legal JSON or nearly, and
-what is not; valid bodies with such things in them; and the ways in which a path and a query can be odd."""
+"""Malicious and malformed input: strings, numbers and structures that are valid JSON, nearly valid or
+invalid; valid bodies that contain them; and unusual paths and queries."""
 
 import json
 import random
@@ -17,7 +17,7 @@ _CHANCE = random.Random(1)
 
 
 def _noise(length: int) -> str:
-    """It cannot be compressed into what an index takes."""
+    """Incompressible text, which exceeds the limit of an index."""
     return "".join(_CHANCE.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=length))
 
 
@@ -30,14 +30,14 @@ def _nested(depth: int) -> Any:
 
 @dataclass(frozen=True)
 class Raw:
-    """Stands in JSON as it is, whatever that makes of it."""
+    """Literal text in JSON, whether or not that is valid."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Twice:
-    """An object in which a name stands twice."""
+    """An object with a duplicate key."""
 
     name: str
     first: Any
@@ -77,7 +77,7 @@ FEW: tuple[Any, ...] = (
 
 
 def hostile(examples: int) -> Any:
-    """The same ones each time."""
+    """Malicious values, the same in each run."""
     return settings(
         max_examples=examples,
         derandomize=True,
@@ -94,7 +94,7 @@ legal_values = st.one_of(texts, st.sampled_from(NUMBERS), st.sampled_from([*STRU
 
 
 def written(value: Any) -> bytes:
-    """As JSON, as far as it is."""
+    """Encode as JSON as far as possible."""
     return "".join(_written(value)).encode("utf-8", "surrogatepass")
 
 
@@ -123,9 +123,8 @@ def _written(value: Any) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Blow:
-    """Where a value is struck, and how. It fits every value: `way` says which turn to take at each level, as
-    far as there are any."""
+class Mutation:
+    """A position in any value and a replacement for it. `way` selects the branch at each level."""
 
     way: tuple[int, ...]
     how: Literal["replace", "remove", "add"]
@@ -133,38 +132,38 @@ class Blow:
     new: Any
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What Hypothesis prints of it; some of what is in it is very long."""
-        printer.text(f"Blow({self.way}, {self.how!r}, {self.name[:50]!r}, {self.new!r:.300})")
+        """The form that Hypothesis prints; some values are very long."""
+        printer.text(f"Mutation({self.way}, {self.how!r}, {self.name[:50]!r}, {self.new!r:.300})")
 
 
-def blows(new: st.SearchStrategy[Any] = values, most: int = 2) -> st.SearchStrategy[list[Blow]]:
+def mutations(new: st.SearchStrategy[Any] = values, most: int = 2) -> st.SearchStrategy[list[Mutation]]:
     ways = st.lists(st.integers(0, 30), max_size=8).map(tuple)
     how = st.sampled_from(["replace"] * 6 + ["remove", "add"])
-    return st.lists(st.builds(Blow, ways, how, texts, new), min_size=1, max_size=most)
+    return st.lists(st.builds(Mutation, ways, how, texts, new), min_size=1, max_size=most)
 
 
-def struck(value: Any, struck_by: Iterable[Blow]) -> Any:
-    """The value with something hostile in some of its places, at whatever depth."""
-    for blow in struck_by:
-        value = _struck(value, blow.way, blow)
+def mutated(value: Any, struck_by: Iterable[Mutation]) -> Any:
+    """Return the value with malicious values at some positions, at any depth."""
+    for mutation in struck_by:
+        value = _struck(value, mutation.way, mutation)
     return value
 
 
-def _struck(value: Any, way: Sequence[int], blow: Blow) -> Any:
+def _struck(value: Any, way: Sequence[int], mutation: Mutation) -> Any:
     if way and isinstance(value, list) and value:
         at = way[0] % len(value)
-        return [*value[:at], _struck(value[at], way[1:], blow), *value[at + 1 :]]
+        return [*value[:at], _struck(value[at], way[1:], mutation), *value[at + 1 :]]
     if way and isinstance(value, Mapping) and value:
         name = sorted(value)[way[0] % len(value)]
-        if len(way) > 1 or blow.how == "replace":
-            return {**value, name: _struck(value[name], way[1:], blow)}
-        kept = {key: one for key, one in value.items() if blow.how == "add" or key != name}
-        return kept if blow.how == "remove" else {**kept, blow.name: blow.new}
-    return blow.new
+        if len(way) > 1 or mutation.how == "replace":
+            return {**value, name: _struck(value[name], way[1:], mutation)}
+        kept = {key: one for key, one in value.items() if mutation.how == "add" or key != name}
+        return kept if mutation.how == "remove" else {**kept, mutation.name: mutation.new}
+    return mutation.new
 
 
 def everywhere(value: Any, new: Sequence[Any]) -> Iterator[Any]:
-    """The value with each of the new ones in each of its places, and without that place."""
+    """Return the value with each replacement at each position, and without each position."""
     yield from new
     if isinstance(value, Mapping):
         for name, one in value.items():

@@ -1,4 +1,4 @@
-"""Nodes that vouch for keys and answer for devices; and a pair of them, one of which asks the other."""
+"""Nodes with key and device endpoints, and a pair of them, one of which sends requests to the other."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -35,7 +35,7 @@ ENDPOINTS = (key_query, user_devices, user_keys_claim, user_keys_query)
 
 
 class KeyNodes(Nodes):
-    """Whole nodes that serve these endpoints besides the others. Their only user is Alice."""
+    """Whole nodes that also serve these endpoints. Their only user is Alice."""
 
     def _app(self, node: Node, keys: LocalKeys) -> web.Application:
         def document() -> bytes:
@@ -61,7 +61,7 @@ class KeyNodes(Nodes):
 
 @dataclass
 class KeyPair(Pair):
-    """One asks the other, signed or as a stranger."""
+    """A node that sends signed and unsigned requests to another one."""
 
     address: str
 
@@ -69,7 +69,7 @@ class KeyPair(Pair):
         return await self.asking.client.request("POST", self.asked.name, request_target(path), body)
 
     async def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
-        """As anybody: status and JSON."""
+        """Send an unsigned request; return status and JSON."""
         url = URL(f"http://{self.address}{path}", encoded=True)
         async with aiohttp.ClientSession() as session, session.request(method, url, data=body) as response:
             assert response.content_type == "application/json"

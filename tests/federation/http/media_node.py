@@ -1,4 +1,4 @@
-"""A listener behind which there is media, and a peer that may ask for it."""
+"""A listener with media, and a peer that requests it."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -67,7 +67,7 @@ async def media_node(
     max_concurrent: int = 32,
     tls: Tls | None = None,
 ) -> AsyncIterator[MediaNode]:
-    """Whatever it reports as a problem fails the test."""
+    """Run the node. Any reported problem fails the test."""
     async with AsyncExitStack() as stack:
         names = await stack.enter_async_context(NameServer().running())
         neighbourhood = Neighbourhood(names, Certificates(directory), stack)
@@ -92,7 +92,7 @@ async def media_node(
 
 
 def two_parts(answer: Answer) -> tuple[Mapping[str, str], bytes]:
-    """The head of the second part, and the bytes."""
+    """Return the headers of the second part, and its bytes."""
     assert answer.status == 200, answer.body
     kind, _, boundary = answer.headers["content-type"].partition("; boundary=")
     assert kind == "multipart/mixed"

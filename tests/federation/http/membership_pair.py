@@ -1,4 +1,4 @@
-"""A node whose endpoints of memberships are tested, and another one that asks."""
+"""A node whose membership endpoints are tested, and another one that sends requests."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ V1, V2 = "/_matrix/federation/v1", "/_matrix/federation/v2"
 
 @dataclass
 class Pair:
-    """Alice is on the node that is asked, Bob on the one that asks."""
+    """Alice is a user of the tested node, Bob of the other one."""
 
     asked: Node
     asking: Node
@@ -51,7 +51,7 @@ class Pair:
         return answer
 
     async def event(self, membership: str, room_id: str) -> Pdu:
-        """What Bob's server makes of the template."""
+        """Build the event from a template, as Bob's server does."""
         change = MembershipChange(room_id, self.bob, membership, {})
         made = complete_template(
             await self.template(membership, room_id), change, signer_of(self.asking.name), now_ms()
@@ -65,7 +65,7 @@ class Pair:
         return refused.value.status, refused.value.errcode
 
     async def unsigned(self, method: str, path: str) -> tuple[int, str | None]:
-        """What somebody is told who does not say who he is."""
+        """Return the response to an unsigned request."""
         target = request_target(path)
         body: dict[str, Any] | None = None if method == "GET" else {}
         return await self.refusal(

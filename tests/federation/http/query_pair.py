@@ -1,5 +1,4 @@
-"""Nodes that answer questions about users, aliases, published rooms and spaces; and a pair of them, one of
-which is asked by the other."""
+"""Nodes that serve queries for profiles, aliases, published rooms and spaces, and a pair of them."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -16,14 +15,14 @@ from tests.support.postgres import Server
 
 
 def queries_of(node: Node) -> QueryServices:
-    """As its endpoints have them."""
+    """Return the query services of a node."""
     here = node.homeserver
     return QueryServices(here.authenticator, here.profiles, here.directory, here.public_rooms, here.spaces)
 
 
 @dataclass
 class QueryPair(Pair):
-    """`queries` are services of the node that is asked, as its endpoints have them."""
+    """`queries` are the query services of the tested node."""
 
     queries: QueryServices
 
@@ -55,6 +54,6 @@ async def put_child(node: Node, space: str, room_id: str, user: str, **content: 
 
 
 async def furnish(node: Node, room_id: str, user: str, **contents: Mapping[str, Any]) -> None:
-    """Put state events into a room: `name={"name": "Kitchen"}`."""
+    """Send state events: `name={"name": "Kitchen"}`."""
     for name, content in contents.items():
         await node.graph.send_event(room_id, f"m.room.{name}", content, user, "")

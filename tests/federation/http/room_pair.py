@@ -1,4 +1,4 @@
-"""Two nodes in one room: one whose endpoints of rooms and transactions are tested, and one that asks."""
+"""Two nodes in one room: one whose room and transaction endpoints are tested, and one that sends requests."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,7 +17,7 @@ from tests.support.postgres import Server
 
 @dataclass
 class RoomPair(Pair):
-    """`asked` is Alice's server, `asking` is Bob's, and both are in `room_id`."""
+    """`asked` is Alice's server, `asking` is Bob's; both are in `room_id`."""
 
     room_id: str = ""
 
@@ -25,11 +25,11 @@ class RoomPair(Pair):
         return await self.asking.client.request("POST", self.asked.name, request_target(path, **names), body)
 
     async def current(self) -> list[EventId]:
-        """The ids of the current state."""
+        """Return the event ids of the current state."""
         return list((await self.asked.graph.current_state(self.room_id)).values())
 
     async def says(self, body: str) -> Pdu:
-        """Alice does."""
+        """Send a message of Alice."""
         return await self.asked.graph.send_event(self.room_id, "m.room.message", {"body": body}, self.alice)
 
 
@@ -43,7 +43,7 @@ async def room_pair(server: Server, template: str, version: str = "12") -> Async
 
 
 async def _join(pair: RoomPair, version: str) -> None:
-    """Without the endpoints for it, which are tested elsewhere."""
+    """Join without the membership endpoints, which have tests of their own."""
     event = NewEvent("m.room.member", pair.bob, {"membership": "join"}, pair.bob)
     template = await pair.asked.graph.prepare_event(pair.room_id, event)
     signer = signer_of(pair.asking.name)

@@ -1,3 +1,5 @@
+"""The application: routes and methods."""
+
 import pytest
 from aiohttp import web
 
@@ -9,7 +11,7 @@ PATHS = ["/_matrix/key/v2/server", "/_matrix/federation/v1/version", "/health/li
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_head_is_get_without_its_body(path: str) -> None:
-    """The same headers, length included."""
+    """With the same headers, including the length."""
     async with running() as node, await node.connect() as client:
         got, headed = await client.ask(path), await client.ask(path, method="HEAD")
         assert (headed.status, headed.body) == (200, b"")
@@ -19,8 +21,8 @@ async def test_head_is_get_without_its_body(path: str) -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "PROPFIND"])
-async def test_a_known_path_with_another_method_says_which_it_has(path: str, method: str) -> None:
-    """405 `M_UNRECOGNIZED` with Allow, and no CORS: other web pages are no peers."""
+async def test_a_wrong_method_is_answered_405(path: str, method: str) -> None:
+    """`M_UNRECOGNIZED` with Allow, and no CORS headers."""
     async with running() as node, await node.connect() as client:
         answer = await client.ask(path, method=method)
         assert (answer.status, answer.json["errcode"]) == (405, "M_UNRECOGNIZED")
@@ -31,8 +33,8 @@ async def test_a_known_path_with_another_method_says_which_it_has(path: str, met
 @pytest.mark.parametrize(
     "path", ["/", "/_matrix", "/_matrix/federation/v1/nothing", "/_matrix/key/v2/server/a/b", "/health", "//"]
 )
-async def test_everything_else_is_unrecognized(path: str) -> None:
-    """404 `M_UNRECOGNIZED` in JSON, and counted without the path."""
+async def test_unknown_paths_are_unrecognized(path: str) -> None:
+    """404 `M_UNRECOGNIZED` in JSON, counted without the path."""
     async with running() as node, await node.connect() as client:
         answer = await client.ask(path)
         assert answer.status == 404
@@ -40,8 +42,8 @@ async def test_everything_else_is_unrecognized(path: str) -> None:
         assert node.seen.answered == [("unmatched", "GET", 404)]
 
 
-async def test_others_can_add_their_routes() -> None:
-    """They are counted by their templates, and the path stays as it came."""
+async def test_additional_routes() -> None:
+    """They are counted by their templates."""
 
     async def echo(request: web.Request) -> web.Response:
         return json_response({"raw": request.raw_path, "room": request.match_info["room"]})

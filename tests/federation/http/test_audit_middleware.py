@@ -1,4 +1,4 @@
-"""What stands round the endpoints for other servers: limits and the audit."""
+"""The middleware for requests of other servers: limits and audit."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -39,7 +39,7 @@ PEER_KEY = key("1")
 
 @dataclass
 class Watched:
-    """A listener whose few endpoints do as the path says; `peer` is a server whose key is known."""
+    """A listener with a few endpoints that act by their path; the key of the server `peer` is known."""
 
     running: Running
     trail: AuditTrail
@@ -58,11 +58,11 @@ class Watched:
             return await client.ask(path, method=method, body=raw, headers=headers)
 
     async def rows(self) -> list[AuditRow]:
-        """Those that are written, oldest first."""
+        """Return the written entries, oldest first."""
         return (await self.trail.search(AuditSearch(), 100))[::-1]
 
     async def all_rows(self) -> list[AuditRow]:
-        """And those that were still to be written."""
+        """Return all entries, including those not yet written."""
         await self.trail._flush()
         return await self.rows()
 
@@ -118,8 +118,8 @@ async def watched(
         yield Watched(Running(listener, address.port, seen, None), trail, peer.name, clock)
 
 
-async def test_what_was_done_is_written_with_who_asked(database: Database, tmp_path: Path) -> None:
-    """A change before its answer leaves; a read later; a transaction by whoever commits it."""
+async def test_successful_requests_are_recorded_with_their_origin(database: Database, tmp_path: Path) -> None:
+    """A change before its response; a read later; a transaction by its own commit."""
     async with watched(database, tmp_path) as node:
         leave = await node.ask("PUT", f"{V2}/send_leave/!r:a.test/$e", {"sender": "@b:a.test"})
         assert leave.status == 200
@@ -132,8 +132,8 @@ async def test_what_was_done_is_written_with_who_asked(database: Database, tmp_p
         assert row[1:] == (node.peer, "in", "state", None, "!r:a.test", "$e", "done", None)
 
 
-async def test_what_was_refused_is_written_too(database: Database, tmp_path: Path) -> None:
-    """In the words of the refusal. What failed by our fault says no more than that."""
+async def test_refused_requests_are_recorded(database: Database, tmp_path: Path) -> None:
+    """With the text of the refusal. Internal errors have no details."""
     async with watched(database, tmp_path) as node:
         for room, status in (("!forbidden", 403), ("!needs-others", 502), ("!broken", 500)):
             assert (await node.ask("GET", f"{V1}/state/{room}")).status == status
@@ -151,8 +151,8 @@ async def test_what_was_refused_is_written_too(database: Database, tmp_path: Pat
         node.running.seen.problems.clear()
 
 
-async def test_who_could_not_show_who_he_is_is_nobody(database: Database, tmp_path: Path) -> None:
-    """The row has no server, since anybody can name one; but the address, and what he said."""
+async def test_unauthenticated_requests_have_no_origin(database: Database, tmp_path: Path) -> None:
+    """A claimed name is not recorded as the origin, but the address and the claim are."""
     async with watched(database, tmp_path) as node:
         for signer in (key("1", "other"), None):
             for _ in range(2):
@@ -166,10 +166,8 @@ async def test_who_could_not_show_who_he_is_is_nobody(database: Database, tmp_pa
         ]
 
 
-async def test_a_server_that_asks_too_much_is_told_when_to_come_back(
-    database: Database, tmp_path: Path
-) -> None:
-    """429 with the time in both forms, and a row that says so."""
+async def test_the_rate_limit_of_a_server(database: Database, tmp_path: Path) -> None:
+    """429 with Retry-After in both forms, and a recorded entry."""
     async with watched(database, tmp_path, PeerLimits(reads=Rate(0.5, 1))) as node:
         assert (await node.ask("GET", f"{V1}/state/!r:a.test")).status == 200
         for _ in range(3):
@@ -186,8 +184,8 @@ async def test_a_server_that_asks_too_much_is_told_when_to_come_back(
         assert limited[0].detail.endswith("(3 times)")
 
 
-async def test_what_needs_no_signature_is_limited_by_address(database: Database, tmp_path: Path) -> None:
-    """Keys, version and the like; not health, and not what is for clients."""
+async def test_unsigned_requests_are_limited_by_address(database: Database, tmp_path: Path) -> None:
+    """Keys, version and the like; not health checks and client endpoints."""
     limits = PeerLimits(unsigned=Rate(1, 2), shared_addresses=())
     async with watched(database, tmp_path, limits) as node:
         paths = ("/_matrix/key/v2/server", f"{V1}/version", "/_matrix/key/v2/server/", f"{V1}/version")
@@ -203,8 +201,8 @@ async def test_what_needs_no_signature_is_limited_by_address(database: Database,
         ]
 
 
-async def test_who_leaves_in_the_middle_has_abandoned_it(database: Database, tmp_path: Path) -> None:
-    """A download that the other server broke off is no failure of ours."""
+async def test_an_aborted_download_is_recorded_as_abandoned(database: Database, tmp_path: Path) -> None:
+    """It is not an error of this server."""
     async with watched(database, tmp_path) as node:
         with pytest.raises(EOFError):
             await node.ask("GET", f"{V1}/media/download/left")
@@ -212,8 +210,8 @@ async def test_who_leaves_in_the_middle_has_abandoned_it(database: Database, tmp
         assert (row.act, row.subject, row.outcome) == ("media_download", "left", "abandoned")
 
 
-async def test_what_is_no_request_of_a_server_is_not_looked_at(database: Database, tmp_path: Path) -> None:
-    """What is not there, and what is there for another method."""
+async def test_other_requests_are_not_recorded(database: Database, tmp_path: Path) -> None:
+    """Unknown paths and methods."""
     async with watched(database, tmp_path) as node:
         assert (await node.ask("GET", "/nothing", signer=None)).status == 404
         assert (await node.ask("POST", f"{V1}/state/!r:a.test", {})).status == 405
@@ -221,8 +219,8 @@ async def test_what_is_no_request_of_a_server_is_not_looked_at(database: Databas
 
 
 @pytest.mark.parametrize("hostile", ["%00", "%ff", "%ED%A0%80", "x" * 5000, "%7B%7D"])
-async def test_hostile_paths_are_no_error_of_ours(database: Database, tmp_path: Path, hostile: str) -> None:
-    """They find a place in the row."""
+async def test_any_path_is_recorded(database: Database, tmp_path: Path, hostile: str) -> None:
+    """Without an error."""
     async with watched(database, tmp_path) as node:
         answer = await node.ask("PUT", f"{V2}/send_leave/{hostile}/{hostile}", {"sender": "\0"})
         assert answer.status == 200

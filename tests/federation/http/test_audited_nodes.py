@@ -1,4 +1,4 @@
-"""Two whole nodes, and what is in the audit of each when their users have met."""
+"""The audit trails of two whole nodes after their users have interacted."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,10 +15,10 @@ Row = tuple[str | None, str, str, str | None, str | None, str | None, str]
 
 
 class AuditedNodes(Nodes):
-    """What is asked for keys is not looked at here: it is asked whenever it is needed."""
+    """Key requests are ignored here: they occur whenever a key is needed."""
 
     async def rows(self, node: Node) -> set[Row]:
-        """Without time and detail."""
+        """Return the entries without time and detail."""
         await node.homeserver.audit._flush()
         found = await node.homeserver.audit.search(AuditSearch(), 1000)
         return {
@@ -34,8 +34,8 @@ async def audited(server: Server, template: str) -> AsyncIterator[AuditedNodes]:
         yield AuditedNodes(server, template, stack)
 
 
-async def test_both_know_what_was_done(postgres_server: Server, migrated_template: str) -> None:
-    """A join, a message, an invite and a leave: the same rows on either side, seen from there."""
+async def test_both_nodes_record_the_same_operations(postgres_server: Server, migrated_template: str) -> None:
+    """A join, a message, an invite and a leave, each from its own side."""
     async with audited(postgres_server, migrated_template) as nodes:
         here, there = await nodes.start("here.test", "there.test")
         alice, bob = here.user("alice"), there.user("bob")
@@ -73,8 +73,8 @@ async def test_both_know_what_was_done(postgres_server: Server, migrated_templat
         assert {row[3:5] for row in ours if row[2] == "send_leave"} == {(bob, private)}
 
 
-async def test_what_was_refused_is_in_both_too(postgres_server: Server, migrated_template: str) -> None:
-    """With who wanted it."""
+async def test_both_nodes_record_refusals(postgres_server: Server, migrated_template: str) -> None:
+    """With their origin."""
     async with audited(postgres_server, migrated_template) as nodes:
         here, there = await nodes.start("here.test", "there.test")
         bob = there.user("bob")

@@ -1,14 +1,12 @@
-"""What every endpoint of devices begins with."""
+"""Authentication of device endpoints."""
 
 from tests.federation.http.key_nodes import key_pair
 from tests.federation.http.membership_pair import V1
 from tests.support.postgres import Server
 
 
-async def test_who_asks_is_known_before_anything_is_looked_at(
-    postgres_server: Server, migrated_template: str
-) -> None:
-    """Nobody learns who lives here who does not say who he is."""
+async def test_requests_are_authenticated_first(postgres_server: Server, migrated_template: str) -> None:
+    """Unsigned requests do not reveal which users exist."""
     async with key_pair(postgres_server, migrated_template) as pair:
         for user in (pair.alice, pair.asked.user("nobody"), "nonsense"):
             assert await pair.unsigned("GET", f"{V1}/user/devices/{user}") == (401, "M_UNAUTHORIZED")

@@ -1,4 +1,4 @@
-"""What holds for every endpoint there is."""
+"""Properties of all endpoints."""
 
 import importlib
 import pkgutil
@@ -19,7 +19,7 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND
 
 
 def allowed() -> dict[str, set[str]]:
-    """The methods of each path."""
+    """Return the methods of each path."""
     app = web.Application()
     for module in MODULES:
         app.add_routes(module.ROUTES)
@@ -31,8 +31,8 @@ def allowed() -> dict[str, set[str]]:
 
 @pytest.mark.parametrize(("path", "methods"), allowed().items())
 async def test_a_known_path_with_another_method_is_405(path: str, methods: set[str]) -> None:
-    """ "A 405 M_UNRECOGNIZED error is used to denote an unsupported method to a known endpoint." It says
-    which methods there are, and nobody is asked who he is before."""
+    """ "A 405 M_UNRECOGNIZED error is used to denote an unsupported method to a known endpoint." It has an
+    Allow header and needs no authentication."""
     routes = [
         route
         for module in MODULES

@@ -1,4 +1,4 @@
-"""What the media endpoints share."""
+"""Properties shared by the media endpoints."""
 
 import asyncio
 from pathlib import Path
@@ -20,8 +20,8 @@ from tests.federation.pictures import picture
 from tests.support.neighbourhood import OWN_NAME
 
 
-async def test_a_server_has_so_many_places(database: Database, tmp_path: Path) -> None:
-    """Others have their own, and one that was given back is free again."""
+async def test_concurrent_responses_are_limited_by_server(database: Database, tmp_path: Path) -> None:
+    """Other servers are not affected, and a slot is released at the end."""
     shared = MediaServices(repository(database, tmp_path).media(), None, max_concurrent=1)  # type: ignore[arg-type]
     for _ in range(2):
         with (
@@ -34,8 +34,8 @@ async def test_a_server_has_so_many_places(database: Database, tmp_path: Path) -
     assert not shared._active
 
 
-async def test_a_large_file_comes_whole(database: Database, tmp_path: Path) -> None:
-    """In pieces, with its length told before."""
+async def test_a_large_file_is_streamed(database: Database, tmp_path: Path) -> None:
+    """With its length in the header."""
     data = bytes(range(256)) * 10_000
     async with media_node(database, tmp_path) as node:
         info = await node.media.upload(ALICE, data, "video/mp4", "a.mp4")
@@ -44,8 +44,8 @@ async def test_a_large_file_comes_whole(database: Database, tmp_path: Path) -> N
         assert int(answer.headers["content-length"]) == len(answer.body)
 
 
-async def test_a_peer_that_leaves_in_the_middle_is_no_problem(database: Database, tmp_path: Path) -> None:
-    """Its place is free again, and nobody is told of a fault."""
+async def test_a_disconnected_peer_is_not_reported(database: Database, tmp_path: Path) -> None:
+    """Its slot is released."""
     async with media_node(database, tmp_path, max_concurrent=1) as node:
         info = await node.media.upload(ALICE, b"x" * 20_000_000)
         path = f"{DOWNLOAD}/{info.mxc.media_id}"
@@ -63,7 +63,7 @@ async def test_a_peer_that_leaves_in_the_middle_is_no_problem(database: Database
 
 
 async def test_a_file_that_is_too_short_ends_the_connection(database: Database, tmp_path: Path) -> None:
-    """Whoever reads it sees that it is not whole, and whoever runs the node that something is wrong."""
+    """The peer detects the incomplete response, and the problem is reported."""
     async with media_node(database, tmp_path) as node:
         info = await node.media.upload(ALICE, b"hello")
         node.repository.files.path(bytes.fromhex(info.sha256)).write_bytes(b"hell")
@@ -75,8 +75,8 @@ async def test_a_file_that_is_too_short_ends_the_connection(database: Database, 
         node.running.seen.problems.clear()
 
 
-async def test_two_nodes_give_each_other_media(database: Database, tmp_path: Path) -> None:
-    """What one writes the other reads: a fetcher against the endpoints."""
+async def test_two_nodes_exchange_media(database: Database, tmp_path: Path) -> None:
+    """A fetcher with the endpoints of another node."""
     async with media_node(database, tmp_path) as node:
         info = await node.media.upload(ALICE, picture(), "image/png", "Grüße.png")
         peers = {OWN_NAME: PeerSettings(address=f"127.0.0.1:{node.running.port}", plain=True)}

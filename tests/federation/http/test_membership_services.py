@@ -1,13 +1,11 @@
-"""What every endpoint of memberships begins with."""
+"""Authentication of membership endpoints."""
 
 from tests.federation.http.membership_pair import V1, membership_pair
 from tests.support.postgres import Server
 
 
-async def test_who_asks_is_known_before_anything_is_looked_at(
-    postgres_server: Server, migrated_template: str
-) -> None:
-    """And being heard from is a sign of life, which the outbox is told of."""
+async def test_requests_are_authenticated_first(postgres_server: Server, migrated_template: str) -> None:
+    """An authenticated request is reported to the outbox."""
     async with membership_pair(postgres_server, migrated_template) as pair:
         path = f"{V1}/make_join/{{roomId}}/{{userId}}"
         asked = pair.get(path, roomId="!none:asked.test", userId=pair.bob)

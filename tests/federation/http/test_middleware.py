@@ -1,3 +1,5 @@
+"""The middleware: errors, bodies and time limits."""
+
 import asyncio
 from dataclasses import replace
 
@@ -42,10 +44,8 @@ def raising(error: BaseException) -> web.RouteDef:
         (web.HTTPBadRequest(text="/secret"), 400, {"errcode": "M_UNKNOWN", "error": "Bad Request"}),
     ],
 )
-async def test_an_error_is_answered_as_matrix_says(
-    error: Exception, status: int, body: dict[str, str]
-) -> None:
-    """In JSON; what aiohttp would write on its own page is not repeated."""
+async def test_errors_are_matrix_errors(error: Exception, status: int, body: dict[str, str]) -> None:
+    """In JSON, without aiohttp's texts."""
     async with running(routes=[raising(error)]) as node, await node.connect() as client:
         answer = await client.ask("/raise")
         assert (answer.status, answer.json) == (status, body)
@@ -58,8 +58,8 @@ async def test_an_error_is_answered_as_matrix_says(
     "error",
     [KeyError("/secret"), LocalError("/secret", "do"), TimeoutError("/secret"), AssertionError("/secret")],
 )
-async def test_a_bug_is_answered_without_detail_and_reported_with_it(error: Exception) -> None:
-    """500 to the peer, the exception with its traceback to whoever runs the node."""
+async def test_an_unexpected_exception_is_reported(error: Exception) -> None:
+    """The peer gets a 500 without details, the operator the traceback."""
     async with running(routes=[raising(error)]) as node, await node.connect() as client:
         answer = await client.ask("/raise")
         assert (answer.status, answer.json) == (
@@ -73,8 +73,8 @@ async def test_a_bug_is_answered_without_detail_and_reported_with_it(error: Exce
         node.seen.problems.clear()
 
 
-async def test_another_servers_fault_is_named() -> None:
-    """502: this node needed that one to answer."""
+async def test_a_failure_of_another_server_is_answered_502() -> None:
+    """With its name."""
     error = PeerError("garden.local", "did not answer", "4.2")
     async with running(routes=[raising(error)]) as node, await node.connect() as client:
         answer = await client.ask("/raise")
@@ -86,7 +86,7 @@ async def test_another_servers_fault_is_named() -> None:
 
 
 async def test_a_redirect_is_no_error() -> None:
-    """aiohttp raises those too."""
+    """aiohttp raises redirects too."""
     async with (
         running(routes=[raising(web.HTTPFound("/health/live"))]) as node,
         await node.connect() as client,
@@ -96,8 +96,8 @@ async def test_a_redirect_is_no_error() -> None:
         assert node.seen.answered == [("/raise", "GET", 302)]
 
 
-async def test_an_answer_that_breaks_off_ends_the_connection() -> None:
-    """A second answer would be read as the rest of the first."""
+async def test_a_failed_response_closes_the_connection() -> None:
+    """Another response would be read as the rest of the first."""
 
     async def broken(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -113,8 +113,8 @@ async def test_an_answer_that_breaks_off_ends_the_connection() -> None:
         node.seen.problems.clear()
 
 
-async def test_a_handler_can_say_that_its_peer_has_left() -> None:
-    """Nobody is answered and nothing is reported, though the event loop does not know of it yet."""
+async def test_a_handler_may_raise_peer_disconnected() -> None:
+    """There is no response and no report, even if the event loop has not noticed yet."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -128,15 +128,15 @@ async def test_a_handler_can_say_that_its_peer_has_left() -> None:
 
 
 @pytest.mark.parametrize("body", [b"{}", LARGE])
-async def test_a_handler_finds_its_body_whole(body: bytes) -> None:
-    """Whether it came with the head or in many pieces."""
+async def test_a_handler_gets_the_complete_body(body: bytes) -> None:
+    """Whether it arrived with the head or in pieces."""
     async with running(routes=[web.put("/size", size)]) as node, await node.connect() as client:
         assert (await client.ask("/size", "PUT", body)).json == {"size": len(body)}
         assert (await client.ask()).status == 200
 
 
-async def test_a_chunked_body_is_read_too() -> None:
-    """Its length is not known before."""
+async def test_a_chunked_body_is_received() -> None:
+    """Its length is unknown beforehand."""
     async with running(routes=[web.put("/size", size)]) as node, await node.connect() as client:
         await client.send(b"PUT /size HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
         await client.send(b"3\r\nabc\r\n")
@@ -146,8 +146,8 @@ async def test_a_chunked_body_is_read_too() -> None:
 
 
 @pytest.mark.parametrize("path", ["/health/live", "/nowhere"])
-async def test_a_body_that_nobody_wanted_does_not_disturb_the_next_request(path: str) -> None:
-    """It is read all the same, or it would be taken for that request."""
+async def test_an_unread_body_does_not_affect_the_next_request(path: str) -> None:
+    """It would be parsed as that request."""
     async with running() as node, await node.connect() as client:
         assert (await client.ask(path, "POST", b"GET /x HTTP/1.1\r\n\r\n")).status in (404, 405)
         assert (await client.ask()).status == 200
@@ -157,7 +157,7 @@ async def test_a_body_that_nobody_wanted_does_not_disturb_the_next_request(path:
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("length", [11, 1_000_000])
 async def test_a_body_that_is_too_large_is_refused(chunked: bool, length: int) -> None:
-    """413 `M_TOO_LARGE`, as soon as that is known, and readable although the peer is still sending."""
+    """413 `M_TOO_LARGE`, as early as possible, and readable while the peer is sending."""
     async with running(limits=replace(PATIENT, max_body=10), routes=[web.put("/size", size)]) as node:
         async with await node.connect() as client:
             field = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: %d" % length
@@ -169,8 +169,8 @@ async def test_a_body_that_is_too_large_is_refused(chunked: bool, length: int) -
         await node.seen.until(lambda seen: seen.closed)
 
 
-async def test_a_body_of_just_the_limit_is_accepted() -> None:
-    """The limit is the largest that is allowed."""
+async def test_the_limit_of_a_body_is_inclusive() -> None:
+    """A body of the maximum size is accepted."""
     async with (
         running(limits=replace(PATIENT, max_body=10), routes=[web.put("/size", size)]) as node,
         await node.connect() as client,
@@ -179,7 +179,7 @@ async def test_a_body_of_just_the_limit_is_accepted() -> None:
 
 
 async def test_all_bodies_together_are_limited() -> None:
-    """503: each may be allowed, and all of them together more than there is memory for."""
+    """With a 503: together they could exceed the memory."""
     limits = replace(PATIENT, max_body=1000, max_bodies=1500)
     async with running(limits=limits, routes=[web.put("/size", size)]) as node:
         head = b"PUT /size HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"
@@ -203,8 +203,8 @@ async def test_all_bodies_together_are_limited() -> None:
             await node.seen.until(lambda seen: len(seen.closed) == len(seen.opened))
 
 
-async def test_a_handler_that_never_answers_is_given_up() -> None:
-    """Its peer is answered, and its share of the budget for bodies is there for the next one."""
+async def test_a_handler_that_hangs_is_cancelled() -> None:
+    """The peer gets a response, and the handler's share of the budget is released."""
     body = b"x" * 1000
     limits = replace(PATIENT, max_body=1000, max_bodies=1000, answer_timeout=0.05)
 
@@ -229,8 +229,8 @@ async def test_a_handler_that_never_answers_is_given_up() -> None:
         node.seen.problems.clear()
 
 
-async def test_an_answer_that_has_begun_may_take_its_time() -> None:
-    """Only the beginning of an answer is waited for: streams and WebSockets last as long as they want."""
+async def test_a_response_that_has_begun_has_no_time_limit() -> None:
+    """Streams and WebSockets may last."""
     limits = replace(PATIENT, answer_timeout=0.05)
     go_on = asyncio.Event()
 
@@ -260,22 +260,22 @@ async def test_an_answer_that_has_begun_may_take_its_time() -> None:
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "GZIP", "chunked"])
 async def test_an_encoded_body_is_refused(coding: str) -> None:
-    """A small one can be a large one in disguise; no peer needs it."""
+    """It could expand to a huge size, and no peer needs it."""
     async with running(routes=[web.put("/size", size)]) as node, await node.connect() as client:
         answer = await client.ask("/size", "PUT", b"x" * 100, {"Content-Encoding": coding})
         assert (answer.status, answer.json["errcode"]) == (415, "M_UNKNOWN")
 
 
 async def test_identity_is_no_encoding() -> None:
-    """It says that there is none."""
+    """It means no encoding."""
     async with running(routes=[web.put("/size", size)]) as node, await node.connect() as client:
         answer = await client.ask("/size", "PUT", b"abc", {"Content-Encoding": "identity"})
         assert answer.json == {"size": 3}
 
 
 @pytest.mark.parametrize(("path", "status"), [("/size", 200), ("/nowhere", 404)])
-async def test_a_peer_that_asks_first_is_told_to_go_on(path: str, status: int) -> None:
-    """`Expect: 100-continue`: once, and then the body is read, whatever is answered to it."""
+async def test_expect_100_continue(path: str, status: int) -> None:
+    """The interim response is sent once, and then the body is read."""
     async with running(routes=[web.put("/size", size)]) as node, await node.connect() as client:
         head = (
             f"PUT {path}".encode()
@@ -288,8 +288,8 @@ async def test_a_peer_that_asks_first_is_told_to_go_on(path: str, status: int) -
         assert (await client.ask()).status == 200
 
 
-async def test_a_peer_that_asks_first_is_told_not_to_when_it_is_too_much() -> None:
-    """That is what it asks for."""
+async def test_expect_100_continue_of_a_large_body_is_refused() -> None:
+    """Before the body is sent."""
     async with (
         running(limits=replace(PATIENT, max_body=10), routes=[web.put("/size", size)]) as node,
         await node.connect() as client,
@@ -301,22 +301,22 @@ async def test_a_peer_that_asks_first_is_told_not_to_when_it_is_too_much() -> No
 
 
 @pytest.mark.parametrize("path", ["/health/live", "/nowhere"])
-async def test_what_else_a_peer_expects_is_not_known(path: str) -> None:
-    """417, in JSON, before the route is looked at."""
+async def test_other_expectations_are_refused(path: str) -> None:
+    """With a 417 in JSON, before routing."""
     async with running() as node, await node.connect() as client:
         answer = await client.ask(path, headers={"Expect": "200-maybe"})
         assert (answer.status, answer.json["errcode"]) == (417, "M_UNKNOWN")
 
 
-async def test_http_1_0_expects_nothing() -> None:
-    """The header came with 1.1."""
+async def test_expect_is_ignored_in_http_1_0() -> None:
+    """The header was introduced in 1.1."""
     async with running(routes=[web.put("/size", size)]) as node, await node.connect() as client:
         await client.send(b"PUT /size HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc")
         assert (await client.rest()).endswith(b'{"size":3}')
 
 
 async def test_a_head_that_is_too_large_as_a_whole_is_refused() -> None:
-    """431, though each of its lines is allowed; a body that comes with it does not count."""
+    """With a 431, although each line is allowed; a body sent with it does not count."""
     limits = replace(PATIENT, max_head=1000)
     async with (
         running(limits=limits, routes=[web.put("/size", size)]) as node,
@@ -329,8 +329,8 @@ async def test_a_head_that_is_too_large_as_a_whole_is_refused() -> None:
         assert (await client.ask("/size", "PUT", b"x" * 5000, few)).json == {"size": 5000}
 
 
-async def test_a_peer_that_leaves_in_the_middle_of_its_body_is_no_problem() -> None:
-    """Nobody is answered, nothing is reported, and its place is free."""
+async def test_a_peer_that_disconnects_in_its_body_is_not_reported() -> None:
+    """Its resources are released."""
     async with running(routes=[web.put("/size", size)]) as node:
         async with await node.connect() as client:
             await client.send(b"PUT /size HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nx")
@@ -340,10 +340,8 @@ async def test_a_peer_that_leaves_in_the_middle_of_its_body_is_no_problem() -> N
         assert node.seen.problems == []
 
 
-async def test_what_is_raised_over_tls_is_answered_in_the_same_way(
-    tls_files: TlsFiles, authority: Authority
-) -> None:
-    """A refusal that ends the connection is read there too, although TLS cannot end one side alone."""
+async def test_errors_over_tls(tls_files: TlsFiles, authority: Authority) -> None:
+    """A last response can be read, although TLS cannot close one direction alone."""
     limits = replace(PATIENT, max_body=10)
     async with running(tls=Tls(tls_files), limits=limits) as node:
         async with await node.connect(client_context(authority)) as client:

@@ -1,3 +1,5 @@
+"""Errors of aiohttp's parser."""
+
 import pytest
 from aiohttp.http_exceptions import BadHttpMessage, BadStatusLine, InvalidHeader, LineTooLong
 
@@ -15,8 +17,8 @@ from federation.http.responses import TOO_MANY_HEADERS, error_of_parser_failure
         (None, 400),
     ],
 )
-def test_what_the_parser_says_becomes_a_refusal(error: Exception | None, status: int) -> None:
-    """Too large is 431, everything else 400, and nothing of what was sent is repeated."""
+def test_parser_errors_are_mapped(error: Exception | None, status: int) -> None:
+    """Size limits to 431, all others to 400, without repeating the input."""
     refusal = error_of_parser_failure(error)
     assert refusal.status == status
     assert "secret" not in refusal.text

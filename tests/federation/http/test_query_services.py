@@ -1,12 +1,12 @@
-"""What the endpoints of questions begin with."""
+"""Authentication of query endpoints."""
 
 from federation.http.services import V1
 from tests.federation.http.query_pair import query_pair
 from tests.support.postgres import Server
 
 
-async def test_nobody_asks_without_a_signature(postgres_server: Server, migrated_template: str) -> None:
-    """Each of the endpoints says so before it looks at anything else."""
+async def test_requests_are_authenticated_first(postgres_server: Server, migrated_template: str) -> None:
+    """By all these endpoints."""
     async with query_pair(postgres_server, migrated_template) as pair:
         for method, path in (
             ("GET", f"{V1}/query/directory"),

@@ -1,3 +1,5 @@
+"""The errors of the port."""
+
 from functools import partial
 from http import HTTPStatus
 
@@ -9,8 +11,8 @@ ALL = {name: make for name, make in vars(refusals).items() if isinstance(make, p
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_refusal_can_be_sent(name: str) -> None:
-    """A status that HTTP knows, an error code of Matrix, and a sentence."""
+def test_all_refusals_are_valid_errors(name: str) -> None:
+    """An HTTP status, a Matrix error code, and a sentence."""
     error = ALL[name]()
     assert 400 <= HTTPStatus(error.status) < 600
     assert error.errcode.startswith("M_")
@@ -18,13 +20,13 @@ def test_every_refusal_can_be_sent(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_refusal_is_made_anew(name: str) -> None:
-    """A shared exception would hold on to the frames of whoever raised it last."""
+def test_each_refusal_is_a_new_exception(name: str) -> None:
+    """A shared one would keep the frames of its last traceback."""
     assert ALL[name]() is not ALL[name]()
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_no_refusal_of_ours_can_be_mistaken_for_one_of_the_peers_fault(name: str) -> None:
-    """Published CIS nodes look for these numbers anywhere in an error's text, and stop trying."""
+def test_refusals_contain_no_http_status(name: str) -> None:
+    """Published CIS nodes search error texts for statuses and stop retrying."""
     error = ALL[name]()
     assert not any(number in error.text for number in ("400", "401", "403", "404"))

@@ -1,3 +1,5 @@
+"""JSON responses and error responses."""
+
 import json
 
 from aiohttp import web
@@ -7,23 +9,23 @@ from federation.matrix.errors import MatrixError, limit_exceeded
 from tests.federation.http.running import running
 
 
-def test_json_is_written_once() -> None:
-    """An object is encoded; bytes are JSON already."""
+def test_json_is_encoded_once() -> None:
+    """Objects are encoded; bytes are JSON already."""
     assert json_response({"a": 1}).body == b'{"a":1}'
     assert json_response(b'{"a": 1}').body == b'{"a": 1}'
     assert json_response({}).content_type == "application/json"
 
 
-def test_an_error_says_when_to_come_back_in_header_and_body() -> None:
-    """Milliseconds in the body, whole seconds, rounded up, in the header."""
+def test_retry_after_is_in_header_and_body() -> None:
+    """Whole seconds, rounded up, in the header; milliseconds in the body."""
     answer = error_response(limit_exceeded("Later.", 429, 1500), {"X-More": "yes"})
     assert isinstance(answer.body, bytes)
     assert json.loads(answer.body)["retry_after_ms"] == 1500
     assert (answer.status, answer.headers["Retry-After"], answer.headers["X-More"]) == (429, "2", "yes")
 
 
-def test_an_answer_without_aiohttp_is_complete() -> None:
-    """Status line, length, type, the end of the connection, and the same body."""
+def test_a_response_without_aiohttp_is_complete() -> None:
+    """Status line, content type and length, Connection: close, and the same body."""
     head, body = raw_response(MatrixError("M_FORBIDDEN", "Non.", 403)).split(b"\r\n\r\n")
     lines = head.decode().split("\r\n")
     assert lines[0] == "HTTP/1.1 403 Forbidden"
@@ -36,8 +38,8 @@ def test_an_answer_without_aiohttp_is_complete() -> None:
     assert json.loads(body) == {"errcode": "M_FORBIDDEN", "error": "Non."}
 
 
-async def test_no_answer_names_the_software_or_its_version() -> None:
-    """Neither one that aiohttp streams, nor one that switches to a WebSocket, nor an error of its parser."""
+async def test_no_response_has_a_software_version() -> None:
+    """Neither streamed responses, nor WebSocket upgrades, nor parser errors."""
 
     async def stream(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()

@@ -1,4 +1,4 @@
-"""What servers send that mean well: paths, queries, bodies, events and EDUs as they should be."""
+"""Valid requests of servers: paths, queries, bodies, events and EDUs."""
 
 import re
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ CONTENTS: Final[tuple[tuple[str, str | None, dict[str, Any]], ...]] = (
 
 
 def fitting(place: str, room_id: str, event_id: str) -> str:
-    """What stands in that place of a path."""
+    """Return a valid value for a path parameter."""
     named = {
         "roomid": room_id, "eventid": event_id, "userid": BOB, "servername": GOOD, "version": "v3",
     }  # fmt: skip
@@ -76,12 +76,12 @@ def fitting(place: str, room_id: str, event_id: str) -> str:
 
 
 def filled(template: str, room_id: str, event_id: str) -> str:
-    """The path, with what fits in each of its places."""
+    """Return the path with valid parameters."""
     return PLACE.sub(lambda place: quote(fitting(place[1], room_id, event_id), safe=""), template)
 
 
 def query(version: str, event_id: str) -> str:
-    """With all that any endpoint could ask for."""
+    """Return all parameters that any endpoint uses."""
     return (
         f"ver={version}&event_id={quote(event_id)}&v={quote(event_id)}&limit=5&ts=5&dir=f&user_id={quote(ALICE)}"
         f"&room_alias=%23a%3A{GOOD}&field=displayname&omit_members=true&width=5&height=5"
@@ -89,7 +89,7 @@ def query(version: str, event_id: str) -> str:
 
 
 def edus(room_id: str, event_id: str) -> list[dict[str, Any]]:
-    """One of each kind."""
+    """Return one EDU of each type."""
     receipt = {"data": {"ts": 5, "thread_id": event_id}, "event_ids": [event_id]}
     contents: dict[str, dict[str, Any]] = {
         "m.typing": {"room_id": room_id, "user_id": BOB, "typing": True},
@@ -111,7 +111,7 @@ def edus(room_id: str, event_id: str) -> list[dict[str, Any]]:
 
 
 def body(template: str, version: str, room_id: str, event_id: str, event: Mapping[str, Any]) -> Any:
-    """What a request for that path carries; for a path that is not known, something."""
+    """Return a valid body for the path, or an arbitrary one for an unknown path."""
     stripped = [{"type": "m.room.create", "state_key": "", "sender": ALICE, "content": {}}, dict(event)]
     bodies: dict[str, Any] = {
         "/get_missing_events/": {

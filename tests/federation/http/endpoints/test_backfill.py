@@ -7,8 +7,8 @@ from tests.support.postgres import Server
 PATH = f"{V1}/backfill/{{roomId}}"
 
 
-async def test_events_and_what_lies_before_them(postgres_server: Server, migrated_template: str) -> None:
-    """Newest first, as many as are wanted, at most a hundred."""
+async def test_events_and_those_before_them(postgres_server: Server, migrated_template: str) -> None:
+    """Newest first, up to the requested limit, at most a hundred."""
     async with room_pair(postgres_server, migrated_template) as pair:
         said = [await pair.says(str(number)) for number in range(5)]
         query = (("v", said[3].event_id), ("v", "$none"), ("limit", "3"))
@@ -17,10 +17,8 @@ async def test_events_and_what_lies_before_them(postgres_server: Server, migrate
         assert answer["origin"] == pair.asked.name
 
 
-async def test_a_server_that_has_left_is_given_nothing(
-    postgres_server: Server, migrated_template: str
-) -> None:
-    """Not even what it has seen."""
+async def test_a_server_that_has_left_gets_no_events(postgres_server: Server, migrated_template: str) -> None:
+    """Not even those from its time in the room."""
     async with room_pair(postgres_server, migrated_template) as pair:
         before = await pair.says("before")
         kick = {"membership": "leave"}
@@ -29,8 +27,8 @@ async def test_a_server_that_has_left_is_given_nothing(
         assert await pair.refusal(pair.get(PATH, query=query, roomId=pair.room_id)) == (403, "M_FORBIDDEN")
 
 
-async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
-    """What is missing or no number, and whoever does not say who he is."""
+async def test_invalid_requests_are_refused(postgres_server: Server, migrated_template: str) -> None:
+    """Missing or invalid parameters, and unsigned requests."""
     async with room_pair(postgres_server, migrated_template) as pair:
         for query, errcode in (
             ((("limit", "1"),), "M_MISSING_PARAM"),

@@ -1,4 +1,4 @@
-"""What is answered about the devices of agents, which have none."""
+"""Responses about the devices of agents, which have none."""
 
 import pytest
 
@@ -10,18 +10,18 @@ ALICE = "@alice:a.example"
 
 
 def test_an_agent_has_no_devices() -> None:
-    """All that is required, and an empty list."""
+    """The required fields with an empty list."""
     assert devices_of(ALICE) == {"user_id": ALICE, "stream_id": 0, "devices": []}
 
 
-def test_who_is_asked_for_is_named() -> None:
-    """Without devices, and so without a reason to look for them elsewhere."""
+def test_each_requested_user_is_in_the_response() -> None:
+    """Without devices, so that the requester does not look for them elsewhere."""
     body = {"device_keys": {ALICE: [], "@other:a.example": ["ABC"]}, "more": 5}
     assert device_keys(body, HERE) == {"device_keys": {ALICE: {}, "@other:a.example": {}}}
     assert device_keys({"device_keys": {}}, HERE) == {"device_keys": {}}
 
 
-def test_no_keys_are_left() -> None:
+def test_no_keys_can_be_claimed() -> None:
     """ "If a key matching these requirements can be found, the response contains it." """
     body = {"one_time_keys": {ALICE: {"ABC": "signed_curve25519"}}}
     assert claimed_keys(body, HERE) == {"one_time_keys": {}}
@@ -29,7 +29,7 @@ def test_no_keys_are_left() -> None:
 
 @pytest.mark.parametrize("body", [None, [], {}, {"device_keys": []}, {"device_keys": {ALICE: {}}},
                                   {"device_keys": {ALICE: [5]}}, {"device_keys": {ALICE: None}}])  # fmt: skip
-def test_a_question_for_keys_that_is_none_is_refused(body: object) -> None:
+def test_an_invalid_key_query_is_refused(body: object) -> None:
     """400 M_BAD_JSON."""
     with pytest.raises(MatrixError, match="400 M_BAD_JSON"):
         device_keys(body, HERE)
@@ -37,7 +37,7 @@ def test_a_question_for_keys_that_is_none_is_refused(body: object) -> None:
 
 @pytest.mark.parametrize("body", [None, [], {}, {"one_time_keys": 1}, {"one_time_keys": {ALICE: []}},
                                   {"one_time_keys": {ALICE: {"ABC": 5}}}])  # fmt: skip
-def test_a_claim_that_is_none_is_refused(body: object) -> None:
+def test_an_invalid_claim_is_refused(body: object) -> None:
     """400 M_BAD_JSON."""
     with pytest.raises(MatrixError, match="400 M_BAD_JSON"):
         claimed_keys(body, HERE)
@@ -46,7 +46,7 @@ def test_a_claim_that_is_none_is_refused(body: object) -> None:
 @pytest.mark.parametrize(
     "user", ["@alice:b.example", "@alice:A.example", "alice", "", "@\0:a.example", "@a:"]
 )
-def test_users_of_others_are_refused(user: str) -> None:
+def test_remote_users_are_refused(user: str) -> None:
     """ "Requested users must be local to the receiving homeserver." """
     with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
         refuse_strangers(user, HERE)

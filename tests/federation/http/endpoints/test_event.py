@@ -10,10 +10,10 @@ PATH = f"{V1}/event/{{eventId}}"
 
 
 @pytest.mark.parametrize("version", ["11", "12"])
-async def test_an_event_is_given_as_it_is(
+async def test_an_event_is_returned_unchanged(
     version: str, postgres_server: Server, migrated_template: str
 ) -> None:
-    """With the name of this server and the time; a create event has a room id where its version has it."""
+    """With the name of this server and the time; a create event has a room id if its version requires it."""
     async with room_pair(postgres_server, migrated_template, version) as pair:
         said = await pair.says("hello")
         answer = await pair.get(PATH, eventId=said.event_id)
@@ -25,8 +25,8 @@ async def test_an_event_is_given_as_it_is(
         assert ("room_id" in given) == (version == "11")
 
 
-async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
-    """What is not there, what is of no room of theirs, and whoever does not say who he is."""
+async def test_invalid_requests_are_refused(postgres_server: Server, migrated_template: str) -> None:
+    """Unknown events, events of other rooms, and unsigned requests."""
     async with room_pair(postgres_server, migrated_template) as pair:
         assert await pair.refusal(pair.get(PATH, eventId="$none")) == (404, "M_NOT_FOUND")
         other = await pair.asked.create("12", pair.alice)

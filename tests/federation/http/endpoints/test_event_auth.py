@@ -13,7 +13,7 @@ PATH = f"{V1}/event_auth/{{roomId}}/{{eventId}}"
 async def test_the_auth_chain_of_an_event(
     version: str, postgres_server: Server, migrated_template: str
 ) -> None:
-    """With the create event in every version."""
+    """With the create event in each room version."""
     async with room_pair(postgres_server, migrated_template, version) as pair:
         said = await pair.says("hello")
         answer = await pair.get(PATH, roomId=pair.room_id, eventId=said.event_id)
@@ -24,8 +24,8 @@ async def test_the_auth_chain_of_an_event(
         }
 
 
-async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
-    """An unknown event, one of another room, and whoever does not say who he is."""
+async def test_invalid_requests_are_refused(postgres_server: Server, migrated_template: str) -> None:
+    """Unknown events, events of another room, and unsigned requests."""
     async with room_pair(postgres_server, migrated_template) as pair:
         other = await pair.asked.say(await pair.asked.create("12", pair.alice), pair.alice, "secret")
         for event_id in ("$none", other):

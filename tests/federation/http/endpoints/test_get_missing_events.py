@@ -7,8 +7,8 @@ from tests.support.postgres import Server
 PATH = f"{V1}/get_missing_events/{{roomId}}"
 
 
-async def test_what_lies_between(postgres_server: Server, migrated_template: str) -> None:
-    """Oldest first; ten unless another number is asked for, and twenty at most."""
+async def test_events_between_others(postgres_server: Server, migrated_template: str) -> None:
+    """Oldest first; ten by default and at most twenty."""
     async with room_pair(postgres_server, migrated_template) as pair:
         said = [await pair.says(str(number)) for number in range(25)]
         body = {"earliest_events": [said[1].event_id], "latest_events": [said[4].event_id]}
@@ -22,8 +22,8 @@ async def test_what_lies_between(postgres_server: Server, migrated_template: str
         assert recent["events"] == [said[22].event, said[23].event]
 
 
-async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
-    """What is no list of ids, and whoever does not say who he is."""
+async def test_invalid_requests_are_refused(postgres_server: Server, migrated_template: str) -> None:
+    """Invalid lists of event ids, and unsigned requests."""
     async with room_pair(postgres_server, migrated_template) as pair:
         wrong = pair.post(PATH, {"latest_events": {}}, roomId=pair.room_id)
         assert await pair.refusal(wrong) == (400, "M_BAD_JSON")

@@ -1,3 +1,5 @@
+"""`GET /health/live` and `GET /health/ready`."""
+
 from copy import copy
 from functools import partial
 from ipaddress import ip_network
@@ -10,8 +12,8 @@ from tests.support.tls import Authority
 AWAY = "The database does not answer."
 
 
-async def test_alive_means_that_it_answers() -> None:
-    """Whatever its checks say."""
+async def test_live_does_not_depend_on_checks() -> None:
+    """It shows only that the process responds."""
     async with (
         running(readiness=lambda: Readiness({"database": AWAY})) as node,
         await node.connect() as client,
@@ -20,8 +22,8 @@ async def test_alive_means_that_it_answers() -> None:
         assert (answer.status, answer.json) == (200, {"status": "alive"})
 
 
-async def test_ready_names_every_check() -> None:
-    """All of them fine."""
+async def test_ready_lists_all_checks() -> None:
+    """If they pass."""
     async with (
         running(readiness=lambda: Readiness({"database": None, "keys": None})) as node,
         await node.connect() as client,
@@ -31,8 +33,8 @@ async def test_ready_names_every_check() -> None:
         assert answer.json == {"status": "ready", "checks": {"database": "fine", "keys": "fine"}}
 
 
-async def test_not_ready_says_why_in_a_sentence() -> None:
-    """503, so that a load balancer needs no JSON."""
+async def test_not_ready_has_the_failed_checks() -> None:
+    """With status 503 for load balancers."""
     async with (
         running(readiness=lambda: Readiness({"database": AWAY, "keys": None})) as node,
         await node.connect() as client,
@@ -46,8 +48,8 @@ async def test_not_ready_says_why_in_a_sentence() -> None:
         }
 
 
-async def test_strangers_learn_the_status_alone(tls_files: TlsFiles, authority: Authority) -> None:
-    """What ails a node is for those who run it, on the networks that may speak plain HTTP."""
+async def test_other_networks_get_the_status_only(tls_files: TlsFiles, authority: Authority) -> None:
+    """Details are for the networks that may use plain HTTP."""
     for readiness, status in ((Readiness({"database": AWAY}), 503), (Readiness({"database": None}), 200)):
         async with (
             running(

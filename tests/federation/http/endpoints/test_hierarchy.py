@@ -9,7 +9,7 @@ OLD = "/_matrix/federation/unstable/org.matrix.msc2946/hierarchy/{roomId}"
 
 
 async def test_a_space_and_its_children(postgres_server: Server, migrated_template: str) -> None:
-    """Under the old path too; only the suggested ones, when they alone are wanted."""
+    """Also at the unstable path; only suggested children on request."""
     async with query_pair(postgres_server, migrated_template) as pair:
         space = await create_space(pair.asked, pair.alice)
         room_id = await pair.asked.create("12", pair.alice)
@@ -27,8 +27,8 @@ async def test_a_space_and_its_children(postgres_server: Server, migrated_templa
             assert [one["room_id"] for one in few["children"]] == [suggested]
 
 
-async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
-    """A room that is none, that nobody knows, or that is closed to the server."""
+async def test_invalid_requests_are_refused(postgres_server: Server, migrated_template: str) -> None:
+    """Invalid, unknown and inaccessible rooms."""
     async with query_pair(postgres_server, migrated_template) as pair:
         closed = await create_space(pair.asked, pair.alice, "invite")
         for room_id, refusal in (

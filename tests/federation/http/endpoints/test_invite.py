@@ -15,7 +15,7 @@ OLD = f"{V1}/invite/{{roomId}}/{{eventId}}"
 
 
 async def invite_of(pair: Pair, version: str) -> tuple[Pdu, dict[str, object]]:
-    """Bob invites Alice into a room of his; what his server asks hers to sign."""
+    """Return Bob's invite of Alice into his room, as his server sends it to hers for signing."""
     graph, switches = pair.asking.graph, ROOM_VERSIONS[version]
     room_id = await pair.asking.create(version, pair.bob, "invite")
     event = NewEvent("m.room.member", pair.bob, {"membership": "invite"}, pair.alice)
@@ -26,8 +26,8 @@ async def invite_of(pair: Pair, version: str) -> tuple[Pdu, dict[str, object]]:
     return invite, invite_request(invite, state, switches)
 
 
-async def test_the_invite_comes_back_signed(postgres_server: Server, migrated_template: str) -> None:
-    """And is kept for whom it is for."""
+async def test_the_signed_invite_is_returned(postgres_server: Server, migrated_template: str) -> None:
+    """And stored for the invited user."""
     async with membership_pair(postgres_server, migrated_template) as pair:
         invite, body = await invite_of(pair, "12")
         answer = await pair.put(PATH, body, roomId=invite.room_id, eventId=invite.event_id)
@@ -36,8 +36,8 @@ async def test_the_invite_comes_back_signed(postgres_server: Server, migrated_te
         assert kept.event_id == invite.event_id
 
 
-async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
-    """A version that nobody knows here, an invite that is none, and whoever does not say who he is."""
+async def test_invalid_invites_are_refused(postgres_server: Server, migrated_template: str) -> None:
+    """Unknown room versions, invalid events, and unsigned requests."""
     async with membership_pair(postgres_server, migrated_template) as pair:
         invite, body = await invite_of(pair, "12")
         room_id, event_id = invite.room_id, invite.event_id
@@ -50,8 +50,8 @@ async def test_what_is_refused(postgres_server: Server, migrated_template: str) 
         assert await pair.unsigned("PUT", f"{V2}/invite/!a:b.c/$e") == (401, "M_UNAUTHORIZED")
 
 
-async def test_the_old_form_says_no_version(postgres_server: Server, migrated_template: str) -> None:
-    """It is then 1 or 2, in which this server takes no part."""
+async def test_the_v1_endpoint_is_refused(postgres_server: Server, migrated_template: str) -> None:
+    """It is for room versions 1 and 2, which this server does not support."""
     async with membership_pair(postgres_server, migrated_template) as pair:
         invite, _ = await invite_of(pair, "11")
         old = pair.put(OLD, invite.event, roomId=invite.room_id, eventId=invite.event_id)
@@ -59,8 +59,8 @@ async def test_the_old_form_says_no_version(postgres_server: Server, migrated_te
         assert await pair.unsigned("PUT", f"{V1}/invite/!a:b.c/$e") == (401, "M_UNAUTHORIZED")
 
 
-async def test_third_party_invites_are_not_known(postgres_server: Server, migrated_template: str) -> None:
-    """There is no identity server: 404 M_UNRECOGNIZED is the answer, as to everything unknown."""
+async def test_third_party_invites_are_not_supported(postgres_server: Server, migrated_template: str) -> None:
+    """The response is 404 M_UNRECOGNIZED, because there is no identity server."""
     async with membership_pair(postgres_server, migrated_template) as pair:
         for path in (f"{V1}/exchange_third_party_invite/!a:b.c", f"{V1}/3pid/onbind"):
             assert await pair.refusal(pair.put(path, {})) == (404, "M_UNRECOGNIZED")

@@ -1,3 +1,5 @@
+"""`GET /_matrix/key/v2/server`."""
+
 import pytest
 
 from tests.federation.http.running import KEYS, running
@@ -13,8 +15,8 @@ from tests.federation.http.running import KEYS, running
         "/_matrix/key/v2/server/%7Bx%7D",
     ],
 )
-async def test_the_keys_are_answered_as_they_are(path: str) -> None:
-    """The document is signed, so not a byte of it is changed; a key id in the path is ignored."""
+async def test_the_keys_are_returned_unchanged(path: str) -> None:
+    """The signed document is sent byte for byte; a key id in the path is ignored."""
     async with running() as node, await node.connect() as client:
         answer = await client.ask(path)
         assert (answer.status, answer.body) == (200, KEYS)
@@ -22,6 +24,6 @@ async def test_the_keys_are_answered_as_they_are(path: str) -> None:
 
 
 async def test_two_segments_are_not_a_key_id() -> None:
-    """The path has one at most."""
+    """The path has at most one."""
     async with running() as node, await node.connect() as client:
         assert (await client.ask("/_matrix/key/v2/server/a/b")).status == 404

@@ -6,8 +6,8 @@ from tests.support.postgres import Server
 PATH = f"{V1}/make_knock/{{roomId}}/{{userId}}"
 
 
-async def test_a_template_is_answered(postgres_server: Server, migrated_template: str) -> None:
-    """Whoever may knock gets it, with the room's version; ids are percent-encoded on their way."""
+async def test_a_template_is_returned(postgres_server: Server, migrated_template: str) -> None:
+    """With the room version; ids in the path are percent-encoded."""
     async with membership_pair(postgres_server, migrated_template) as pair:
         room_id = await pair.asked.create("11", pair.alice, "knock")
         template = await pair.template("knock", room_id)
@@ -18,8 +18,8 @@ async def test_a_template_is_answered(postgres_server: Server, migrated_template
         assert "hashes" not in template["event"]
 
 
-async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
-    """An unknown room, a user of another server, and whoever does not say who he is."""
+async def test_invalid_requests_are_refused(postgres_server: Server, migrated_template: str) -> None:
+    """Unknown rooms, users of another server, and unsigned requests."""
     async with membership_pair(postgres_server, migrated_template) as pair:
         room_id = await pair.asked.create("11", pair.alice, "knock")
         unknown = pair.get(PATH, roomId="!none:asked.test", userId=pair.bob)

@@ -10,8 +10,8 @@ from tests.federation.pictures import HTML, SVG, picture
 from tests.support.server_keys import key
 
 
-async def test_media_is_given_in_two_parts(database: Database, tmp_path: Path) -> None:
-    """An empty object, then the bytes, described so that nothing in them runs."""
+async def test_media_is_returned_as_multipart(database: Database, tmp_path: Path) -> None:
+    """An empty object and the bytes, with headers that prevent active content."""
     async with media_node(database, tmp_path) as node:
         for data, declared, content_type, kind in (
             (picture(), "image/png", "image/png", "inline"),
@@ -29,8 +29,8 @@ async def test_media_is_given_in_two_parts(database: Database, tmp_path: Path) -
                 assert answer.headers[name.lower()] == value
 
 
-async def test_whoever_does_not_say_who_he_is_gets_nothing(database: Database, tmp_path: Path) -> None:
-    """Before it is looked whether there is such media."""
+async def test_unsigned_requests_are_refused(database: Database, tmp_path: Path) -> None:
+    """Before the media is looked up."""
     async with media_node(database, tmp_path) as node:
         info = await node.media.upload(ALICE, b"hello")
         for media_id in (info.mxc.media_id, "nothing"):
@@ -40,8 +40,8 @@ async def test_whoever_does_not_say_who_he_is_gets_nothing(database: Database, t
                 assert (answer.status, answer.json["errcode"]) == (401, "M_UNAUTHORIZED")
 
 
-async def test_what_is_not_there(database: Database, tmp_path: Path) -> None:
-    """Unknown, in quarantine, of another server, or no id at all."""
+async def test_missing_media_is_not_found(database: Database, tmp_path: Path) -> None:
+    """Unknown, quarantined or remote media, and invalid ids."""
     async with media_node(database, tmp_path) as node:
         hidden = await node.media.upload(ALICE, b"hidden")
         await node.media.quarantine(hidden.mxc)
@@ -59,8 +59,8 @@ async def test_what_is_not_there(database: Database, tmp_path: Path) -> None:
             assert (answer.status, answer.json["errcode"]) == (404, "M_NOT_FOUND"), media_id
 
 
-async def test_one_server_cannot_have_all_places(database: Database, tmp_path: Path) -> None:
-    """It is told when to come back."""
+async def test_concurrent_responses_to_one_server_are_limited(database: Database, tmp_path: Path) -> None:
+    """Further requests get 429 with Retry-After."""
     async with media_node(database, tmp_path, max_concurrent=0) as node:
         info = await node.media.upload(ALICE, b"hello")
         answer = await node.ask(f"{DOWNLOAD}/{info.mxc.media_id}")

@@ -12,8 +12,8 @@ from tests.federation.media.repository import ALICE
 from tests.federation.pictures import SVG, bomb, picture
 
 
-async def test_a_smaller_picture_is_given(database: Database, tmp_path: Path) -> None:
-    """In two parts; whatever `animated` says, it does not move."""
+async def test_a_thumbnail_is_returned(database: Database, tmp_path: Path) -> None:
+    """As multipart; it is not animated, whatever `animated` says."""
     async with media_node(database, tmp_path) as node:
         info = await node.media.upload(ALICE, picture(), "image/png", "a.png")
         path = f"{THUMBNAIL}/{info.mxc.media_id}?width=90&height=90&method=crop&animated=true&timeout_ms=1"
@@ -23,8 +23,8 @@ async def test_a_smaller_picture_is_given(database: Database, tmp_path: Path) ->
         assert image.size == (96, 96)
 
 
-async def test_a_size_that_makes_no_sense(database: Database, tmp_path: Path) -> None:
-    """A 400 that says which."""
+async def test_an_invalid_size_is_refused(database: Database, tmp_path: Path) -> None:
+    """With a 400."""
     async with media_node(database, tmp_path) as node:
         for query, errcode in (
             ("", "M_MISSING_PARAM"),
@@ -37,8 +37,8 @@ async def test_a_size_that_makes_no_sense(database: Database, tmp_path: Path) ->
             assert (answer.status, answer.json["errcode"]) == (400, errcode)
 
 
-async def test_what_no_thumbnail_is_made_of(database: Database, tmp_path: Path) -> None:
-    """ "the server cannot thumbnail the content", or it is "too large" for that."""
+async def test_media_without_thumbnails_is_refused(database: Database, tmp_path: Path) -> None:
+    """ "the server cannot thumbnail the content", or it is "too large"."""
     async with media_node(database, tmp_path, settings=MediaSettings(max_image_pixels=80_000)) as node:
         for data, declared, status, errcode in (
             (SVG, "image/svg+xml", 400, "M_UNKNOWN"),
@@ -51,8 +51,8 @@ async def test_what_no_thumbnail_is_made_of(database: Database, tmp_path: Path) 
             assert (answer.status, answer.json["errcode"]) == (status, errcode)
 
 
-async def test_what_is_not_there_and_who_is_not_known(database: Database, tmp_path: Path) -> None:
-    """As for whole media."""
+async def test_missing_media_and_unsigned_requests_are_refused(database: Database, tmp_path: Path) -> None:
+    """As for downloads."""
     async with media_node(database, tmp_path) as node:
         path = f"{THUMBNAIL}/abc?width=10&height=10"
         answer = await node.ask(path)

@@ -1,4 +1,4 @@
-"""The old ways to media, which are closed."""
+"""The deprecated media endpoints."""
 
 from pathlib import Path
 
@@ -7,8 +7,9 @@ from tests.federation.http.media_node import media_node
 from tests.federation.media.repository import ALICE
 
 
-async def test_nobody_gets_media_without_saying_who_he_is(database: Database, tmp_path: Path) -> None:
-    """In no version; and it is not said whether there is any. Not M_UNRECOGNIZED: there is no third way."""
+async def test_media_requires_authentication(database: Database, tmp_path: Path) -> None:
+    """In all versions of the path, whether or not the media exists. The error is not M_UNRECOGNIZED, so
+    that servers do not try a third endpoint."""
     async with media_node(database, tmp_path) as node:
         info = await node.media.upload(ALICE, b"hello")
         for media_id in (info.mxc.media_id, "nothing"):

@@ -15,7 +15,7 @@ PATH = "/_matrix/key/v2/query"
 
 
 def proves(answer: Any, server: str, notary: str) -> bool:
-    """As whoever asks would check it."""
+    """Check the response as the requester does."""
     [document] = answer["server_keys"]
     key = keys_of(notary).current
     vouching = NotaryKeys(notary, {key.key_id: VerifyKey(bytes(key.signing_key.verify_key), now_ms())})
@@ -24,8 +24,8 @@ def proves(answer: Any, server: str, notary: str) -> bool:
     return [one.key_id for one in believed.keys] == [keys_of(server).current.key_id]
 
 
-async def test_anybody_is_answered(postgres_server: Server, migrated_template: str) -> None:
-    """With the keys of others and our own; whoever asks may know nobody's key yet."""
+async def test_requests_need_no_signature(postgres_server: Server, migrated_template: str) -> None:
+    """The response has keys of other servers and of this one; the requester may not have any key yet."""
     async with key_pair(postgres_server, migrated_template) as pair:
         us, other = pair.asked.name, pair.asking.name
         for path in (f"{PATH}/{other}", f"{PATH}/{other}/ed25519:test", f"{PATH}/{other}/"):
@@ -40,7 +40,7 @@ async def test_anybody_is_answered(postgres_server: Server, migrated_template: s
         assert proves(answer, other, us)
 
 
-async def test_a_server_that_is_not_there_has_an_empty_list(
+async def test_an_unreachable_server_has_an_empty_list(
     postgres_server: Server, migrated_template: str
 ) -> None:
     """It is never a 404."""
@@ -60,7 +60,7 @@ async def test_a_server_that_is_not_there_has_an_empty_list(
         ("POST", "", b'{"server_keys":' + b'{"a":' * 5000 + b"1" + b"}" * 5001, "M_NOT_JSON"),
     ],
 )
-async def test_what_is_refused(
+async def test_invalid_requests_are_refused(
     postgres_server: Server,
     migrated_template: str,
     method: str,
@@ -68,7 +68,7 @@ async def test_what_is_refused(
     body: bytes | None,
     errcode: str,
 ) -> None:
-    """400 in Matrix's words, never a 500."""
+    """With a 400, never a 500."""
     async with key_pair(postgres_server, migrated_template) as pair:
         status, answer = await pair.ask(method, PATH + path, body)
         assert (status, answer["errcode"]) == (400, errcode)

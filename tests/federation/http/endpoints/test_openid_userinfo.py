@@ -17,8 +17,8 @@ PATH = "/_matrix/federation/v1/openid/userinfo"
         ("", "M_MISSING_TOKEN"),
     ],
 )
-async def test_no_token_is_known(query: str, errcode: str) -> None:
-    """401: nobody was given one. What was sent is not repeated."""
+async def test_all_tokens_are_unknown(query: str, errcode: str) -> None:
+    """401, because none is issued. The token is not repeated in the response."""
     async with running(routes=openid_userinfo.ROUTES) as node, await node.connect() as client:
         answer = await client.ask(PATH + query)
         assert (answer.status, answer.json["errcode"]) == (401, errcode)

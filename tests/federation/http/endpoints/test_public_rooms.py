@@ -21,7 +21,7 @@ def names(answer: Any) -> set[str]:
 
 
 async def test_published_rooms_are_listed(postgres_server: Server, migrated_template: str) -> None:
-    """Page by page, and searched with a body."""
+    """In pages, and with a search."""
     async with query_pair(postgres_server, migrated_template) as pair:
         for name in ("Kitchen", "Cellar", "Soup Kitchen"):
             await published(pair, name)
@@ -41,8 +41,8 @@ async def test_published_rooms_are_listed(postgres_server: Server, migrated_temp
         }
 
 
-async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
-    """What is no number, no token, no filter, and nothing at all."""
+async def test_invalid_requests_are_refused(postgres_server: Server, migrated_template: str) -> None:
+    """Invalid numbers, tokens and filters, and a missing body."""
     async with query_pair(postgres_server, migrated_template) as pair:
         for query in ((("limit", "x"),), (("limit", "-1"),), (("since", "x"),)):
             assert await pair.refusal(pair.get(PATH, query=query)) == (400, "M_INVALID_PARAM")
@@ -54,8 +54,10 @@ async def test_what_is_refused(postgres_server: Server, migrated_template: str) 
             assert await pair.refusal(pair.post(PATH, body)) == (400, errcode)
 
 
-async def test_it_can_be_switched_off(postgres_server: Server, migrated_template: str) -> None:
-    """Then no other server sees it."""
+async def test_the_directory_can_be_closed_to_other_servers(
+    postgres_server: Server, migrated_template: str
+) -> None:
+    """By a setting."""
     async with query_pair(postgres_server, migrated_template, listed=False) as pair:
         await published(pair, "Kitchen")
         assert await pair.refusal(pair.get(PATH)) == (403, "M_FORBIDDEN")

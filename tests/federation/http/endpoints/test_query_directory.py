@@ -7,8 +7,8 @@ from tests.support.postgres import Server
 PATH = f"{V1}/query/directory"
 
 
-async def test_an_alias_leads_to_a_room(postgres_server: Server, migrated_template: str) -> None:
-    """And to servers that are in it, the one that is asked first."""
+async def test_an_alias_resolves_to_a_room(postgres_server: Server, migrated_template: str) -> None:
+    """And to servers in it, this server first."""
     async with query_pair(postgres_server, migrated_template) as pair:
         room_id = await pair.asked.create("12", pair.alice)
         await pair.asking.membership.join(room_id, pair.bob, ["asked.test"])
@@ -17,8 +17,8 @@ async def test_an_alias_leads_to_a_room(postgres_server: Server, migrated_templa
         assert answer == {"room_id": room_id, "servers": ["asked.test", "asking.test"]}
 
 
-async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
-    """An alias that is none, that nobody made, or that is another server's."""
+async def test_invalid_requests_are_refused(postgres_server: Server, migrated_template: str) -> None:
+    """Invalid, unknown and remote aliases."""
     async with query_pair(postgres_server, migrated_template) as pair:
         assert await pair.refusal(pair.get(PATH)) == (400, "M_MISSING_PARAM")
         for alias, refusal in (

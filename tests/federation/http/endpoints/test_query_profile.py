@@ -7,8 +7,8 @@ from tests.support.postgres import Server
 PATH = f"{V1}/query/profile"
 
 
-async def test_a_profile_is_given(postgres_server: Server, migrated_template: str) -> None:
-    """All of it, or one field."""
+async def test_a_profile_is_returned(postgres_server: Server, migrated_template: str) -> None:
+    """The whole profile or one field."""
     async with query_pair(postgres_server, migrated_template) as pair:
         await pair.queries.profiles.ensure_user(pair.alice)
         assert await pair.get(PATH, query=(("user_id", pair.alice),)) == {}
@@ -25,8 +25,8 @@ async def test_a_profile_is_given(postgres_server: Server, migrated_template: st
             assert await pair.get(PATH, query=query) == expected
 
 
-async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
-    """A user that is none, whom there is not, or who lives elsewhere."""
+async def test_invalid_requests_are_refused(postgres_server: Server, migrated_template: str) -> None:
+    """Invalid, unknown and remote users."""
     async with query_pair(postgres_server, migrated_template) as pair:
         assert await pair.refusal(pair.get(PATH)) == (400, "M_MISSING_PARAM")
         for user, refusal in (

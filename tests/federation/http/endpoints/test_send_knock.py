@@ -6,8 +6,8 @@ from tests.support.postgres import Server
 PATH = f"{V1}/send_knock/{{roomId}}/{{eventId}}"
 
 
-async def test_the_event_is_taken_in(postgres_server: Server, migrated_template: str) -> None:
-    """And the room has it when it is answered."""
+async def test_the_knock_is_accepted(postgres_server: Server, migrated_template: str) -> None:
+    """It is in the room before the response."""
     async with membership_pair(postgres_server, migrated_template) as pair:
         room_id = await pair.asked.create("11", pair.alice, "knock")
         event = await pair.event("knock", room_id)
@@ -16,8 +16,8 @@ async def test_the_event_is_taken_in(postgres_server: Server, migrated_template:
         assert await pair.asked.membership_of(room_id, pair.bob) == "knock"
 
 
-async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
-    """An unknown room, another event than the path says, and whoever does not say who he is."""
+async def test_invalid_requests_are_refused(postgres_server: Server, migrated_template: str) -> None:
+    """Unknown rooms, an event id that differs from the path, and unsigned requests."""
     async with membership_pair(postgres_server, migrated_template) as pair:
         room_id = await pair.asked.create("11", pair.alice, "knock")
         event = await pair.event("knock", room_id)

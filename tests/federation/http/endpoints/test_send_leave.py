@@ -10,8 +10,8 @@ PATH = f"{V2}/send_leave/{{roomId}}/{{eventId}}"
 OLD = f"{V1}/send_leave/{{roomId}}/{{eventId}}"
 
 
-async def test_the_event_is_taken_in(postgres_server: Server, migrated_template: str) -> None:
-    """And the room has it when it is answered."""
+async def test_the_leave_is_accepted(postgres_server: Server, migrated_template: str) -> None:
+    """It is in the room before the response."""
     async with membership_pair(postgres_server, migrated_template) as pair:
         room_id = await pair.asked.create("11", pair.alice, "invite")
         await pair.asked.membership.invite(room_id, pair.alice, pair.bob)
@@ -21,8 +21,8 @@ async def test_the_event_is_taken_in(postgres_server: Server, migrated_template:
         assert await pair.asked.membership_of(room_id, pair.bob) == "leave"
 
 
-async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
-    """An unknown room, another event than the path says, and whoever does not say who he is."""
+async def test_invalid_requests_are_refused(postgres_server: Server, migrated_template: str) -> None:
+    """Unknown rooms, an event id that differs from the path, and unsigned requests."""
     async with membership_pair(postgres_server, migrated_template) as pair:
         room_id = await pair.asked.create("11", pair.alice, "invite")
         await pair.asked.membership.invite(room_id, pair.alice, pair.bob)
@@ -37,8 +37,8 @@ async def test_what_is_refused(postgres_server: Server, migrated_template: str) 
         assert await pair.unsigned("PUT", path) == (401, "M_UNAUTHORIZED")
 
 
-async def test_the_old_form_of_it(postgres_server: Server, migrated_template: str) -> None:
-    """A list behind its status, which no object is."""
+async def test_the_v1_endpoint(postgres_server: Server, migrated_template: str) -> None:
+    """The response is a list of status and body."""
     async with membership_pair(postgres_server, migrated_template) as pair:
         room_id = await pair.asked.create("11", pair.alice, "invite")
         await pair.asked.membership.invite(room_id, pair.alice, pair.bob)

@@ -10,7 +10,7 @@ PATH = f"{V1}/state/{{roomId}}"
 
 
 async def test_the_state_before_an_event_as_events(postgres_server: Server, migrated_template: str) -> None:
-    """Each as it was signed."""
+    """As signed."""
     async with room_pair(postgres_server, migrated_template) as pair:
         state = await pair.current()
         said = await pair.says("hello")
@@ -21,8 +21,8 @@ async def test_the_state_before_an_event_as_events(postgres_server: Server, migr
         assert len(answer["auth_chain"]) >= 1
 
 
-async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
-    """No event named, and whoever does not say who he is."""
+async def test_invalid_requests_are_refused(postgres_server: Server, migrated_template: str) -> None:
+    """A missing event id, and unsigned requests."""
     async with room_pair(postgres_server, migrated_template) as pair:
         assert await pair.refusal(pair.get(PATH, roomId=pair.room_id)) == (400, "M_MISSING_PARAM")
         assert await pair.unsigned("GET", f"{V1}/state/!x:y") == (401, "M_UNAUTHORIZED")

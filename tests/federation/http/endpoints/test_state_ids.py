@@ -8,7 +8,7 @@ PATH = f"{V1}/state_ids/{{roomId}}"
 
 
 async def test_the_state_before_an_event_as_ids(postgres_server: Server, migrated_template: str) -> None:
-    """Of every event that this server ever sent."""
+    """For each event that this server has sent."""
     async with room_pair(postgres_server, migrated_template) as pair:
         state = await pair.current()
         said = await pair.says("hello")
@@ -19,8 +19,8 @@ async def test_the_state_before_an_event_as_ids(postgres_server: Server, migrate
         assert answer["auth_chain_ids"]
 
 
-async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
-    """No event named, an unknown one, a room of others, and whoever does not say who he is."""
+async def test_invalid_requests_are_refused(postgres_server: Server, migrated_template: str) -> None:
+    """Missing and unknown event ids, inaccessible rooms, and unsigned requests."""
     async with room_pair(postgres_server, migrated_template) as pair:
         assert await pair.refusal(pair.get(PATH, roomId=pair.room_id)) == (400, "M_MISSING_PARAM")
         query = (("event_id", "$none"),)
@@ -30,9 +30,7 @@ async def test_what_is_refused(postgres_server: Server, migrated_template: str) 
         assert await pair.unsigned("GET", f"{V1}/state_ids/!x:y") == (401, "M_UNAUTHORIZED")
 
 
-async def test_a_server_that_the_acl_keeps_out_is_told_so(
-    postgres_server: Server, migrated_template: str
-) -> None:
+async def test_a_server_denied_by_the_acl_is_refused(postgres_server: Server, migrated_template: str) -> None:
     """Although it is in the room."""
     async with room_pair(postgres_server, migrated_template) as pair:
         acl = {"allow": ["*"], "deny": ["asking.*"]}

@@ -7,8 +7,8 @@ from tests.support.postgres import Server
 PATH = f"{V1}/timestamp_to_event/{{roomId}}"
 
 
-async def test_the_event_next_to_a_time(postgres_server: Server, migrated_template: str) -> None:
-    """Before it or after it."""
+async def test_the_event_closest_to_a_timestamp(postgres_server: Server, migrated_template: str) -> None:
+    """Before or after it."""
     async with room_pair(postgres_server, migrated_template) as pair:
         said = await pair.says("last")
         query = (("ts", str(said.origin_server_ts + 5)), ("dir", "b"))
@@ -18,8 +18,8 @@ async def test_the_event_next_to_a_time(postgres_server: Server, migrated_templa
         assert first["origin_server_ts"] <= said.origin_server_ts
 
 
-async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
-    """No time, no direction there is, nothing on that side, and whoever does not say who he is."""
+async def test_invalid_requests_are_refused(postgres_server: Server, migrated_template: str) -> None:
+    """A missing timestamp, an invalid direction, no event in that direction, and unsigned requests."""
     async with room_pair(postgres_server, migrated_template) as pair:
         for query, refused in (
             ((), (400, "M_MISSING_PARAM")),

@@ -15,7 +15,7 @@ PATH = f"{V1}/send/{{txnId}}"
 
 
 async def _sent(pair: Pair, body: Mapping[str, Any], txn_id: str) -> Any:
-    """The asking node sends its events by itself, too, and one transaction at a time is taken."""
+    """Send a transaction, retrying while the node's own outbox sends one: only one at a time is accepted."""
     async with asyncio.timeout(TIMEOUT):
         while True:
             try:
@@ -26,10 +26,8 @@ async def _sent(pair: Pair, body: Mapping[str, Any], txn_id: str) -> Any:
                 await asyncio.sleep(0.01)
 
 
-async def test_a_transaction_is_taken_in_and_answered(
-    postgres_server: Server, migrated_template: str
-) -> None:
-    """And once more with the same words."""
+async def test_a_transaction_is_received(postgres_server: Server, migrated_template: str) -> None:
+    """A repeated one gets the same response."""
     async with room_pair(postgres_server, migrated_template) as pair:
         said = await pair.asking.graph.send_event(pair.room_id, "m.room.message", {}, pair.bob)
         body = {"pdus": [said.event], "edus": [{"edu_type": "org.example.unknown", "content": {}}]}
@@ -39,10 +37,10 @@ async def test_a_transaction_is_taken_in_and_answered(
         assert await pair.asked.graph.events([said.event_id]) == {said.event_id: said}
 
 
-async def test_another_palaver_need_not_wait_for_what_was_answered(
+async def test_transactions_to_another_palaver_are_not_paced(
     postgres_server: Server, migrated_template: str
 ) -> None:
-    """More events of one room than may lie in a staging area go out, and it is not asked for one of them."""
+    """More events of one room than fit into a staging area are sent without a probe."""
     async with room_pair(postgres_server, migrated_template) as pair:
         said = [(await pair.says(str(number))).event_id for number in range(3 * WINDOW)]
         async with asyncio.timeout(TIMEOUT):
@@ -52,8 +50,8 @@ async def test_another_palaver_need_not_wait_for_what_was_answered(
         assert asked == {"/_matrix/federation/v1/send/{txn_id}", "/_matrix/key/v2/server"}
 
 
-async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
-    """Too much, and whoever does not say who he is."""
+async def test_invalid_requests_are_refused(postgres_server: Server, migrated_template: str) -> None:
+    """Too many events, and unsigned requests."""
     async with room_pair(postgres_server, migrated_template) as pair:
         many = pair.put(PATH, {"pdus": [{}] * 51}, txnId="1")
         assert await pair.refusal(many) == (400, "M_TOO_LARGE")

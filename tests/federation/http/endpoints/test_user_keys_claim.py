@@ -7,15 +7,15 @@ from tests.support.postgres import Server
 PATH = f"{V1}/user/keys/claim"
 
 
-async def test_agents_have_no_keys_to_give(postgres_server: Server, migrated_template: str) -> None:
-    """Which is no error."""
+async def test_agents_have_no_one_time_keys(postgres_server: Server, migrated_template: str) -> None:
+    """This is not an error."""
     async with key_pair(postgres_server, migrated_template) as pair:
         body = {"one_time_keys": {pair.alice: {"ABC": "signed_curve25519"}}}
         assert await pair.post(PATH, body) == {"one_time_keys": {}}
 
 
-async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
-    """Users of others, and what is no claim."""
+async def test_invalid_requests_are_refused(postgres_server: Server, migrated_template: str) -> None:
+    """Remote users, and invalid claims."""
     async with key_pair(postgres_server, migrated_template) as pair:
         theirs = pair.post(PATH, {"one_time_keys": {pair.bob: {}}})
         assert await pair.refusal(theirs) == (400, "M_INVALID_PARAM")

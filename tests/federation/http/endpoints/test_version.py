@@ -1,8 +1,10 @@
+"""`GET /_matrix/federation/v1/version`."""
+
 from tests.federation.http.running import running
 
 
-async def test_the_version_is_answered() -> None:
-    """Federation testers ask for it."""
+async def test_the_version_is_returned() -> None:
+    """Federation testers request it."""
     async with running() as node, await node.connect() as client:
         answer = await client.ask("/_matrix/federation/v1/version")
         assert (answer.status, answer.json) == (200, {"server": {"name": "Palaver", "version": "1.2.3"}})

@@ -25,13 +25,13 @@ async def ask(delegated: str | None) -> Answer:
         await listener.close(1.0)
 
 
-async def test_a_delegated_name_is_told() -> None:
-    """In JSON, as it was configured."""
+async def test_a_delegated_name_is_returned() -> None:
+    """In JSON, as configured."""
     answer = await ask("matrix.kitchen.local:7676")
     assert (answer.status, answer.json) == (200, {"m.server": "matrix.kitchen.local:7676"})
 
 
-async def test_without_one_there_is_no_such_file() -> None:
-    """404 M_NOT_FOUND: the server is where its name says."""
+async def test_without_delegation_the_file_does_not_exist() -> None:
+    """404 M_NOT_FOUND: the server name is resolved instead."""
     answer = await ask(None)
     assert (answer.status, answer.json["errcode"]) == (404, "M_NOT_FOUND")
