@@ -1,1 +1,1 @@
-"""The benchmarks: each one measures the thing and what it is compared with, in one run, on loopback."""
+"""The benchmarks: each measures its subject and what it is compared with, in one run, on loopback."""

@@ -1,1 +1,1 @@
-"""The parts of `bench/appservice.py`: the homeserver, its people, and both that are its guests."""
+"""The parts of `bench/appservice.py`: the homeserver, its people, and the two application services."""

@@ -1,4 +1,4 @@
-"""What people ask and are answered: how long each takes, how many there can be, and what each costs."""
+"""Questions of people and their answers: latency, throughput, and CPU."""
 
 from functools import partial
 from statistics import quantiles
@@ -44,7 +44,7 @@ async def latency(subject: Stage, seconds: float, *, side: str, load: str, perce
 
 
 async def cpu(subject: Stage, seconds: float, *, side: str, load: str, of: str) -> Measurement:
-    """Milliseconds for each answered message; `of` "own" is the side's own process."""
+    """Milliseconds per answered message; `of` "own" is the side's own process."""
     run = await _next(subject, seconds, side, load, of)
     # The kernel counts in ticks, of which a short run may have none.
     used = max(TICK, run["cpu"][side if of == "own" else of])
@@ -57,7 +57,7 @@ def _compared(name: str, what: str, unit: Unit, sample: Any, *, counts: bool = F
 
 
 def rows() -> list[Row[Stage]]:
-    """Throughput decides; the rest informs. In this order, for a room is not what it was afterwards."""
+    """Throughput decides; the others inform. The order matters, because load changes a room."""
     answered = "messages of a person answered"
     what = f"{answered}, {WHAT[MANY]}"
     many = _compared(MANY, what, Unit.PER_SECOND, partial(per_second, load=MANY), counts=True)

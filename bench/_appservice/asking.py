@@ -1,4 +1,4 @@
-"""People of the homeserver who ask, and one of them who reads the answers."""
+"""People of the homeserver who send questions, and one of them who reads the answers."""
 
 import asyncio
 import itertools
@@ -23,7 +23,7 @@ PROMPT = "What does the scale say? Next reading at noon. " * 4
 
 
 class Asking:
-    """At one answerer. Each question has a number, which is in its answer."""
+    """Questions to one answerer. Each has a number, which is in its answer."""
 
     def __init__(self, people: list[MatrixClient], answerer: Answerer) -> None:
         self._people = itertools.cycle(people)
@@ -34,11 +34,11 @@ class Asking:
         self._waiting: dict[str, asyncio.Future[float]] = {}
 
     async def lone(self, seconds: float) -> dict[str, Any]:
-        """One after the other, read without a pause."""
+        """Send questions one after the other, and read without pauses."""
         return await self._keep_asking(seconds, 1, 0.0)
 
     async def many(self, seconds: float, at_once: int) -> dict[str, Any]:
-        """So many at the same time, each again as soon as it is answered."""
+        """Keep this many questions open at the same time."""
         return await self._keep_asking(seconds, at_once, PAUSE)
 
     async def _keep_asking(self, seconds: float, at_once: int, pause: float) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class Asking:
         return {"durations": durations, "seconds": took}
 
     async def _once(self) -> float:
-        """From when it is sent until the answer was read."""
+        """Measure from sending a question until its answer was read."""
         mark = f"{self._run}-{next(self._numbers)}."
         answered = self._waiting[mark] = asyncio.get_running_loop().create_future()
         began = perf_counter()
@@ -74,7 +74,7 @@ class Asking:
             del self._waiting[mark]
 
     def _content(self, mark: str) -> dict[str, Any]:
-        """A mention as Element writes it."""
+        """Return a mention as Element writes it."""
         to, said = self._answerer, f"{PROMPT}{mark}"
         return {
             "msgtype": "m.text",
@@ -85,7 +85,7 @@ class Asking:
         }
 
     def _filter(self) -> str:
-        """Messages in that room, nothing else: the least that a client can ask for."""
+        """Return a filter for messages in that room only: the least that a client can request."""
         nothing: dict[str, Any] = {"types": []}
         room = {
             # Synapse keeps the first answer to a filter for two minutes, hence one that nobody ever had.

@@ -1,4 +1,4 @@
-"""The bare mautrix bot as a process, with a registration as its documentation has one."""
+"""The bare mautrix bot as a process, with a registration as in its documentation."""
 
 import json
 import secrets
@@ -19,19 +19,19 @@ START_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class BotPlace:
-    """What it is told, and the file that the homeserver is given."""
+    """Its settings, and its registration file for the homeserver."""
 
     settings: Settings
     registration: Path
 
     @property
     def user_id(self) -> str:
-        """As whom it answers."""
+        """Return the bot's user."""
         return f"@{LOCALPART}:{self.settings.domain}"
 
 
 def prepared(directory: Path, homeserver: Homeserver, room: str, room_of_threads: str) -> BotPlace:
-    """The aliases of the rooms that it goes into; in the second one it answers in threads."""
+    """Prepare the bot for rooms with these aliases; in the second one it answers in threads."""
     directory.mkdir()
     settings = Settings(
         homeserver=homeserver.url,
@@ -65,7 +65,7 @@ def prepared(directory: Path, homeserver: Homeserver, room: str, room_of_threads
 
 @asynccontextmanager
 async def bare_bot(place: BotPlace) -> AsyncIterator[Child]:
-    """It runs, and is in its room."""
+    """Run the bot until the block ends; it has joined its rooms."""
     async with child(
         "the bare bot", *python_module("bench._appservice.echo_bot", place.settings.as_json())
     ) as bot:

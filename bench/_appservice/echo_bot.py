@@ -1,4 +1,5 @@
-"""A bare echo bot as mautrix has people write one: an application service with a handler, and nothing else.
+"""A bare echo bot as the mautrix documentation has one: an application service with a handler, and nothing
+else.
 
 `python -m bench._appservice.echo_bot SETTINGS`: says that it is ready once its user is in its room.
 
@@ -32,7 +33,7 @@ from bench._harness.ports import LOOPBACK
 
 @dataclass(frozen=True)
 class Settings:
-    """Where its homeserver is, what its registration says, and where it keeps what it knows."""
+    """Its homeserver, its registration, and its data directory."""
 
     homeserver: str
     domain: str
@@ -50,7 +51,7 @@ class Settings:
 
 
 async def run(settings: Settings) -> None:
-    """Until the benchmark wants no more."""
+    """Run until the benchmark ends."""
     service = AppService(
         server=settings.homeserver,
         domain=settings.domain,

@@ -1,4 +1,5 @@
-"""Our node as its operator starts it: `palaver run`, a guest of the homeserver, with an agent attached."""
+"""A Palaver node as its operator starts it: `palaver run`, attached to the homeserver, with an attached
+agent."""
 
 import asyncio
 import json
@@ -56,7 +57,7 @@ level = "warning"
 
 @dataclass(frozen=True)
 class GuestPlace:
-    """Its directory, with the configuration in it, and where agents reach it."""
+    """Its directory with the configuration, and the address for agents."""
 
     directory: Path
     port: int
@@ -65,11 +66,11 @@ class GuestPlace:
 
     @property
     def registration(self) -> Path:
-        """For the homeserver."""
+        """The registration file for the homeserver."""
         return self.directory / "registration.yaml"
 
     async def palaver(self, *words: str) -> Mapping[str, Any]:
-        """Another of its commands, and what that answers."""
+        """Run another command of the node; return its result."""
         command = (*_PALAVER, *words, "--json")
         process = await asyncio.create_subprocess_exec(
             *command, cwd=self.directory, stdout=PIPE, stdin=asyncio.subprocess.DEVNULL
@@ -84,7 +85,7 @@ class GuestPlace:
 async def prepared(
     directory: Path, authority: Authority, homeserver: Homeserver, behind: Database
 ) -> GuestPlace:
-    """A directory as an operator has it before the homeserver is told: with the registration in it."""
+    """Return a directory with the registration, before the homeserver is configured."""
     (directory / "tls").mkdir(parents=True)
     place = GuestPlace(directory, lasting_port(), behind, authority.write(directory / "tls", "ca"))
     authority.issue("localhost", "127.0.0.1", "::1").write(directory / "tls", "node")
@@ -103,7 +104,7 @@ async def prepared(
 
 @asynccontextmanager
 async def guest_node(place: GuestPlace) -> AsyncIterator[Child]:
-    """It runs, and its agent is there."""
+    """Run the node until the block ends; its agent is online."""
     command = (*_PALAVER, "run", "--json", "-c", str(place.directory / "palaver.toml"))
     async with child("our node", *command) as node:
         started = json.loads(await node.line(START_SECONDS))

@@ -1,4 +1,4 @@
-"""The homeserver of both: a Synapse on a Postgres of its own, which their registrations were given to."""
+"""The homeserver of both sides: a Synapse on its own Postgres, with both registrations."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -16,8 +16,8 @@ from tests.support.tls import Authority
 
 
 class Homeserver:
-    """`start` it when its registrations are written: their node has to know its name before. People come
-    over TLS, application services without, as where both are on one machine."""
+    """Call `start` when the registrations are written: the node must know the homeserver's name before.
+    People connect over TLS, application services without, as on one machine."""
 
     def __init__(self, synapse: Synapse) -> None:
         self.synapse = synapse
@@ -25,11 +25,11 @@ class Homeserver:
 
     @property
     def url(self) -> str:
-        """Where application services reach it."""
+        """The URL for application services."""
         return f"http://{LOOPBACK}:{self._port}"
 
     async def start(self, registrations: Sequence[Path]) -> None:
-        """Once."""
+        """Start it; can be called once."""
         self.synapse.appservices = registrations
         resources = [{"names": ["client", "federation", "media", "metrics"]}]
         tls = {"port": self.synapse.port, "tls": True, "bind_addresses": list(loopback_addresses())}
@@ -40,7 +40,7 @@ class Homeserver:
         await self.synapse.settled()
 
     async def version(self) -> str:
-        """For under the table."""
+        """Return the version for the remarks."""
         answer = await self.synapse.homeserver.request("GET", "/_matrix/federation/v1/version")
         found: str = answer["server"]["version"]
         return found
@@ -48,7 +48,7 @@ class Homeserver:
 
 @asynccontextmanager
 async def homeserver(directory: Path, authority: Authority, behind: Database) -> AsyncIterator[Homeserver]:
-    """It writes warnings and nothing else into its log, as those do that are compared."""
+    """Only warnings are logged, as on the compared sides."""
     try:
         environment()
     except DidNotStart as problem:

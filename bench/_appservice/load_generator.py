@@ -1,4 +1,4 @@
-"""The process in which the people are who ask.
+"""The process of the people who send questions.
 
 `python -m bench._appservice.load_generator SETTINGS`: says that it is ready, then answers every line of JSON
 with one.
@@ -20,7 +20,7 @@ from tests.support.matrix_client import Homeserver, MatrixClient
 
 
 async def answer(asking: Mapping[str, Asking], command: dict[str, Any]) -> dict[str, Any]:
-    """Do what a line asks for."""
+    """Execute the command of a line."""
     asked = asking[command.pop("side")]
     match command.pop("do"):
         case "lone":
@@ -32,7 +32,7 @@ async def answer(asking: Mapping[str, Asking], command: dict[str, Any]) -> dict[
 
 
 async def run(settings: Settings) -> None:
-    """Until the benchmark wants no more."""
+    """Run until the benchmark ends."""
     tls = ssl.create_default_context(cafile=settings.authority)
     homeserver = Homeserver(settings.homeserver, tls)
     try:

@@ -1,4 +1,4 @@
-"""How many requests of clients and application services a Synapse has answered."""
+"""The number of requests of clients and application services that a Synapse has answered."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ _READING: Final = frozenset({"SyncRestServlet", "ReceiptRestServlet", "MetricsRe
 
 
 async def requests_answered(synapse: Synapse) -> float:
-    """Without those by which the load is read and this is found out."""
+    """Return the number, without the requests of the load generator's reader and of this measurement."""
     _, _, body = await synapse.homeserver.raw("GET", "/_synapse/metrics")
     return sum(
         sample.value

@@ -1,4 +1,4 @@
-"""The two that are compared, as the load generator has to know them."""
+"""The two compared sides, as the load generator needs them."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ in a room that is as new as that one."""
 
 @dataclass(frozen=True, slots=True)
 class Answerer:
-    """A user who says what he has heard, and the room in which he does. `name`: how he is addressed there."""
+    """A user who repeats what it receives, its room, and the `name` by which it is mentioned there."""
 
     user_id: str
     name: str
@@ -22,7 +22,7 @@ class Answerer:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A user of the homeserver with his session."""
+    """A user of the homeserver with a session."""
 
     user_id: str
     token: str
@@ -30,7 +30,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the load generator is told. The first of the people reads, all of them speak."""
+    """The settings of the load generator. The first person reads, all of them send."""
 
     homeserver: str
     authority: str
@@ -39,7 +39,7 @@ class Settings:
 
 
 def settings_of(given: dict[str, Any]) -> Settings:
-    """From what `asdict` made of them."""
+    """Reverse `asdict`."""
     return Settings(
         homeserver=given["homeserver"],
         authority=given["authority"],
@@ -49,5 +49,5 @@ def settings_of(given: dict[str, Any]) -> Settings:
 
 
 def as_dict(settings: Settings) -> dict[str, Any]:
-    """What a process is told by its command line."""
+    """Return what a process is given on its command line."""
     return dataclasses.asdict(settings)

@@ -1,4 +1,4 @@
-"""All of it on one machine: the homeserver, its people, and those that are compared."""
+"""The whole setup on one machine: the homeserver, its people, and both sides."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ QUIET_SECONDS, QUIET_SHARE, QUIET_TIMEOUT = 0.4, 0.1, 60.0
 
 @dataclass
 class Stage:
-    """Only the one that is being measured has anything to do."""
+    """Only the side that is being measured has work."""
 
     homeserver: Homeserver
     generator: Child
@@ -49,8 +49,8 @@ class Stage:
     requests: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     async def ask(self, side: str, do: str, **how: Any) -> dict[str, Any]:
-        """Have the people ask. With what came of it the CPU that was used until everything was quiet again,
-        and the requests that the side made of the homeserver: what is done later counts as well."""
+        """Run a load. Returns its results, the CPU used until everything was idle again, and the side's
+        requests to the homeserver: deferred work counts as well."""
         synapse = self.homeserver.synapse
         before, answered = self._cpu_seconds(), await requests_answered(synapse)
         line = await self.generator.ask(json.dumps({"side": side, "do": do, **how}), COMMAND_SECONDS)
@@ -64,7 +64,7 @@ class Stage:
 
     @property
     def remarks(self) -> Sequence[str]:
-        """What the figures hang on."""
+        """Return facts that the figures depend on."""
         made = "; ".join(
             f"the {side} made {sum(each) / len(each):.2f}" for side, each in sorted(self.requests.items())
         )
@@ -80,7 +80,7 @@ class Stage:
         }
 
     async def _until_quiet(self) -> None:
-        """Nothing of this falls into the other's time."""
+        """Wait until the side is idle, so that its work does not affect the other side."""
         async with asyncio.timeout(QUIET_TIMEOUT):
             before = self._cpu_seconds()
             while True:
@@ -93,7 +93,7 @@ class Stage:
 
 @asynccontextmanager
 async def stage() -> AsyncIterator[Stage]:
-    """It is ready when both have answered."""
+    """Start everything; return when both sides have answered."""
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         authority = Authority("Authority of the benchmark")

@@ -1,1 +1,2 @@
-"""The parts of `bench/cis.py`: nodes that exchange agents, an agent that answers, and crowds of agents."""
+"""The parts of `bench/cis.py`: nodes that exchange agents, an agent that answers, and large numbers of
+agents."""

@@ -1,4 +1,4 @@
-"""An agent that answers every task with what it was asked, attached to its node over the WebSocket.
+"""An agent that answers every task with its prompt, attached to its node over the WebSocket.
 
 `python -m bench._cis.agent SETTINGS`: says that it is ready once the node has taken it.
 """
@@ -21,7 +21,7 @@ from bridge.agents.attached.runner_connection import AgentConnection, AgentEndpo
 
 @dataclass(frozen=True)
 class Settings:
-    """Where its node is and as whom it comes there. `parallel`: tasks that it has at once."""
+    """The node's address, and the agent's name and token. `parallel` is the number of concurrent tasks."""
 
     url: str
     agent_id: str
@@ -34,20 +34,20 @@ class Settings:
 
 
 class Echo:
-    """As much of an agent as there has to be."""
+    """The least that an agent has to implement."""
 
     def __init__(self) -> None:
         self._session = secrets.token_hex(12)
         self._give: Callable[[Task], object] | None = None
 
     def pushed(self, push: Push) -> None:
-        """What the node says unasked."""
+        """Handle a push of the node."""
         if push.task is not None:
             assert self._give is not None, "whoever has not said that he is there is given nothing"
             self._give(push.task)
 
     async def work(self, connection: AgentConnection, parallel: int) -> None:
-        """Until the connection is closed."""
+        """Run until the connection is closed."""
         async with asyncio.TaskGroup() as group:
             group.create_task(connection.listen())
             self._give = lambda task: group.create_task(self._answer(connection, task))
@@ -56,13 +56,13 @@ class Echo:
             tell_parent(ready=True)
 
     async def _answer(self, connection: AgentConnection, task: Task) -> None:
-        """To answer begins a task too: nothing else is said."""
+        """Answering also begins a task; nothing else is sent."""
         said = {"session": self._session, "attempt": task.attempt, "output": task.prompt}
         await connection.call("finish", said, TaskCallResponse, task.work_id)
 
 
 async def run(settings: Settings) -> None:
-    """Until the benchmark wants no more."""
+    """Run until the benchmark ends."""
     tls = ssl.create_default_context(cafile=settings.authority)
     place = AgentEndpoint(settings.url, settings.agent_id, settings.token, tls)
     echo = Echo()

@@ -1,4 +1,4 @@
-"""Tasks that one node asks of another: how long each takes, and how many there can be."""
+"""Tasks that one node requests from another: latency and throughput."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +17,7 @@ P50_MS, P95_MS = 10.0, 25.0
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """So many tasks at once, for so many times the seconds of a sample."""
+    """This many concurrent tasks, for this multiple of a sample's seconds."""
 
     name: str
     what: str
@@ -50,7 +50,7 @@ async def per_second(subject: Pair, seconds: float, *, load: Load) -> Measuremen
 
 
 async def cpu(subject: Pair, seconds: float, *, load: Load, of: str) -> Measurement:
-    """Milliseconds for each task."""
+    """Milliseconds per task."""
     run = await _next(subject, seconds, load, of)
     # The kernel counts in ticks, of which a short run may have none.
     used, tasks = max(TICK, run["cpu"][of]), len(run["durations"])
@@ -58,18 +58,18 @@ async def cpu(subject: Pair, seconds: float, *, load: Load, of: str) -> Measurem
 
 
 async def first(subject: Pair, seconds: float) -> Measurement:
-    """Of an agent that has never asked there: its user comes into the other node's room."""
+    """The first task of an agent: its user joins the other node's room."""
     durations = (await subject.runs[MANY.name].only(partial(subject.ask, seconds, MANY.at_once)))["first"]
     return Measurement(1000 * median(durations), len(durations), sum(durations))
 
 
 def wanted(subject: Pair, seconds: float, *, ms: float) -> Measurement:
-    """A figure that was set, and not measured."""
+    """A target value, which is not measured."""
     return Measurement(ms, 1, 0.0)
 
 
 def rows() -> list[Row[Pair]]:
-    """What decides comes first; the rest informs."""
+    """The deciding row comes first; the others inform."""
     p50, p95, p99 = (partial(latency, percent=percent) for percent in (50, 95, 99))
     ms, what = Unit.MILLISECONDS, "request to response across two nodes"
     made = []

@@ -1,4 +1,4 @@
-"""A node that learns of many agents on other nodes, which are played."""
+"""A node that loads many agents of other, simulated nodes."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ SETTLE = 0.3
 
 
 class Crowd:
-    """The node is started when it is first asked for. What happens only once, every row is read off."""
+    """The node is started on first use. All rows are computed from each single event."""
 
     def __init__(
         self, stack: AsyncExitStack, place: Place, behind: Database, generator: Child, nodes: list[str]
@@ -53,24 +53,24 @@ class Crowd:
 
     @property
     def remarks(self) -> list[str]:
-        """What the figures hang on."""
+        """Return facts that the figures depend on."""
         return [
             f"{NODES} played nodes with {self.agents:,} agents each, whose rooms are joined over federation.",
             f"The timeout after which a node is dead is {TIMEOUT:g} s here.",
         ]
 
     async def once(self, what: str, make: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
-        """The first run of it."""
+        """Return the first run."""
         return await self._runs[what].only(make)
 
     async def next(
         self, what: str, row: str, make: Callable[[], Awaitable[dict[str, Any]]]
     ) -> dict[str, Any]:
-        """The run of it that the next sample of a row is read off."""
+        """Return the run for the next sample of a row."""
         return await self._runs[what].next(row, make)
 
     async def learned(self, seconds: float) -> dict[str, Any]:
-        """All agents, by the node that is measured: it joins the rooms of all nodes at the same time."""
+        """Load all agents: the measured node joins the rooms of all nodes at the same time."""
 
         async def learn() -> dict[str, Any]:
             self.agents = AGENTS if seconds >= 1 else FEW
@@ -91,7 +91,7 @@ class Crowd:
         return await self.once("learn", learn)
 
     async def loaded(self) -> dict[str, Any]:
-        """By a process that begins with what the database has."""
+        """Load the routing table from the database in a new process."""
         command = python_module("bench._cis.table", self._name, self._behind.address)
         async with child("the routing table", *command) as process:
             said: dict[str, Any] = json.loads(await process.line(COMMAND_SECONDS))
@@ -99,7 +99,7 @@ class Crowd:
         return said
 
     async def beaten(self) -> dict[str, Any]:
-        """A heartbeat of each node, one after the other, until all are written."""
+        """Send a heartbeat of each node in sequence, until all are written."""
         before, began = self._used(), perf_counter()
         since = now_ms()
         await self._play("beat", to=self._name)
@@ -110,12 +110,12 @@ class Crowd:
         return {"seconds": took, **{name: after[name] - before[name] for name in after}}
 
     async def decided(self, seconds: float) -> dict[str, Any]:
-        """Where an agent is, as often as it goes."""
+        """Look agents up as fast as possible."""
         return await self._node.ask("decide", seconds=seconds)
 
     async def noticed(self) -> dict[str, Any]:
-        """That one of the nodes is dead: by how much later than it could be. The node is started anew, with a
-        shorter timeout, and hears all of them first."""
+        """Detect a dead node: the delay beyond the timeout. The node is restarted with a shorter timeout, and
+        receives heartbeats of all nodes first."""
         await self._play("keep beating", to=self._name, every=BEAT)
         await self._running.aclose()
         self._node = await self._start(heartbeat_interval_secs=BEAT, agent_timeout_secs=TIMEOUT)
@@ -132,7 +132,7 @@ class Crowd:
         return await self._running.enter_async_context(node)
 
     async def _play(self, do: str, **how: Any) -> int:
-        """Have the played nodes do something; when they have done it."""
+        """Execute a command of the simulated nodes, and wait for its end."""
         line = await self._generator.ask(json.dumps({"do": do, **how}), COMMAND_SECONDS)
         at: int = json.loads(line)["at"]
         return at
@@ -142,7 +142,8 @@ class Crowd:
         return {"cpu": node, "postgres": postgres, "memory": resident_bytes(self._node.process.pid)}
 
     async def _kept(self) -> dict[str, float]:
-        """Rows of all tables, and bytes with their indexes; those of the routing table apart."""
+        """Return the rows of all tables and their bytes with indexes, and those of the routing table
+        separately."""
         async with connected(self._behind.address) as connection:
             names = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
             rows = {name: await connection.fetchval(f'SELECT count(*) FROM "{name}"') for (name,) in names}
@@ -156,7 +157,7 @@ class Crowd:
 
 @asynccontextmanager
 async def crowd() -> AsyncIterator[Crowd]:
-    """The played nodes answer, and the database of the node that is measured is there."""
+    """Start the simulated nodes, and the database of the measured node."""
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         place = Place(directory, Authority("Authority of the benchmark"))

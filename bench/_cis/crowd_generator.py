@@ -36,7 +36,7 @@ CAPABILITIES = ("task_execution", "messaging")
 
 
 class PlayedNode(PlayedServer):
-    """It lets nobody in before its rooms are made."""
+    """Joins are refused until its rooms are made."""
 
     def __init__(self, name: str, rooms: dict[str, PlayedRoom], authority: Path) -> None:
         super().__init__(name, rooms, authority)
@@ -46,7 +46,7 @@ class PlayedNode(PlayedServer):
         self._beating: asyncio.Task[None] | None = None
 
     def make_rooms(self, agents: int) -> None:
-        """As a node of ours has made them after so many agents have come."""
+        """Create the rooms as a Palaver node would have them after this many registrations."""
         user, version = f"@{NODE_USER}:{self.name}", ROOM_VERSIONS[ROOM_VERSION]
         signers = {self.name: self.signer}
         for place in (BroadcastRoom(self.name), FederationRoom(DEFAULT_NAMESPACE, self.name)):
@@ -68,13 +68,13 @@ class PlayedNode(PlayedServer):
         return content.render(event, PeerProfile.MATRIX)
 
     async def beat(self, destination: str) -> None:
-        """One heartbeat for all its agents; returns when it has been answered."""
+        """Send one heartbeat for all agents; return when it has been answered."""
         statuses = dict.fromkeys(self._agent_ids, AgentStatus.IDLE)
         said = heartbeats.edu_content(NodeHeartbeat(self.name, now_ms(), statuses))
         await self.send(destination, [], [{"edu_type": heartbeats.TYPE, "content": said}])
 
     def keep_beating(self, destination: str, every: float) -> None:
-        """Until it falls silent."""
+        """Send heartbeats until it falls silent."""
         self._is_silent.clear()
         self._beating = asyncio.create_task(self._beat_on(destination, every))
 
@@ -87,7 +87,7 @@ class PlayedNode(PlayedServer):
                     await self._is_silent.wait()
 
     async def fall_silent(self) -> None:
-        """After the heartbeat that is on its way."""
+        """Stop after the heartbeat in flight."""
         self._is_silent.set()
         beating, self._beating = self._beating, None
         if beating is not None:
@@ -99,13 +99,13 @@ class PlayedNode(PlayedServer):
 
 
 class Crowd:
-    """All played nodes."""
+    """All simulated nodes."""
 
     def __init__(self, nodes: Sequence[PlayedNode]) -> None:
         self._nodes = nodes
 
     async def answer(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        """Do what a line asks for; the answer says when it was done."""
+        """Execute the command of a line; the answer has the time at which it was done."""
         match command:
             case {"do": "make", "agents": int(agents)}:
                 for node in self._nodes:
@@ -127,14 +127,14 @@ class Crowd:
         return {"at": now_ms()}
 
     async def close(self) -> None:
-        """Nobody beats any more."""
+        """Stop all heartbeats."""
         for node in self._nodes:
             await node.fall_silent()
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What it has to be told before it begins."""
+    """Settings that are needed before the start."""
 
     nodes: Sequence[str]
     certificate: str
@@ -147,7 +147,7 @@ class Settings:
 
 @contextlib.asynccontextmanager
 async def crowd(settings: Settings) -> AsyncIterator[Crowd]:
-    """They answer as long as the block runs."""
+    """The nodes respond until the block ends."""
     rooms: dict[str, PlayedRoom] = {}
     async with AsyncExitStack() as stack:
         nodes = [PlayedNode(name, rooms, Path(settings.authority)) for name in settings.nodes]
@@ -159,7 +159,7 @@ async def crowd(settings: Settings) -> AsyncIterator[Crowd]:
 
 
 async def run(settings: Settings) -> None:
-    """Until the benchmark wants no more."""
+    """Run until the benchmark ends."""
     async with crowd(settings) as played:
         tell_parent(ready=True)
         async for line in lines_from_parent():

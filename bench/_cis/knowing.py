@@ -1,4 +1,4 @@
-"""What it takes to know of a hundred thousand agents on ten nodes."""
+"""The cost of knowing a hundred thousand agents on ten nodes."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -13,19 +13,19 @@ OURS = "Palaver"
 
 
 async def learned(subject: Crowd, seconds: float, *, of: str) -> Measurement:
-    """Seconds until all are known, or what has been used by then."""
+    """Seconds until all are known, or the resources used by then."""
     found = await subject.learned(seconds)
     return Measurement(found[of], NODES * subject.agents, found["seconds"])
 
 
 async def each(subject: Crowd, seconds: float, *, of: str) -> Measurement:
-    """The same for each agent."""
+    """The same per agent."""
     found, agents = await subject.learned(seconds), NODES * subject.agents
     return Measurement(found[of] / agents, agents, found["seconds"])
 
 
 async def loaded(subject: Crowd, seconds: float, *, of: str) -> Measurement:
-    """By a process that is started anew."""
+    """Load them in a new process."""
     await subject.learned(seconds)
     found = await subject.next("load", of, subject.loaded)
     value = found[of] / found["agents"] if of == "memory" else found[of]
@@ -33,7 +33,7 @@ async def loaded(subject: Crowd, seconds: float, *, of: str) -> Measurement:
 
 
 async def beaten(subject: Crowd, seconds: float, *, of: str) -> Measurement:
-    """Milliseconds for one interval."""
+    """Milliseconds per interval."""
     await subject.learned(seconds)
     found = await subject.next("beat", of, subject.beaten)
     # The kernel counts in ticks, of which a short interval may have none.
@@ -41,7 +41,7 @@ async def beaten(subject: Crowd, seconds: float, *, of: str) -> Measurement:
 
 
 async def decided(subject: Crowd, seconds: float) -> Measurement:
-    """Each address is read from a text first."""
+    """Each address is parsed from text first."""
     await subject.learned(seconds)
     found = await subject.decided(min(seconds, 1.0))
     return rate(found["decided"], found["seconds"])
@@ -58,7 +58,7 @@ Sample = Callable[[Crowd, float], Awaitable[Measurement]]
 
 
 def rows() -> list[Row[Crowd]]:
-    """All of them inform. The last one ends the node: a new one takes its place."""
+    """All rows inform. The last one ends the node, and a new one replaces it."""
 
     def row(name: str, what: str, unit: Unit, sample: Sample) -> Row[Any]:
         return Row(name=name, what=what, unit=unit, ours=Side(OURS, sample))

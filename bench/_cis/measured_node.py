@@ -1,4 +1,4 @@
-"""A node's process with its Postgres, as the benchmark holds it."""
+"""A node's process with its Postgres."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -17,20 +17,20 @@ COMMAND_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class MeasuredNode:
-    """It does what it is told."""
+    """A node that runs commands of the benchmark."""
 
     name: str
     process: Child
     behind: Database
 
     async def ask(self, do: str, **how: Any) -> dict[str, Any]:
-        """Have it do something; its answer."""
+        """Run a command; return its answer."""
         line = await self.process.ask(json.dumps({"do": do, **how}), COMMAND_SECONDS)
         answer: dict[str, Any] = json.loads(line)
         return answer
 
     def cpu_seconds(self) -> tuple[float, float]:
-        """Of the node, and of all processes of its Postgres, until now."""
+        """Return the CPU of the node, and of all processes of its Postgres, so far."""
         return cpu_seconds(self.process.pid), family_cpu_seconds(self.behind.pid)
 
 
@@ -38,8 +38,8 @@ class MeasuredNode:
 async def measured_node(
     place: Place, name: str, behind: Database, peers: Sequence[str], **federation: Any
 ) -> AsyncIterator[MeasuredNode]:
-    """With the settings that it has when nobody says anything else; `federation` are those of the section
-    `[agent_federation]` that are to be different."""
+    """Start a node with default settings; `federation` has different values for the section
+    `[agent_federation]`."""
     configuration = _configuration(place, name, behind, peers, federation)
     command = python_module("bench._cis.node", json.dumps(configuration))
     async with child(f"the node {name}", *command) as process:

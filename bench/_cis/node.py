@@ -1,4 +1,4 @@
-"""Our node as it is measured: all of it, as it runs in production, told line by line what to do besides.
+"""The measured Palaver node: complete, as in production, with additional commands on standard input.
 
 `python -m bench._cis.node CONFIGURATION`.
 """
@@ -29,7 +29,7 @@ LOOK = 0.002
 
 
 class Told:
-    """What the node can be told."""
+    """The commands that the node can execute."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -37,7 +37,7 @@ class Told:
         self._requester = Requester(node.config.server_name, node.core.core.tasks, node.core.replies)
 
     async def answer(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Do what a line asks for."""
+        """Execute the command of a line."""
         match command.pop("do"):
             case "token":
                 token, _ = await self._node.core.tokens.create(command["agent"], "for the benchmark", None)
@@ -54,7 +54,7 @@ class Told:
                 raise AssertionError(f"nobody asks for {other}")
 
     async def _see(self, count: int, node_id: str | None = None) -> dict[str, Any]:
-        """Until so many agents are known to be there, of one other node or of all of them."""
+        """Wait until this many agents of one other node, or of all, are known as online."""
 
         def seen() -> bool:
             nodes = [one.node_id for one in self._table.table.nodes()] if node_id is None else [node_id]
@@ -65,7 +65,7 @@ class Told:
         return {"at": now_ms()}
 
     async def _hear(self, nodes: Sequence[str], since: int) -> dict[str, Any]:
-        """Until a heartbeat of each has been written that was heard since then."""
+        """Wait until a heartbeat of each node has been received and written since then."""
         table = self._table.table
         async with asyncio.timeout(TIMEOUT):
             for node_id in nodes:
@@ -91,7 +91,7 @@ class Told:
             end()
 
     def _decide(self, seconds: float) -> dict[str, Any]:
-        """Where agents are that other nodes have: each is asked for by its address, as text."""
+        """Look agents of other nodes up by their addresses as text."""
         agents = [str(agent.address) for agent in self._table.table.agents()]
         decided = 0
         began = perf_counter()
@@ -105,7 +105,7 @@ class Told:
 
 
 async def run(configuration: str) -> None:
-    """Until the benchmark wants no more."""
+    """Run until the benchmark ends."""
     configure_logging(Log(level="warning"))
     node = Node(Config.model_validate_json(configuration))
     await node.start()

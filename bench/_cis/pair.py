@@ -1,4 +1,4 @@
-"""Two nodes that exchange agents, each a process with a Postgres of its own, and an agent on one of them."""
+"""Two nodes that exchange agents, each a process with its own Postgres, and an agent on one of them."""
 
 import tempfile
 from collections import defaultdict
@@ -26,15 +26,14 @@ PARALLEL = 64
 
 @dataclass
 class Pair:
-    """`asking` asks the agent at `answering`."""
+    """`asking` sends tasks to the agent at `answering`."""
 
     asking: MeasuredNode
     answering: MeasuredNode
     runs: defaultdict[str, Runs[dict[str, Any]]] = field(default_factory=lambda: defaultdict(Runs))
 
     async def ask(self, seconds: float, at_once: int) -> dict[str, Any]:
-        """So many at once, each again as soon as it is answered. With what came of it the CPU that each
-        process has used."""
+        """Keep this many tasks open. Returns the results and the CPU of each process."""
         before = self._cpu_seconds()
         how: dict[str, Any] = {"to": f"{ECHO}@{self.answering.name}", "seconds": seconds}
         came = await self.asking.ask("ask", at_once=at_once, **how)
@@ -43,7 +42,7 @@ class Pair:
 
     @property
     def remarks(self) -> Sequence[str]:
-        """What the figures hang on."""
+        """Return facts that the figures depend on."""
         return [
             f"Palaver {version('palaver')} on Python {python_version()}.",
             "Two nodes over TLS, a Postgres for each.",
@@ -58,7 +57,7 @@ class Pair:
 
 @asynccontextmanager
 async def pair() -> AsyncIterator[Pair]:
-    """It is ready when the agent can be asked."""
+    """Start both; return when the agent can be reached."""
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         place = Place(directory, Authority("Authority of the benchmark"))

@@ -1,4 +1,4 @@
-"""Whoever asks for tasks in the process of a node, and counts the time until it has the answers."""
+"""A requester of tasks in the process of a node, which measures the time until it has the answers."""
 
 import asyncio
 import itertools
@@ -19,8 +19,8 @@ FAILURES = [state for state in State if state.is_final and state is not State.DO
 
 
 class Requester:
-    """It asks as the command line does. A task is asked for when it is given to the desk, and answered when
-    the reply of its protocol is told so: by then the answer is in the database."""
+    """Submits tasks as the command line does. The time begins when a task is submitted to the task service,
+    and ends when the reply of its protocol is called: the answer is then in the database."""
 
     def __init__(self, node_id: str, tasks: TaskService, replies: OperatorReply) -> None:
         self._node_id = node_id
@@ -31,8 +31,8 @@ class Requester:
         self._there: set[int] = set()
 
     async def ask(self, to: str, seconds: float, at_once: int) -> dict[str, Any]:
-        """So many agents at the same time, each again as soon as it is answered. Before, each asks once: it
-        has to come into the other node's room."""
+        """Let this many agents request tasks at the same time. Before, each requests one, because it has to
+        join the other node's room."""
         target = AgentAddress.parse(to)
         assert isinstance(target, AgentAddress), "the benchmark knows its agents"
         durations: list[float] = []

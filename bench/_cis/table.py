@@ -1,4 +1,4 @@
-"""A process that reads the routing table as a node does when it starts, and says what that took.
+"""A process that loads the routing table as a starting node does, and reports what that costs.
 
 `python -m bench._cis.table NODE DATABASE`.
 """
@@ -21,7 +21,7 @@ from storage.database import Database
 
 
 async def run(node_id: str, address: str) -> None:
-    """Once."""
+    """Load it once."""
     database = await Database.connect(DatabaseAddress.from_url(address))
     try:
         table = RoutingTable(node_id, database, now_ms=now_ms)

@@ -1,1 +1,1 @@
-"""The parts of `bench/federation.py`: the servers, the load that both get alike, and what is read off it."""
+"""The parts of `bench/federation.py`: the servers, their common load, and the measurements."""

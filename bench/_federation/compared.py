@@ -1,4 +1,4 @@
-"""A row that compares our node with the Synapse: one sample, taken of either."""
+"""A row that compares the Palaver node with the Synapse: one sample function, run on either."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -16,7 +16,7 @@ def compared(
     *,
     counts: bool,
 ) -> Row[Servers]:
-    """`sample` is told by `measured` of which of them."""
+    """`sample` gets the measured server from `measured`."""
     ours = Side("Palaver", partial(sample, measured=NODE))
     other = Side("Synapse", partial(sample, measured=SYNAPSE))
     return Row(name=name, what=what, unit=unit, ours=ours, other=other, counts=counts)

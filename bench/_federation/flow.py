@@ -1,4 +1,4 @@
-"""What a Synapse asks for while our node sends into a room faster than it can follow.
+"""The requests of a Synapse while a Palaver node sends to a room faster than it can follow.
 
 Between two Synapses a room forks under load, and the one that receives asks for the state before nearly
 every event. Our node makes a chain, in which every event follows one other, and has no more on its way than
@@ -25,7 +25,7 @@ async def _once(subject: Servers, seconds: float) -> dict[str, Any]:
 
 
 async def _run(subject: Servers, seconds: float) -> dict[str, Any]:
-    """What went out and came in, and what our node was asked for."""
+    """Return the numbers of sent and received events and of requests."""
     asked = {endpoint: _calls(subject, endpoint) for endpoint in ENDPOINTS}
     lasting = min(SECONDS, _LONGER * seconds)
     took = await subject.ask(SYNAPSE, "flow", source=NODE, rate=PER_SECOND, seconds=lasting)
@@ -37,25 +37,25 @@ def _calls(subject: Servers, endpoint: str) -> int:
 
 
 async def sent(subject: Servers, seconds: float) -> Measurement:
-    """What our node has taken from its user, committed and put into its outbox."""
+    """Events that the node has accepted from its user, committed and put into its outbox."""
     flow = await _once(subject, seconds)
     return rate(flow["sent"], flow["sending"])
 
 
 async def received(subject: Servers, seconds: float) -> Measurement:
-    """What the Synapse has worked off."""
+    """Events that the Synapse has processed."""
     flow = await _once(subject, seconds)
     return rate(flow["read"], flow["reading"])
 
 
 async def calls(subject: Servers, seconds: float, *, endpoint: str) -> Measurement:
-    """What the Synapse has asked our node for meanwhile."""
+    """Requests of the Synapse to the node in the meantime."""
     flow = await _once(subject, seconds)
     return Measurement(flow[endpoint], flow["read"], flow["reading"])
 
 
 def rows() -> list[Row[Servers]]:
-    """What flows, and then what should be 0."""
+    """The event rates first, then the numbers that should be 0."""
     what = f"{PER_SECOND} messages per second from Palaver to a Synapse"
     return [
         Row(name="flow-sent", what=f"{what}: sent", ours=Side("Palaver", sent)),

@@ -1,4 +1,4 @@
-"""The process that both servers get their load from: it plays servers, sends, and watches what can be read.
+"""The process that loads both servers: it simulates servers, sends events, and watches what can be read.
 
 `python -m bench._federation.load_generator SETTINGS`: says that it is ready, then answers every line of JSON
 with one. What it sends is made and signed before the clock runs.
@@ -36,7 +36,7 @@ WATCHED_LONGER = 20.0
 
 
 class LoadGenerator:
-    """`servers` are played, `measured` are measured. `most_rooms` are the rooms of a load, at most."""
+    """`servers` are simulated, `measured` are measured. A load has at most `most_rooms` rooms."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class LoadGenerator:
         self._joined: dict[str, list[PlayedRoom]] = {}
 
     async def answer(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Do what a line asks for."""
+        """Execute the command of a line."""
         measured = self._measured[command.pop("measured")]
         match command.pop("do"):
             case "load":
@@ -73,7 +73,7 @@ class LoadGenerator:
     async def _load(
         self, measured: Measured, *, rooms: int, origins: int, seconds: float, events: int
     ) -> dict[str, Any]:
-        """Send for so long, as fast as the pace lets it, and wait until all of it can be read."""
+        """Send for this long, as fast as the pace allows, and wait until all events can be read."""
         chosen = (await self._rooms_of(measured))[:rooms]
         senders = self._servers[:origins]
         waiting = {
@@ -127,7 +127,7 @@ class LoadGenerator:
         }
 
     async def _latency(self, measured: Measured, *, rate: float, seconds: float) -> dict[str, Any]:
-        """One event at a time, unhurried: how long from sending each until it can be read."""
+        """Send single events with pauses: from sending each until it can be read."""
         room = (await self._rooms_of(measured))[0]
         server = self._servers[0]
         pdus = _messages(room, server, max(1, round(rate * seconds)))
@@ -150,7 +150,7 @@ class LoadGenerator:
         return {"seconds": list(taken.values())}
 
     async def _join(self, measured: Measured, *, members: int) -> dict[str, Any]:
-        """A room that it has never heard of: until it says that its user is in, and until it has it all."""
+        """Join a new room: until the server reports the join, and until it has the whole room."""
         room = self._make_room(members)
         began = perf_counter()
         await measured.join(room.room_id, self._servers[0].name)
@@ -159,7 +159,7 @@ class LoadGenerator:
         return {"joined": joined - began, "complete": perf_counter() - began}
 
     async def _flow(self, measured: Measured, *, source: str, rate: float, seconds: float) -> dict[str, Any]:
-        """Another server that is measured sends to this one, in a room of its own."""
+        """Let another measured server send to this one, in a room of its own."""
         sender = self._measured[source]
         assert isinstance(sender, MeasuredNode), "it can be told to send"
         room_id = await sender.create()
@@ -187,7 +187,7 @@ class LoadGenerator:
     # -- what it plays --
 
     async def _rooms_of(self, measured: Measured) -> list[PlayedRoom]:
-        """The rooms of the load, joined and complete."""
+        """Return the rooms of the load, joined and complete."""
         rooms = self._joined.get(measured.server_name)
         if rooms is None:
             rooms = self._joined[measured.server_name] = [self._make_room() for _ in range(self._most_rooms)]
@@ -203,7 +203,7 @@ class LoadGenerator:
         return rooms
 
     def _make_room(self, members: int | None = None) -> PlayedRoom:
-        """Of the first server; the members are from all of them in turns."""
+        """Create a room on the first server; its members are from all servers in turns."""
         number = next(self._numbers)
         names = [server.name for server in self._servers]
         users = [
@@ -232,7 +232,7 @@ def _messages(room: PlayedRoom, server: PlayedServer, count: int) -> list[Pdu]:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the generator has to be told before it begins."""
+    """Settings that are needed before the start."""
 
     origins: Sequence[str]
     certificate: str
@@ -243,13 +243,13 @@ class Settings:
 
 
 def settings_of(given: dict[str, Any]) -> Settings:
-    """From what `asdict` made of them."""
+    """Reverse `asdict`."""
     synapse, node = SynapseSettings(**given.pop("synapse")), NodeSettings(**given.pop("node"))
     return Settings(**given, synapse=synapse, node=node)
 
 
 async def run(settings: Settings) -> None:
-    """Until the benchmark wants no more."""
+    """Run until the benchmark ends."""
     rooms: dict[str, PlayedRoom] = {}
     measured: dict[str, Measured] = {
         "synapse": MeasuredSynapse(settings.synapse, settings.authority),

@@ -1,4 +1,4 @@
-"""The servers that are measured, as the load generator sees them: each joins, reads, and uses CPU."""
+"""The measured servers, as the load generator sees them: each joins rooms, reads events, and uses CPU."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ _WAIT_MS = 10_000
 
 
 class Measured(Protocol):
-    """Either of them."""
+    """A measured server."""
 
     server_name: str
 
@@ -44,7 +44,7 @@ class Measured(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SynapseSettings:
-    """Where it is, who reads there, and the ids of its process and of its Postgres."""
+    """Its address, its reader, and the ids of its process and of its Postgres."""
 
     server_name: str
     user_id: str
@@ -55,7 +55,7 @@ class SynapseSettings:
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """The same of our node, which is told by its socket what to do."""
+    """The same for the Palaver node, which is controlled through its socket."""
 
     server_name: str
     socket: str
@@ -179,7 +179,7 @@ class MeasuredNode:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Messages, and how long it took until the last one was committed."""
+    """The sent messages, and the time until the last one was committed."""
 
     event_ids: Sequence[EventId]
     seconds: float
@@ -194,7 +194,7 @@ class NodeConnection:
         self._asking = asyncio.Lock()
 
     async def ask(self, **command: Any) -> dict[str, Any]:
-        """Write a line, read the line that answers it."""
+        """Write a line, and read the line that answers it."""
         async with self._asking:
             reader, writer = await self._opened()
             writer.write(orjson.dumps(command) + b"\n")

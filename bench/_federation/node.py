@@ -1,4 +1,4 @@
-"""Our node as it is measured: the whole of it, as it runs in production, and a socket to act for its users.
+"""The measured Palaver node: complete, as in production, with a socket to act for its users.
 
 `python -m bench._federation.node CONFIGURATION SOCKET`. Each line of JSON on the socket is answered with one;
 after `read` a line comes whenever there is something to read.
@@ -30,7 +30,7 @@ _TEXT = "Scale set to 4.2 kg; next reading at noon. " * 4
 
 
 class Users:
-    """What the users of the node do: one of them reads, another one talks."""
+    """Users of the node: one reads, another sends."""
 
     def __init__(self, node: Node) -> None:
         assert isinstance(node.backend, HomeserverBackend), "it is one itself"
@@ -54,7 +54,7 @@ class Users:
                 raise AssertionError(f"nobody asks for {other}")
 
     async def read(self) -> AsyncGenerator[bytes, None]:
-        """All that happens from now on, a line for what can be read together."""
+        """Report all further events, one line for those that can be read together."""
         reader = self._graph.stream.reader(await self._graph.stream.last_position())
         yield b"{}\n"
         while True:
@@ -66,7 +66,7 @@ class Users:
         return {"room_id": await self._membership.join(room_id, self._reader, [via])}
 
     async def _members(self, room_id: str) -> dict[str, Any]:
-        """Every member as the node has it, and how many of them are joined."""
+        """Return all members that the node knows, and the number of joined ones."""
         state = await self._graph.current_state(room_id)
         keys = [key for key in state if key[0] == "m.room.member"]
         members = await self._graph.current_events(room_id, keys)
@@ -85,7 +85,7 @@ class Users:
         return {"room_id": room_id}
 
     async def _say(self, room_id: str, rate: float, seconds: float) -> dict[str, Any]:
-        """So many messages a second; each is sent in its own time, whether those before it are committed or
+        """Send this many messages a second, each at its own time, whether earlier ones are committed or
         not."""
 
         async def say(number: int) -> EventId:
@@ -118,7 +118,7 @@ async def _serve(users: Users, reader: asyncio.StreamReader, writer: asyncio.Str
 
 
 async def run(configuration: str, socket: Path) -> None:
-    """Until the benchmark wants no more."""
+    """Run until the benchmark ends."""
     config = Config.model_validate_json(configuration)
     configure_logging(Log(level="warning"))
     node = Node(config)

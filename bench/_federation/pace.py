@@ -1,4 +1,4 @@
-"""What goes out next, so that no more is on its way than the server that is measured works off.
+"""Decides what is sent next, so that no more is in flight than the measured server can process.
 
 To a Synapse an answer only says "staged". When a hundred events of one room are, it throws out all that
 another one follows and asks for them again, ten at a time. So what is on its way is what no reader has seen,
@@ -18,7 +18,7 @@ MOST_IN_TRANSACTION = 50
 
 
 class Pace:
-    """`waiting` are the events of each room, oldest first. Rooms take turns, event by event."""
+    """`waiting` has the events of each room, oldest first. Rooms take turns, event by event."""
 
     def __init__(self, waiting: Mapping[str, Iterable[Pdu]]) -> None:
         self._waiting = {room_id: deque(pdus) for room_id, pdus in waiting.items()}
@@ -28,12 +28,12 @@ class Pace:
 
     @property
     def on_their_way(self) -> int:
-        """Events that went out and that no reader has seen."""
+        """Events that were sent, but not yet seen by a reader."""
         return len(self._rooms)
 
     def next_transaction(self, rooms: Collection[str]) -> list[Pdu]:
-        """A full transaction of events of these rooms, or as many as are left; nothing as long as it would
-        have to be smaller for any other reason."""
+        """Return a full transaction of events of these rooms, or the last ones; None while the limits allow
+        no full one."""
         taken = self._take(rooms)
         if len(taken) < MOST_IN_TRANSACTION and self.is_left(rooms):
             self._put_back(taken)
@@ -41,11 +41,11 @@ class Pace:
         return taken
 
     def is_left(self, rooms: Collection[str]) -> bool:
-        """Whether events of these rooms have not gone out."""
+        """Return whether events of these rooms have not been sent."""
         return any(self._waiting[room_id] for room_id in rooms)
 
     def seen(self, event_ids: Iterable[EventId]) -> int:
-        """A reader has seen these; how many of them had been on their way."""
+        """Record events that a reader has seen; return how many of them were in flight."""
         count = 0
         for event_id in event_ids:
             room_id = self._rooms.pop(event_id, None)
@@ -55,7 +55,7 @@ class Pace:
         return count
 
     def left_over(self) -> dict[str, list[Pdu]]:
-        """What has not gone out."""
+        """The events that were not sent."""
         return {room_id: list(pdus) for room_id, pdus in self._waiting.items()}
 
     def _take(self, rooms: Collection[str]) -> list[Pdu]:

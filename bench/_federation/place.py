@@ -1,4 +1,4 @@
-"""Where a run keeps its files, who certifies its servers, and our node among them."""
+"""The files of a run, the certificates of its servers, and the Palaver node."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -29,13 +29,13 @@ class Place:
         return self.authority.write(self.directory, "ca")
 
     def certified(self) -> tuple[Path, Path]:
-        """A certificate for loopback and its key."""
+        """Issue a certificate for loopback, with its key."""
         return self.authority.issue("localhost", "127.0.0.1", "::1").write(self.directory, "server")
 
 
 @asynccontextmanager
 async def our_node(place: Place, behind: Database, peers: Sequence[str]) -> AsyncIterator[NodeSettings]:
-    """A node with that Postgres, in a process of its own, that answers when the block begins."""
+    """Run a node with that Postgres in its own process; it responds when the block begins."""
     name, socket = f"localhost:{lasting_port()}", place.directory / "node.socket"
     configuration = _configuration(place, name, behind, peers)
     command = python_module("bench._federation.node", json.dumps(configuration), str(socket))
@@ -45,7 +45,7 @@ async def our_node(place: Place, behind: Database, peers: Sequence[str]) -> Asyn
 
 
 def _configuration(place: Place, name: str, behind: Database, peers: Sequence[str]) -> dict[str, Any]:
-    """As an operator would write it: closed to all servers but these."""
+    """Return the configuration as an operator would write it: closed to all other servers."""
     certificate, key = place.certified()
     return {
         "server_name": name,

@@ -1,4 +1,4 @@
-"""A room as the load generator plays it: a chain of signed events, of which everything can be answered."""
+"""A room of the load generator: a chain of signed events, for which all requests can be answered."""
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -56,29 +56,29 @@ class PlayedRoom:
     # -- its events --
 
     def say(self, sender: str, now: int) -> Pdu:
-        """One more message."""
+        """Append a message."""
         self._now = now
         return self._send("m.room.message", sender, _MESSAGE)
 
     def set_state(self, type_: str, sender: str, content: Mapping[str, Any], state_key: str) -> Pdu:
-        """One more entry of the state."""
+        """Append a state event."""
         return self._send(type_, sender, content, state_key)
 
     def join_template(self, user: str, now: int) -> dict[str, Any]:
-        """What `make_join` answers with."""
+        """Return the response to `make_join`."""
         self._now = now
         return unsigned_event(
             self._template("m.room.member", user, {"membership": "join"}, user), self.version
         )
 
     def take_in(self, join: Pdu) -> None:
-        """A join that another server has made of the template. It has to be the next event."""
+        """Append a join that another server has made from the template. It must be the next event."""
         assert self._head is not None, "a room is made with its first events"
         assert join.prev_events == (self._head.event_id,), "the room went on while somebody joined"
         self._append(join)
 
     def take_back(self, pdus: Sequence[Pdu]) -> None:
-        """Forget the last messages, which nobody has been sent."""
+        """Remove the last messages, which were not sent."""
         for pdu in reversed(pdus):
             assert pdu is self._head, "only from the end"
             assert pdu.key is None, "a message"
@@ -118,17 +118,17 @@ class PlayedRoom:
     # -- what is asked about it --
 
     def state_before(self, event_id: EventId) -> dict[StateKey, Pdu]:
-        """The state before one of its events."""
+        """Return the state before an event."""
         until = bisect_left(self._changes, self._places[event_id])
         return {pdu.key: pdu for pdu in self._changed[:until] if pdu.key is not None}
 
     def auth_chain(self, pdus: Iterable[Pdu]) -> list[Pdu]:
-        """All that lies behind these events, without themselves."""
+        """Return the auth chain of these events, without the events."""
         behind = {event_id for pdu in pdus for event_id in pdu.auth_events}
         return [self.events[one] for one in reachable(behind, lambda one: self.events[one].auth_events)]
 
     def send_join(self, join: Pdu, *, omit_members: bool) -> dict[str, Any]:
-        """What `send_join` answers with: in the short form where that is asked for and pays."""
+        """Return the response to `send_join`, with partial state if that is requested and smaller."""
         state = self.state_before(join.event_id)
         short = omit_members and send_join_response.may_omit_members(state)
         given = send_join_response.without_members(state, join.sender) if short else list(state.values())
@@ -139,10 +139,10 @@ class PlayedRoom:
     def missing_events(
         self, earliest: Collection[EventId], latest: Sequence[EventId], limit: int
     ) -> list[Pdu]:
-        """What lies between, oldest first."""
+        """Return the missing events, oldest first."""
         found = event_graph.walk_missing_events(latest, earliest, self._ancestors, limit=limit).found
         return [self.events[event_id] for event_id in found]
 
     def backfill(self, start: Sequence[EventId], limit: int) -> list[Pdu]:
-        """The events and what lies before them, newest first."""
+        """Return the events and those before them, newest first."""
         return [self.events[one] for one in event_graph.walk_backwards(start, self._ancestors, limit).found]

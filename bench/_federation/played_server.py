@@ -1,4 +1,4 @@
-"""A homeserver as the load generator plays it: it sends, and answers whatever is asked about what it sent."""
+"""A homeserver of the load generator: it sends events, and answers requests about them."""
 
 import contextlib
 import itertools
@@ -29,11 +29,11 @@ MOST_BYTES = 16 * 1024 * 1024
 
 
 class Objected(Exception):
-    """The server that is measured did not take what was sent: then there is nothing to measure."""
+    """The measured server refused an event, so there is nothing to measure."""
 
 
 class PlayedServer:
-    """`rooms` are those of all played servers: each of them may be asked for any."""
+    """`rooms` are those of all simulated servers: each of them may be asked for any."""
 
     def __init__(self, name: str, rooms: dict[str, PlayedRoom], authority: Path) -> None:
         self.name = name
@@ -51,7 +51,7 @@ class PlayedServer:
 
     @contextlib.asynccontextmanager
     async def running(self, certificate: Path, key: Path) -> AsyncIterator["PlayedServer"]:
-        """On the port that is in its name."""
+        """Serve on the port in its name."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(certificate, key)
         runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=0.1)
@@ -68,7 +68,7 @@ class PlayedServer:
             await self._resolver.close()
 
     async def send(self, destination: str, pdus: Sequence[Pdu], edus: Sequence[dict[str, Any]] = ()) -> None:
-        """One transaction; returns when it has been answered."""
+        """Send one transaction; return when it has been answered."""
         transaction = encode_body(self.name, now_ms(), [pdu.canonical for pdu in pdus], list(edus))
         target = request_target(f"{V1}/send/{{txnId}}", txnId=str(next(self._numbers)))
         answer = await self._client.request("PUT", destination, target, transaction)
@@ -171,7 +171,7 @@ class PlayedServer:
 
 
 def now_ms() -> int:
-    """The time, as Matrix counts it."""
+    """Return the time in Matrix's unit."""
     return time.time_ns() // 1_000_000
 
 

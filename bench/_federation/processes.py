@@ -1,4 +1,4 @@
-"""What processes have used, as the kernel counts it."""
+"""Resources used by processes, as the kernel counts them."""
 
 import os
 from pathlib import Path
@@ -8,17 +8,17 @@ TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process so far."""
+    """Return the user and system time of a process so far."""
     return sum(_times(pid)[:2])
 
 
 def family_cpu_seconds(pid: int) -> float:
-    """The same of a process and of all its children, those that have ended among them: a Postgres."""
+    """Return the time of a process and all its children, including ended ones: for a Postgres."""
     return sum(_times(pid)) + sum(map(cpu_seconds, _children(pid)))
 
 
 def resident_bytes(pid: int) -> int:
-    """Memory of a process at this moment."""
+    """Return the memory of a process now."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -27,7 +27,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _times(pid: int) -> list[float]:
-    """User and system time of its own, then of its children that have ended and been waited for."""
+    """Return the user and system time of the process, and of its children that have ended."""
     # Behind the name, which may hold anything: fields 14 to 17 of proc(5), counted from field 3.
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

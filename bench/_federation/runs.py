@@ -1,4 +1,4 @@
-"""Several figures are read off one run, and a row has one figure."""
+"""Runs that yield several figures, while a row has one."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -8,15 +8,15 @@ R = TypeVar("R")
 
 
 class Runs(Generic[R]):
-    """The runs of one load on one server. The n-th sample of each row is read off the n-th run, whichever
-    row comes first and makes it."""
+    """The runs of one load on one server. The n-th sample of each row uses the n-th run, which the first row
+    to need it makes."""
 
     def __init__(self) -> None:
         self._made: list[R] = []
         self._read: Counter[str] = Counter()
 
     async def next(self, row: str, make: Callable[[], Awaitable[R]]) -> R:
-        """The run that the next sample of this row is read off."""
+        """Return the run for the next sample of this row."""
         number = self._read[row]
         self._read[row] += 1
         if number == len(self._made):
@@ -24,7 +24,7 @@ class Runs(Generic[R]):
         return self._made[number]
 
     async def only(self, make: Callable[[], Awaitable[R]]) -> R:
-        """The first run, whoever asks and however often."""
+        """Return the first run, always."""
         if not self._made:
             self._made.append(await make())
         return self._made[0]

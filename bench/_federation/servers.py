@@ -1,4 +1,4 @@
-"""The servers that are compared, each with a Postgres of its own, and the process that plays all others."""
+"""The compared servers, each with its own Postgres, and the process that simulates all others."""
 
 import json
 import tempfile
@@ -32,7 +32,7 @@ _COMMAND_SECONDS = 300.0
 
 @dataclass
 class Servers:
-    """What runs; only the one that is being measured has anything to do."""
+    """Only the server that is being measured has work."""
 
     synapse: Synapse
     node_name: str
@@ -45,7 +45,7 @@ class Servers:
     """Of each load, on either server."""
 
     async def ask(self, measured: str, do: str, **how: Any) -> dict[str, Any]:
-        """Let the load generator do something to the `node` or to the `synapse`."""
+        """Run a command of the load generator on the `node` or the `synapse`."""
         command = json.dumps({"measured": measured, "do": do, **how})
         answer: dict[str, Any] = json.loads(await self.generator.ask(command, _COMMAND_SECONDS))
         return answer
@@ -53,7 +53,7 @@ class Servers:
 
 @asynccontextmanager
 async def servers() -> AsyncIterator[Servers]:
-    """All of them on loopback, over TLS, certified by one authority."""
+    """All of them are on loopback, over TLS, with certificates of one authority."""
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         place = Place(directory, Authority("Authority of the benchmark"))
@@ -87,7 +87,7 @@ async def servers() -> AsyncIterator[Servers]:
 
 @asynccontextmanager
 async def _synapse(place: Place, behind: Database) -> AsyncIterator[Synapse]:
-    """It writes warnings and nothing else into its log, as our node does."""
+    """It only logs warnings, as the Palaver node does."""
     try:
         environment()
     except DidNotStart as problem:

@@ -1,4 +1,4 @@
-"""PDUs per second that a reader can read, and the CPU that each of them takes."""
+"""PDUs per second that a reader can read, and the CPU per PDU."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ _MOST_SECONDS = {NODE: 2.0, SYNAPSE: 60.0}
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """So many rooms, of so many servers that send at once."""
+    """This many rooms, of this many servers that send at once."""
 
     name: str
     what: str
@@ -53,7 +53,7 @@ async def per_second(subject: Servers, seconds: float, *, load: Load, measured: 
 
 
 async def cpu(subject: Servers, seconds: float, *, load: Load, measured: str, of: str) -> Measurement:
-    """Milliseconds for each event, of the `server` or of its `postgres`."""
+    """Milliseconds per event, of the `server` or of its `postgres`."""
     run = await _next(subject, seconds, load, measured, of)
     # The kernel counts in ticks, of which a short run may have none.
     used = max(TICK, run[f"{of}_cpu"])
@@ -66,7 +66,7 @@ async def _next(subject: Servers, seconds: float, load: Load, measured: str, row
 
 
 def rows() -> list[Row[Servers]]:
-    """Three for each load. What Postgres takes informs: it is the same Postgres."""
+    """Three rows per load. The CPU of Postgres informs: both sides use the same one."""
     made = []
     for load in LOADS:
         rated, used = partial(per_second, load=load), partial(cpu, load=load)

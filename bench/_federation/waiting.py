@@ -1,4 +1,4 @@
-"""What somebody waits for when nobody is in a hurry: a message, a room, and the memory all this takes."""
+"""Latencies without load, and memory: a message, a room, and the memory used."""
 
 from functools import partial
 from statistics import quantiles
@@ -14,7 +14,7 @@ MEMBERS = 500
 
 
 async def latency(subject: Servers, seconds: float, *, percent: int, measured: str) -> Measurement:
-    """From the beginning of the request that brings an event until a reader has it."""
+    """From the beginning of the request with an event until a reader has it."""
     runs = subject.runs["latency", measured]
     ask = partial(subject.ask, measured, "latency", rate=PER_SECOND, seconds=seconds)
     durations = (await runs.next(str(percent), ask))["seconds"]
@@ -24,20 +24,20 @@ async def latency(subject: Servers, seconds: float, *, percent: int, measured: s
 
 
 async def join(subject: Servers, seconds: float, *, until: str, measured: str) -> Measurement:
-    """Until the server says that its user has `joined`, or until all it has of the room is `complete`."""
+    """Until the server reports that its user has `joined`, or until the room is `complete`."""
     ask = partial(subject.ask, measured, "join", members=MEMBERS)
     took = (await subject.runs["join", measured].next(until, ask))[until]
     return Measurement(1000 * took, 1, took)
 
 
 def memory(subject: Servers, seconds: float, *, measured: str) -> Measurement:
-    """As it stands now, after the rows above."""
+    """The memory now, after the rows above."""
     resident = resident_bytes(subject.pids[measured])
     return Measurement(resident / 2**20, 1, 0.0)
 
 
 def rows() -> list[Row[Servers]]:
-    """All of them inform."""
+    """All rows inform."""
     readable, joining = f"{PER_SECOND:g} events per second", f"joining a room of {MEMBERS}"
     p50, p95 = partial(latency, percent=50), partial(latency, percent=95)
     joined, complete = partial(join, until="joined"), partial(join, until="complete")

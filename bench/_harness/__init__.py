@@ -1,1 +1,1 @@
-"""What every benchmark has in common: rows, rounds, medians, the table, the last line, children."""
+"""The shared parts of all benchmarks: rows, rounds, medians, the table, the last line, child processes."""

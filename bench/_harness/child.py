@@ -1,4 +1,4 @@
-"""A server or a load generator in a process of its own, ended by its id whatever happens to the benchmark."""
+"""A server or a load generator in its own process, which is always ended with the benchmark."""
 
 import asyncio
 import os
@@ -24,11 +24,11 @@ os.execvp(sys.argv[2], sys.argv[2:])
 
 
 class ChildError(Exception):
-    """A child process did not do what the benchmark needs of it."""
+    """A child process did not do what the benchmark needs."""
 
 
 class Child:
-    """A running child. It reads lines from us and writes lines to us; its errors go where ours go."""
+    """A running child. It exchanges lines with the benchmark; its stderr is the benchmark's."""
 
     def __init__(self, name: str, process: Process) -> None:
         self.name = name
@@ -36,17 +36,17 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The id by which it is ended; it is also the id of its process group."""
+        """The process id, which is also the id of its process group."""
         return self._process.pid
 
     async def ask(self, line: str, seconds: float) -> str:
-        """Write a line, read the line that answers it."""
+        """Write a line, and read the line that answers it."""
         assert self._process.stdin is not None, "children are started with a pipe"
         self._process.stdin.write(line.encode() + b"\n")
         return await self.line(seconds)
 
     async def line(self, seconds: float) -> str:
-        """The next line that it writes; an error when it ends or stays silent instead."""
+        """Return its next line; raises if it ends or stays silent."""
         assert self._process.stdout is not None, "children are started with a pipe"
         try:
             async with asyncio.timeout(seconds):
@@ -58,7 +58,7 @@ class Child:
         return line.decode().rstrip("\n")
 
     def check_alive(self) -> None:
-        """Raise if it has ended: whoever waits for it by other means than a line asks this in between."""
+        """Raise if it has ended: for callers that wait for something other than a line."""
         if self._process.returncode is not None:
             raise ChildError(f"{self.name} ended with status {self._process.returncode}")
 
@@ -90,7 +90,7 @@ async def child(
 
 
 def python_module(module: str, *arguments: str) -> tuple[str, ...]:
-    """The command that runs one of our own modules in a child, with this Python."""
+    """Return the command that runs a module of this project in a child, with this Python."""
     return (sys.executable, "-m", module, *arguments)
 
 

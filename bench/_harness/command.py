@@ -1,4 +1,4 @@
-"""The command line that every benchmark has: `make bench NAME=… ARGS="--quick --rows … --json …"`."""
+"""The command line of every benchmark: `make bench NAME=… ARGS="--quick --rows … --json …"`."""
 
 import argparse
 import asyncio
@@ -51,7 +51,7 @@ def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> None:
 
 
 def select(benchmark: Benchmark, patterns: Sequence[str] | None) -> tuple[str, ...]:
-    """The rows that any of the patterns names, in the table's order; all of them without a pattern."""
+    """Return the rows that match any of the patterns, in the table's order; all rows without a pattern."""
     if not patterns:
         return benchmark.row_names
     return tuple(name for name in benchmark.row_names if any(fnmatchcase(name, each) for each in patterns))

@@ -1,4 +1,4 @@
-"""A Postgres for one run, as durable as the one a node runs on."""
+"""A Postgres for one run, with the same durability as a node's."""
 
 import tempfile
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ _DURABLE = ("fsync", "synchronous_commit", "full_page_writes")
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Where it is reached, and what decides how fast it can be."""
+    """Its address, and the settings that decide its speed."""
 
     address: str
     version: str
@@ -25,7 +25,7 @@ class Database:
 
     @property
     def remarks(self) -> list[str]:
-        """For under the table."""
+        """Return the remarks for the table."""
         memory = ", where fsync costs nothing (TMPDIR chooses another)" if self.filesystem == "tmpfs" else ""
         settings = ", ".join(f"{setting} on" for setting in _DURABLE)
         return [f"Postgres {self.version} over a Unix socket, {settings}, on {self.filesystem}{memory}."]
@@ -33,7 +33,7 @@ class Database:
 
 @asynccontextmanager
 async def connected(address: str) -> "AsyncIterator[asyncpg.Connection[asyncpg.Record]]":
-    """A connection for as long as the block runs."""
+    """Open a connection for the block."""
     connection = await asyncpg.connect(address)
     try:
         yield connection
@@ -43,7 +43,7 @@ async def connected(address: str) -> "AsyncIterator[asyncpg.Connection[asyncpg.R
 
 @asynccontextmanager
 async def database() -> AsyncIterator[Database]:
-    """A fresh one in a temporary directory, stopped and removed whatever happens."""
+    """Start a new server in a temporary directory; it is stopped and removed at the end."""
     with tempfile.TemporaryDirectory() as directory:
         postgres = EmbeddedPostgres(Path(directory))
         await postgres.start()

@@ -1,4 +1,4 @@
-"""Requests per second against an HTTP server, generated in a process of its own."""
+"""Requests per second against an HTTP server, generated in a separate process."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ _SPARE_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What every connection sends again and again; with `trust`, a certificate's file, it goes over TLS."""
+    """The request that every connection repeats; with `trust`, a certificate's file, over TLS."""
 
     port: int
     method: str = "GET"
@@ -29,7 +29,7 @@ class Request:
 
     @property
     def bytes(self) -> bytes:
-        """The request as it goes over the wire."""
+        """The request in wire format."""
         headers = {"Host": f"{LOOPBACK}:{self.port}", **self.headers}
         if self.body:
             headers["Content-Length"] = str(len(self.body))
@@ -47,7 +47,8 @@ class HttpLoad:
         self._generator = generator
 
     async def measure(self, request: Request, *, connections: int, seconds: float) -> Measurement:
-        """Keep that many connections busy, one request in flight on each; every answer has to be a 2xx."""
+        """Keep this many connections busy, with one request in flight on each; every response must be a
+        2xx."""
         work = {
             "port": request.port,
             "trust": None if request.trust is None else str(request.trust),
@@ -63,7 +64,7 @@ class HttpLoad:
 
 @asynccontextmanager
 async def http_load() -> AsyncIterator[HttpLoad]:
-    """A load generator while the block runs, on the last CPU; a server measured with it takes the first."""
+    """Run a load generator during the block, on the last CPU; a measured server gets the first one."""
     command = python_module("bench._harness.http_load_generator")
     async with child("the load generator", *command, cpu=processors()[-1]) as generator:
         yield HttpLoad(generator)

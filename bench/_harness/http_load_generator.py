@@ -1,4 +1,4 @@
-"""The load generator's process: reads one piece of work per line, answers each with one line.
+"""The load generator's process: it reads one job per line, and answers each with one line.
 
 It speaks HTTP/1.1 itself, as little of it as a request sent again and again needs: an HTTP client library
 costs more than the server it would measure.
@@ -18,7 +18,7 @@ from bench._harness.ports import LOOPBACK
 
 
 class Connection(asyncio.Protocol):
-    """Sends the request, waits for the whole answer, sends it again, until its deadline."""
+    """Sends the request, waits for the whole response, and repeats until its deadline."""
 
     def __init__(self, request: bytes) -> None:
         self.answers = 0
@@ -29,7 +29,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the others before sending anything."""
+        """Wait for the other connections before sending."""
         # uvloop's transports do everything that asyncio's do, but are not their subclasses.
         self._transport = cast("asyncio.Transport", transport)
 
@@ -39,7 +39,7 @@ class Connection(asyncio.Protocol):
         self._send()
 
     def data_received(self, data: bytes) -> None:
-        """Take what may be a part of an answer; only a whole one counts."""
+        """Receive a part of a response; only complete ones count."""
         self._buffer += data
         try:
             length = answer_length(self._buffer)
@@ -56,11 +56,11 @@ class Connection(asyncio.Protocol):
             self.finished.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """A server that hangs up in the middle fails the measurement."""
+        """A server that closes the connection in the middle fails the measurement."""
         self._fail(exc or ConnectionError("the server closed the connection"))
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._transport is not None:
             self._transport.close()
 
@@ -74,7 +74,8 @@ class Connection(asyncio.Protocol):
 
 
 def answer_length(received: bytes) -> int | None:
-    """How many bytes the first answer has, None before its head is whole; ValueError if it cannot count."""
+    """Return the number of bytes of the first response, None before its head is complete; ValueError if it
+    cannot be determined."""
     end_of_head = received.find(b"\r\n\r\n")
     if end_of_head < 0:
         return None
@@ -89,7 +90,7 @@ def answer_length(received: bytes) -> int | None:
 
 
 async def perform(work: dict[str, Any]) -> dict[str, Any]:
-    """Connect, measure, hang up; the handshakes are over before the clock starts."""
+    """Connect, measure, close; the handshakes end before the clock starts."""
     loop = asyncio.get_running_loop()
     request = base64.b64decode(work["request"])
     context = None if work["trust"] is None else ssl.create_default_context(cafile=work["trust"])

@@ -1,4 +1,4 @@
-"""How our own child processes hear from the benchmark, and learn that it is gone."""
+"""How child processes receive lines from the benchmark, and detect its end."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from typing import Any
 
 
 async def lines_from_parent() -> AsyncIterator[str]:
-    """The lines the benchmark writes, until it closes the pipe or dies: then the child has to end."""
+    """Yield the benchmark's lines until it closes the pipe or dies: the child then has to end."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
@@ -19,13 +19,13 @@ async def lines_from_parent() -> AsyncIterator[str]:
 
 
 async def until_abandoned() -> None:
-    """For a child that only serves: wait until the benchmark needs it no longer."""
+    """For a child that only serves: wait until the benchmark no longer needs it."""
     async for _ in lines_from_parent():
         pass
 
 
 def tell_parent(**facts: Any) -> None:
-    """Write one line to the benchmark: that this child is ready, and what it has to know to use it."""
+    """Write one line to the benchmark: that this child is ready, and what it needs to use it."""
     try:
         # Unbuffered, so that nothing is left for Python to flush, and to complain about, at its end.
         os.write(sys.stdout.fileno(), json.dumps(facts).encode() + b"\n")

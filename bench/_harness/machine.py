@@ -1,4 +1,4 @@
-"""What of the machine and its software belongs to a figure; never its name, its paths or its addresses."""
+"""Properties of the machine and its software that affect a figure; never its name, paths or addresses."""
 
 import os
 import platform
@@ -9,17 +9,17 @@ from typing import Any
 
 
 def processors() -> list[int]:
-    """The CPUs that this process may run on."""
+    """Return the CPUs that this process may use."""
     return sorted(os.sched_getaffinity(0))
 
 
 def load() -> float:
-    """How many tasks wanted a CPU in the last minute; above the number of CPUs, figures come out too low."""
+    """Return the load average of the last minute; above the number of CPUs, figures come out too low."""
     return round(os.getloadavg()[0], 2)
 
 
 def description() -> dict[str, Any]:
-    """The machine as the raw figures keep it."""
+    """Return the machine's description for the raw figures."""
     return {
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
@@ -30,12 +30,12 @@ def description() -> dict[str, Any]:
 
 
 def versions(packages: Sequence[str]) -> dict[str, str]:
-    """The installed version of each distribution."""
+    """Return the installed version of each distribution."""
     return {package: version(package) for package in sorted(packages)}
 
 
 def filesystem(path: Path) -> str:
-    """The kind of file system that holds it, on which the price of a commit hangs."""
+    """Return the kind of file system, which decides the cost of a commit."""
     device = path.stat().st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
     for line in Path("/proc/self/mountinfo").read_text().splitlines():

@@ -1,4 +1,4 @@
-"""One figure that one side yielded in one round, with what it was computed from."""
+"""One figure of one side in one round, with the numbers that it was computed from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """`value` is in the row's unit: operations per second, or milliseconds for one of them."""
+    """`value` is in the row's unit: operations per second, or milliseconds per operation."""
 
     value: float
     operations: int
@@ -15,7 +15,7 @@ class Measurement:
 
 
 def rate(operations: int, seconds: float) -> Measurement:
-    """How many operations a second: for whatever can be kept busy."""
+    """Return operations per second: for operations that can be kept busy."""
     if operations <= 0 or seconds <= 0:
         raise ValueError(f"nothing was measured: {operations} operations in {seconds} s")
     return Measurement(operations / seconds, operations, seconds)
@@ -32,5 +32,5 @@ def latency(durations: Sequence[float]) -> Measurement:
 
 
 def median_value(measurements: Sequence[Measurement]) -> float:
-    """The figure that stands for all rounds of one side."""
+    """Return the figure that stands for all rounds of one side."""
     return median(measurement.value for measurement in measurements)

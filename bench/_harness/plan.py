@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many rounds a row gets, and how long each side is measured in each of them."""
+    """The number of rounds per row, and the duration of a sample."""
 
     rounds: int
     seconds: float

@@ -1,4 +1,4 @@
-"""Ports on loopback, for servers that have to be told theirs before they start."""
+"""Ports on loopback, for servers that need their port before they start."""
 
 import asyncio
 import socket
@@ -11,7 +11,8 @@ _BETWEEN_ATTEMPTS_SECONDS = 0.02
 
 
 def free_port() -> int:
-    """A port nobody listens on. A server that can take port 0 and say which it got should: no race there."""
+    """Return a port on which nothing listens. A server that can use port 0 and report its port should do so:
+    that avoids a race."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
@@ -19,7 +20,7 @@ def free_port() -> int:
 
 
 async def until_listening(port: int, server: Child, seconds: float) -> None:
-    """Wait until something accepts connections there; an error when the server ends or the time does."""
+    """Wait until something accepts connections there; raises if the server ends or the time is over."""
     deadline = perf_counter() + seconds
     while True:
         server.check_alive()

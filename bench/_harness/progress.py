@@ -1,4 +1,4 @@
-"""Say on standard error how far the run is: a bar on a terminal, one plain line per row elsewhere."""
+"""Progress on standard error: a bar on a terminal, one plain line per row elsewhere."""
 
 import sys
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from bench._harness.table import figure, ratio
 
 
 class Progress(Protocol):
-    """What the rounds report while they run."""
+    """The events that the rounds report."""
 
     def measuring(self, row: Row[Any], side: Side[Any], number: int) -> None:
         """A sample of this side begins, in the round of this number."""
@@ -26,7 +26,7 @@ class Progress(Protocol):
 
 
 class Lines:
-    """For a file, a pipe or a log: a line for each row that is done."""
+    """For a file, a pipe or a log: one line per finished row."""
 
     def measuring(self, row: Row[Any], side: Side[Any], number: int) -> None:
         """Say nothing: a line for each sample would be too many."""
@@ -41,7 +41,7 @@ class Lines:
 
 
 class OnTerminal:
-    """A bar that is drawn between samples only, so that drawing it is in nobody's figure."""
+    """A bar that is drawn between samples only, so that drawing affects no figure."""
 
     def __init__(self, bar: Bar, samples: int) -> None:
         self._bar = bar
@@ -62,7 +62,7 @@ class OnTerminal:
 
 @contextmanager
 def progress(samples: int) -> Iterator[Progress]:
-    """The progress that fits where standard error goes; `samples` is how many there will be in all."""
+    """Return the progress display for standard error; `samples` is the total number."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield Lines()

@@ -1,4 +1,4 @@
-"""The JSON that `--json FILE` keeps: every measurement of every round, and how it came about."""
+"""The JSON that `--json FILE` writes: every measurement of every round, and its circumstances."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,7 +19,7 @@ def raw_figures(
     found: Headline | None,
     loads: tuple[float, float],
 ) -> dict[str, Any]:
-    """`loads` is the machine's load before and after; `found` is what the last line says."""
+    """`loads` is the machine's load before and after; `found` is the result in the last line."""
     return {
         "benchmark": benchmark.name,
         "rounds": plan.rounds,

@@ -1,4 +1,4 @@
-"""Make a sample of one operation by doing it again and again for the time given."""
+"""Measures one operation by repeating it for a given time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ _SHARE_OF_A_BATCH = 1 / 20
 
 
 def repeat(seconds: float, operation: Callable[[], object]) -> Measurement:
-    """Call a plain function in growing batches; a `functools.partial` adds less to it than a lambda does."""
+    """Call a plain function in growing batches; a `functools.partial` has less overhead than a lambda."""
     batch, operations, spent = 1, 0, 0.0
     while spent < seconds:
         began = perf_counter()
@@ -47,7 +47,7 @@ async def repeat_async(seconds: float, *operations: Callable[[], Awaitable[objec
 
 
 async def round_trips(seconds: float, operation: Callable[[], Awaitable[object]]) -> Measurement:
-    """How long one takes, each started after the one before has returned."""
+    """Measure the time of one operation, each started after the previous one has returned."""
     durations: list[float] = []
     deadline = perf_counter() + seconds
     while not durations or perf_counter() < deadline:

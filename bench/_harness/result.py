@@ -1,4 +1,4 @@
-"""What the rounds of one row amount to, and what all rows amount to."""
+"""The results of a row, and of a whole benchmark."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,8 @@ class Result:
 
     @property
     def quartiles(self) -> tuple[float, float] | None:
-        """Between what half of the rounds' ratios lie: how far this machine lets the ratio be trusted."""
+        """Return the quartiles of the rounds' ratios, which show how reliable the ratio is on this
+        machine."""
         if not self.ratios:
             return None
         # A single round has no quartiles; taken twice it is both of them.
@@ -37,7 +38,7 @@ class Result:
 
     @property
     def ratios(self) -> list[float]:
-        """How many times better ours was, round by round; nothing for a ceiling."""
+        """Return the ratio of each round (above 1 is better for Palaver); nothing for a ceiling."""
         if not self.other:
             return []
         pairs = zip(self.ours, self.other, strict=True)
@@ -46,7 +47,8 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The one ratio of a benchmark; `worst_of` counts the rows it is the worst of, None for a chosen row."""
+    """The one ratio of a benchmark; `worst_of` is the number of rows of which it is the worst, None for a
+    chosen row."""
 
     row: Row[Any]
     ratio: float
@@ -54,7 +56,7 @@ class Headline:
 
 
 def headline(benchmark: Benchmark, results: Sequence[Result]) -> Headline | None:
-    """The ratio of the headline row, or else the worst one that counts; None when nothing was compared."""
+    """Return the ratio of the headline row, or the worst one that counts; None if nothing was compared."""
     ratios = [(result.ratio, result.row) for result in results if result.row.counts]
     compared = [(ratio, row) for ratio, row in ratios if ratio is not None]
     if benchmark.headline is not None:

@@ -1,4 +1,4 @@
-"""Measure rows: both sides of a row in turns, A B A B …, so that a noisy machine disturbs both alike."""
+"""Measures rows: both sides in turns, A B A B …, so that noise of the machine affects both alike."""
 
 import gc
 import inspect
@@ -18,7 +18,7 @@ S = TypeVar("S")
 async def measure(
     benchmark: Benchmark, names: Collection[str], plan: Plan, progress: Progress
 ) -> tuple[list[Result], list[str]]:
-    """The results of the named rows in the table's order, and the remarks of the sections they are in."""
+    """Return the results of the named rows in the table's order, and the remarks of their sections."""
     results: list[Result] = []
     remarks: list[str] = []
     for section in benchmark.sections:

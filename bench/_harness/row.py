@@ -1,4 +1,4 @@
-"""What a benchmark is made of, as values: sides, rows of two sides, sections of rows, the benchmark."""
+"""The definition of a benchmark: sides, rows of two sides, sections of rows."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -17,7 +17,7 @@ Sample = Callable[[S, float], Measurement | Awaitable[Measurement]]
 
 
 class Unit(Enum):
-    """What a figure counts, and with it which of two figures is the better one."""
+    """The unit of a figure, which also decides which of two figures is better."""
 
     PER_SECOND = "per second"
     SECONDS = "s"
@@ -28,13 +28,13 @@ class Unit(Enum):
     ROWS = "rows"
 
     def ratio(self, ours: float, other: float) -> float:
-        """How many times better ours is; more is better for us in every unit."""
+        """Return how many times better the first figure is; above 1 is better for Palaver, in every unit."""
         return ours / other if self is Unit.PER_SECOND else other / ours
 
 
 @dataclass(frozen=True, slots=True)
 class Side(Generic[S]):
-    """One of the two things compared; `name` is what the table and the last line call it."""
+    """One of two compared things; `name` is used in the table and in the last line."""
 
     name: str
     sample: Sample[S]
@@ -62,7 +62,7 @@ class Row(Generic[S]):
 
 
 def no_remarks(subject: object) -> Sequence[str]:
-    """What a section says when there is nothing to know about its subject."""
+    """The default: a section without remarks."""
     return ()
 
 
@@ -105,5 +105,5 @@ class Benchmark:
 
     @property
     def row_names(self) -> tuple[str, ...]:
-        """What `--rows` selects from, in the order of the table."""
+        """The names from which `--rows` selects, in the table's order."""
         return tuple(row.name for section in self.sections for row in section.rows)

@@ -1,4 +1,4 @@
-"""The table a person reads, and the one last line that a program reads as well."""
+"""The table for people, and the last line, which programs read as well."""
 
 from collections.abc import Sequence
 
@@ -12,19 +12,19 @@ from bench._harness.row import Unit
 
 
 def figure(unit: Unit, value: float) -> str:
-    """A figure with as many digits as mean something."""
+    """Format a figure with its significant digits."""
     if unit is Unit.MILLISECONDS:
         return f"{value:.3f}"
     return f"{value:,.0f}" if value >= 100 or unit is Unit.CALLS else f"{value:.1f}"
 
 
 def ratio(value: float | None) -> str:
-    """A ratio with the two digits that a quiet machine repeats."""
+    """Format a ratio with the two digits that a quiet machine reproduces."""
     return "" if value is None else f"{value:.2f}"
 
 
 def table(title: str, results: Sequence[Result], notes: Sequence[str]) -> Table:
-    """One line for each row; `notes` are what a reader needs to know to read the figures."""
+    """Return one line per row; `notes` are needed to interpret the figures."""
     drawn = Table(title=title, box=box.SIMPLE_HEAD, caption=Text("\n".join(notes)), caption_justify="left")
     drawn.add_column("row", no_wrap=True)
     drawn.add_column("what")
@@ -51,7 +51,8 @@ def _cells(result: Result) -> tuple[str, ...]:
 
 
 def last_line(name: str, found: Headline | None) -> str:
-    """`NAME: ratio R (what over what, …)`; more is better for us; the worst of all rows says that it is."""
+    """Return `NAME: ratio R (what over what, …)`; above 1 is better for Palaver; the worst of all rows is
+    marked as such."""
     if found is None:
         return f"{name}: no ratio (no selected row counts towards it)"
     row = found.row

@@ -1,1 +1,1 @@
-"""The rows of `bench.limits`, one file a family, and the children that some of them need."""
+"""The rows of `bench.limits`, one file per family, and the child processes that some of them need."""

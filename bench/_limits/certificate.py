@@ -1,4 +1,4 @@
-"""A certificate for loopback that signs itself, for the time of one run."""
+"""A self-signed certificate for loopback, for one run."""
 
 import ipaddress
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ from bench._harness.ports import LOOPBACK
 
 
 def write_certificate(directory: Path) -> tuple[Path, Path]:
-    """The files of the certificate and of its key: ECDSA on P-256, what public authorities issue today."""
+    """Write the certificate and its key: ECDSA on P-256, as public authorities issue today."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, LOOPBACK)])
     now = datetime.now(UTC)

@@ -1,4 +1,5 @@
-"""What Postgres takes in: commits of one row, on one and on many connections, and of a thousand rows."""
+"""The write throughput of Postgres: commits of one row, on one and on many connections, and of a thousand
+rows."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -25,7 +26,7 @@ _INSERT_MANY = "INSERT INTO written (body) SELECT unnest($1::text[])"
 
 @dataclass(frozen=True, slots=True)
 class Writers:
-    """A database with one table, and the connections that write into it."""
+    """A database with one table, and connections that write to it."""
 
     database: Database
     connections: "list[asyncpg.Connection[asyncpg.Record]]"
@@ -33,14 +34,14 @@ class Writers:
 
 @asynccontextmanager
 async def writers() -> AsyncIterator[Writers]:
-    """A database of their own."""
+    """Use a new database."""
     async with database() as served, writing_into(served) as subject:
         yield subject
 
 
 @asynccontextmanager
 async def writing_into(served: Database) -> AsyncIterator[Writers]:
-    """Connect once; connecting is in nobody's figure."""
+    """Connect once; connecting is in no figure."""
     async with AsyncExitStack() as stack:
         opened = [await stack.enter_async_context(connected(served.address)) for _ in range(CONNECTIONS)]
         await opened[0].execute(_CREATE)
@@ -48,7 +49,7 @@ async def writing_into(served: Database) -> AsyncIterator[Writers]:
 
 
 async def single_rows(subject: Writers, seconds: float, *, connections: int) -> Measurement:
-    """One row per commit on each of so many connections."""
+    """One row per commit on each of this many connections."""
     await subject.connections[0].execute(_EMPTY)
     writing = subject.connections[:connections]
     return await repeat_async(seconds, *(partial(each.execute, _INSERT, _BODY) for each in writing))

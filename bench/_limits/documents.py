@@ -1,4 +1,4 @@
-"""CRDT documents: an entry added to ten thousand, and an update taken in."""
+"""CRDT documents: adding an entry to ten thousand, and applying an update."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -29,12 +29,12 @@ class Documents:
 
 
 def entry(number: int) -> Map[str]:
-    """What stands for one message in a timeline: a small map."""
+    """A small map, like a message in a timeline."""
     return Map({"content_id": f"c{number:010}", "author": "@worker-1:kitchen.local", "status": "active"})
 
 
 def documents() -> Documents:
-    """Made once; every sample loads copies."""
+    """Created once; every sample loads copies."""
     of_map, of_array = Doc[Any](), Doc[Any]()
     of_map["entries"] = Map({key(number): entry(number) for number in range(ENTRIES)})
     of_array["entries"] = Array([entry(number) for number in range(ENTRIES)])
@@ -49,12 +49,12 @@ def documents() -> Documents:
 
 
 def key(number: int) -> str:
-    """Like the ref ids of a timeline: as long as a ULID."""
+    """A key as long as a ULID, like the ref ids of a timeline."""
     return f"{number:026}"
 
 
 def set_in_map(subject: Documents, seconds: float) -> Measurement:
-    """A new key in a map."""
+    """Set a new key in a map."""
 
     def prepare() -> Callable[[], object]:
         entries = loaded(subject.of_map).get("entries", type=Map[Any])
@@ -70,7 +70,7 @@ def set_in_map(subject: Documents, seconds: float) -> Measurement:
 
 
 def append_to_array(subject: Documents, seconds: float) -> Measurement:
-    """The same entry at the end of an array: pycrdt walks the list to find it."""
+    """Append the same entry to an array: pycrdt walks the list to find the end."""
 
     def prepare() -> Callable[[], object]:
         entries = loaded(subject.of_array).get("entries", type=Array[Any])
@@ -81,7 +81,7 @@ def append_to_array(subject: Documents, seconds: float) -> Measurement:
 
 
 def apply_additions(subject: Documents, seconds: float) -> Measurement:
-    """What a peer does with each addition that reaches it, one update at a time."""
+    """Apply additions one update at a time, as a peer does."""
 
     def prepare() -> Callable[[], object]:
         document = loaded(subject.of_map)
@@ -92,14 +92,14 @@ def apply_additions(subject: Documents, seconds: float) -> Measurement:
 
 
 def loaded(update: bytes) -> Doc[Any]:
-    """A document with this content."""
+    """Return a document with this content."""
     document = Doc[Any]()
     document.apply_update(update)
     return document
 
 
 def repeat_afresh(seconds: float, prepare: Callable[[], Callable[[], object]]) -> Measurement:
-    """Repeat an operation that changes what it works on, on fresh copies; making those is not timed."""
+    """Repeat an operation that changes its subject, on new copies; copying is not timed."""
     operations, spent = 0, 0.0
     while spent < seconds:
         operation = prepare()

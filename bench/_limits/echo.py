@@ -1,4 +1,4 @@
-"""The far end of a round trip, in a process of its own: it sends back whatever reaches it.
+"""The remote end of a round trip, in its own process: it returns whatever it receives.
 
 `python -m bench._limits.echo zenoh ENDPOINT|postgres ADDRESS`: says that it is ready, echoes until abandoned.
 """
@@ -24,7 +24,7 @@ async def echo_zenoh(endpoint: str) -> None:
 
 
 async def echo_postgres(address: str) -> None:
-    """Notify back as soon as a notification is heard."""
+    """Notify back as soon as a notification is received."""
     async with connected(address) as speaking, connected(address) as listening:
         # The next word can be here before Postgres has told us that the echo of the last one was sent.
         free = asyncio.Lock()

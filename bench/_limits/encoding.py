@@ -1,4 +1,4 @@
-"""JSON and hashing: what the bytes of an event cost before anybody looks at what it says."""
+"""JSON and hashing: the cost of an event's bytes before its content is examined."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ class Event:
 
 
 def event() -> Event:
-    """Both encoders have to agree on it to the byte, or the row would compare two different things."""
+    """Both encoders have to produce the same bytes, or the row would compare different things."""
     value = message()
     text = canonical(value)
     assert orjson.dumps(value, option=_CANONICAL) == text, "orjson's sorted form is not canonical JSON here"
@@ -52,12 +52,12 @@ def parse_with_orjson(subject: Event, seconds: float) -> Measurement:
 
 
 def parse_with_json(subject: Event, seconds: float) -> Measurement:
-    """The standard library, given the bytes as they arrive, as orjson is."""
+    """The standard library, given bytes, as orjson is."""
     return repeat(seconds, partial(json.loads, subject.text))
 
 
 def sha256(subject: Event, seconds: float) -> Measurement:
-    """One object per hash and its digest: content hashes and event ids are made of these."""
+    """One hash object and its digest per hash, as for content hashes and event ids."""
     return repeat(seconds, lambda: hashlib.sha256(_KILOBYTE).digest())
 
 

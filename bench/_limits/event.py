@@ -1,4 +1,4 @@
-"""The PDU on which signing and JSON are measured: 837 bytes as canonical JSON, like many a message."""
+"""The PDU for the rows of signing and JSON: 837 bytes of canonical JSON, a typical message."""
 
 import base64
 from hashlib import sha256, sha512
@@ -18,7 +18,7 @@ def _event_id(number: int) -> str:
 
 
 def message(size: int = SIZE) -> dict[str, Any]:
-    """A message event of a room in version 11, its text as long as the size asks for."""
+    """Return a message event of room version 11 with this size."""
     event: dict[str, Any] = {
         "auth_events": [_event_id(number) for number in range(3)],
         "content": {"body": "", "msgtype": "m.text"},
@@ -38,6 +38,7 @@ def message(size: int = SIZE) -> dict[str, Any]:
 
 
 def canonical(value: dict[str, Any]) -> bytes:
-    """Canonical JSON by the reference library, so that the size does not hang on what is measured."""
+    """Return canonical JSON by the reference library, so that the size does not depend on the measured
+    code."""
     encoded: bytes = encode_canonical_json(value)
     return encoded

@@ -1,4 +1,4 @@
-"""HTTP: what one aiohttp process serves, on either event loop, plain and over TLS."""
+"""HTTP: the throughput of one aiohttp process, on either event loop, plain and over TLS."""
 
 import json
 import tempfile
@@ -26,7 +26,7 @@ _START_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """One load generator, and the ports of three servers that wait for it."""
+    """One load generator, and the ports of three servers."""
 
     load: HttpLoad
     uvloop: int
@@ -37,7 +37,7 @@ class Servers:
 
 @asynccontextmanager
 async def servers() -> AsyncIterator[Servers]:
-    """All of them in processes of their own; only the one being measured has anything to do."""
+    """All of them in separate processes; only the one being measured has work."""
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         certificate, key = write_certificate(directory)
@@ -81,12 +81,12 @@ async def get_from_uvloop(subject: Servers, seconds: float) -> Measurement:
 
 
 async def get_from_asyncio(subject: Servers, seconds: float) -> Measurement:
-    """As it would be served without uvloop."""
+    """As Palaver would serve without uvloop."""
     return await _measure(subject, get(subject.asyncio), seconds)
 
 
 async def get_over_tls(subject: Servers, seconds: float) -> Measurement:
-    """On uvloop, handshakes done before."""
+    """On uvloop, after the handshakes."""
     return await _measure(subject, get(subject.tls, subject.trust), seconds)
 
 
@@ -96,12 +96,12 @@ async def put_to_uvloop(subject: Servers, seconds: float) -> Measurement:
 
 
 async def put_to_asyncio(subject: Servers, seconds: float) -> Measurement:
-    """As it would be received without uvloop."""
+    """As Palaver would receive without uvloop."""
     return await _measure(subject, put(subject.asyncio), seconds)
 
 
 def remarks(subject: Servers) -> list[str]:
-    """Who shares a CPU with whom."""
+    """Return which processes share a CPU."""
     where = "has a CPU of its own" if len(processors()) > 1 else "shares its CPU"
     return [f"HTTP: one process serves, the load generator {where}."]
 

@@ -1,4 +1,4 @@
-"""Two processes on one Postgres, and a notification that goes there and comes back."""
+"""Two processes on one Postgres, and a notification and its echo."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,14 +13,14 @@ _NOTIFY = "SELECT pg_notify($1, $2)"
 
 
 class NotifyPeer:
-    """The near end, on the event loop throughout."""
+    """The local end, on the event loop throughout."""
 
     def __init__(self, speaking: "asyncpg.Connection[asyncpg.Record]") -> None:
         self._speaking = speaking
         self._waiting: asyncio.Future[None] | None = None
 
     async def round_trip(self, payload: str) -> None:
-        """Notify, wait until the echo has been heard."""
+        """Notify, and wait for the echo."""
         self._waiting = asyncio.get_running_loop().create_future()
         await notify(self._speaking, THERE, payload)
         await self._waiting
@@ -32,13 +32,13 @@ class NotifyPeer:
 
 
 async def notify(speaking: "asyncpg.Connection[asyncpg.Record]", channel: str, payload: object) -> None:
-    """One notification, in a transaction of its own."""
+    """Send one notification, in its own transaction."""
     await speaking.execute(_NOTIFY, channel, payload)
 
 
 @asynccontextmanager
 async def notify_peer(address: str) -> AsyncIterator[NotifyPeer]:
-    """On two connections, as in a node: one that is busy speaking hears nothing until it is done."""
+    """Use two connections, as in a node: a connection that is busy sending receives nothing meanwhile."""
     async with connected(address) as speaking, connected(address) as listening:
         peer = NotifyPeer(speaking)
         await listening.add_listener(BACK, peer.receive)

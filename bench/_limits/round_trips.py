@@ -1,4 +1,4 @@
-"""How long a word takes to another process and back: over Zenoh, and over the Postgres a node has anyway."""
+"""The round-trip time to another process: over Zenoh, and over a node's Postgres."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ _SPARE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """The near ends; each far end is a child of its own."""
+    """The local ends; each remote end is a child process."""
 
     zenoh: ZenohPeer
     notify: NotifyPeer
@@ -33,7 +33,7 @@ class Peers:
 
 @asynccontextmanager
 async def peers() -> AsyncIterator[Peers]:
-    """A database of their own."""
+    """Use a new database."""
     async with database() as served, meeting_in(served) as subject:
         yield subject
 
@@ -58,13 +58,13 @@ async def meeting_in(served: Database) -> AsyncIterator[Peers]:
 
 
 async def over_zenoh(subject: Peers, seconds: float) -> Measurement:
-    """Put, and the echo put back."""
+    """Put, and receive the echo."""
     async with asyncio.timeout(seconds + _SPARE_SECONDS):
         return await round_trips(seconds, partial(subject.zenoh.round_trip, _PAYLOAD.encode()))
 
 
 async def over_notify(subject: Peers, seconds: float) -> Measurement:
-    """Notify, and the echo notified back."""
+    """Notify, and receive the echo."""
     async with asyncio.timeout(seconds + _SPARE_SECONDS):
         return await round_trips(seconds, partial(subject.notify.round_trip, _PAYLOAD))
 

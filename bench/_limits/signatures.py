@@ -1,4 +1,4 @@
-"""Ed25519 over a PDU: what every event and every federation request costs."""
+"""Ed25519 over a PDU: the cost of every event and every federation request."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ CRYPTOGRAPHY = "cryptography"
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """One key as both libraries hold it, and a message with its signature."""
+    """One key in both libraries, and a message with its signature."""
 
     nacl: SigningKey
     cryptography: Ed25519PrivateKey
@@ -27,7 +27,7 @@ class Signed:
 
 
 def signed() -> Signed:
-    """A fresh key; both libraries derive the same public key from its seed."""
+    """A new key; both libraries derive the same public key from its seed."""
     key = SigningKey.generate()
     text = canonical(message())
     other = Ed25519PrivateKey.from_private_bytes(bytes(key))

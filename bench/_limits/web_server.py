@@ -1,4 +1,4 @@
-"""The process that is measured over HTTP: the smallest aiohttp application that both reads and answers.
+"""The process that is measured over HTTP: the smallest aiohttp application that both reads and responds.
 
 `python -m bench._limits.web_server uvloop|asyncio [CERTIFICATE KEY]`: says its port, serves until abandoned.
 """
@@ -18,13 +18,13 @@ _LOOPS = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
 
 
 async def version(request: web.Request) -> web.Response:
-    """GET: an object small enough that HTTP is all that costs."""
+    """GET: an object so small that only HTTP has a cost."""
     body = orjson.dumps({"server": {"name": "Palaver", "version": "0"}})
     return web.Response(body=body, content_type="application/json")
 
 
 async def receive(request: web.Request) -> web.Response:
-    """PUT: the body is read and parsed, the answer is empty, as for a transaction without errors."""
+    """PUT: the body is read and parsed; the response is empty, as for a transaction without errors."""
     orjson.loads(await request.read())
     return web.Response(body=b"{}", content_type="application/json")
 

@@ -1,4 +1,4 @@
-"""Two Zenoh peers on one TCP connection over loopback, and a message that goes there and comes back."""
+"""Two Zenoh peers on one TCP connection over loopback, and a message and its echo."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ _START_SECONDS = 10.0
 
 
 def configuration(*, listen: str | None = None, connect: str | None = None) -> zenoh.Config:
-    """A peer that knows one endpoint and no other: it looks for nobody, and nobody can find it."""
+    """A peer with one endpoint: it discovers no others, and cannot be discovered."""
     configured = zenoh.Config()
     configured.insert_json5("mode", json.dumps("peer"))
     configured.insert_json5("scouting/multicast/enabled", json.dumps(False))
@@ -23,7 +23,7 @@ def configuration(*, listen: str | None = None, connect: str | None = None) -> z
 
 
 class ZenohPeer:
-    """The near end. A coroutine waits for the echo, which arrives in a thread of Zenoh's."""
+    """The local end. A coroutine waits for the echo, which arrives in a thread of Zenoh."""
 
     def __init__(self, session: zenoh.Session) -> None:
         self._loop = asyncio.get_running_loop()
@@ -32,7 +32,7 @@ class ZenohPeer:
         self._back = session.declare_subscriber(BACK, self._receive)
 
     async def until_connected(self) -> None:
-        """What is put before the two peers know of each other is dropped, so that it is put again."""
+        """Messages before both peers know each other are dropped, so the message is repeated."""
         async with asyncio.timeout(_START_SECONDS):
             while True:
                 with suppress(TimeoutError):
@@ -40,7 +40,7 @@ class ZenohPeer:
                         return await self.round_trip(b"hello")
 
     async def round_trip(self, payload: bytes) -> None:
-        """Put it there, wait until it is back."""
+        """Put a message, and wait for its echo."""
         self._waiting = self._loop.create_future()
         self._there.put(payload)
         await self._waiting

@@ -1,4 +1,4 @@
-"""What our node has written down: as many calls and answers as there were, and which of it rooms know."""
+"""The records of the node: the numbers of calls and answers, and how many of them the rooms have."""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,25 +17,25 @@ LOOK: Final = 0.2
 
 
 async def written_down(behind: Database) -> Mapping[str, int]:
-    """How many records of each kind there are."""
+    """Return the number of records of each kind."""
     async with connected(behind.address) as connection:
         return dict(map(tuple, await connection.fetch(_COUNT)))
 
 
 async def untold(behind: Database) -> int:
-    """How many records the rooms do not know yet."""
+    """Return the number of records that are not yet in the rooms."""
     async with connected(behind.address) as connection:
         return int(await connection.fetchval(_UNTOLD))
 
 
 async def not_taken(behind: Database) -> int:
-    """How many records rooms did not take, or are told by another node."""
+    """Return the number of records that rooms did not accept, or that another node sends."""
     async with connected(behind.address) as connection:
         return int(await connection.fetchval(_NOT_TAKEN))
 
 
 async def until_told(behind: Database) -> float:
-    """Wait until the rooms know all of it; the seconds that it took."""
+    """Wait until the rooms have all records; return the seconds that it took."""
     began = perf_counter()
     async with connected(behind.address) as connection:
         while await connection.fetchval(_UNTOLD):

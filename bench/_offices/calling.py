@@ -1,4 +1,4 @@
-"""What Agents call and are answered: how long each takes, how many there can be, and what each costs."""
+"""Calls of Agents and their answers: latency, throughput, and CPU."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +16,7 @@ NAMES: Final = {NODE: "Palaver", REFERENCE: "the reference server"}
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """So many calls at once, spread over so many offices."""
+    """This many concurrent calls, in this many offices."""
 
     name: str
     what: str
@@ -49,7 +49,7 @@ async def latency(subject: Stage, seconds: float, *, side: str, load: Load, perc
 
 
 async def cpu(subject: Stage, seconds: float, *, side: str, load: Load, of: str | None = None) -> Measurement:
-    """Milliseconds for each call; of the side's own process, if nothing else is said."""
+    """Milliseconds per call; of the side's own process by default."""
     name = of or side
     run = await _next(subject, seconds, side, load, name)
     # The kernel counts in ticks, of which a short run may have none.
@@ -63,7 +63,7 @@ def _compared(name: str, what: str, unit: Unit, sample: Any, *, counts: bool = F
 
 
 def rows() -> list[Row[Stage]]:
-    """Throughput decides; the rest informs."""
+    """Throughput decides; the others inform."""
     ms, made = Unit.MILLISECONDS, []
     for load in (ONE, FIFTY, LONE):
         if load is not LONE:

@@ -1,4 +1,4 @@
-"""A connection of Socket.IO over a WebSocket, as lean as it can be and still be one.
+"""A minimal Socket.IO connection over a WebSocket.
 
 python-socketio's own client costs about as much for a call as a server does. Both servers and the load share
 the machine's CPUs, so that with it one would measure the client. Both servers are spoken to by this one, in
@@ -32,11 +32,11 @@ Heard = Callable[[str, Any], Any]
 
 
 class Ended(Exception):
-    """The connection is over, and somebody still waits."""
+    """The connection has ended while a caller waited."""
 
 
 class Connection(asyncio.Protocol):
-    """Made by `connect`."""
+    """Created by `connect`."""
 
     def __init__(self, heard: Heard) -> None:
         loop = asyncio.get_running_loop()
@@ -52,18 +52,18 @@ class Connection(asyncio.Protocol):
     # -- what others ask of it --
 
     async def ask(self, event: str, said: Any) -> list[Any]:
-        """The arguments of the answer."""
+        """Send an event; return the arguments of its answer."""
         return await self.ask_packed(orjson.dumps([event, said]))
 
     def ask_packed(self, said: bytes) -> "asyncio.Future[list[Any]]":
-        """The same of an event and its argument that are JSON already."""
+        """Send an event whose name and argument are encoded already."""
         number = next(self._numbers)
         answered = self._waiting[number] = asyncio.get_running_loop().create_future()
         self._send(b"%b%d%b" % (_EVENT, number, said))
         return answered
 
     async def come_in(self, token: str) -> None:
-        """Into the namespace."""
+        """Join the namespace."""
         await self._opened
         self._send(b"40%b,%b" % (NAMESPACE.encode(), orjson.dumps({"token": token})))
         await self._let_in
@@ -169,7 +169,7 @@ class Connection(asyncio.Protocol):
 
 
 async def connect(port: int, token: str, heard: Heard) -> Connection:
-    """To a server on loopback, which has let it in."""
+    """Connect to a server on loopback, and complete the handshake."""
     loop = asyncio.get_running_loop()
     _, connection = await loop.create_connection(lambda: Connection(heard), LOOPBACK, port)
     await connection.come_in(token)
@@ -177,7 +177,7 @@ async def connect(port: int, token: str, heard: Heard) -> Connection:
 
 
 def _numbered(packet: bytes) -> tuple[int | None, int]:
-    """The number of an event or an answer, if it has one, and where its arguments begin."""
+    """Return the number of an event or an answer, if it has one, and the position of its arguments."""
     begin = packet.index(b"[")
     number = packet[len(_EVENT) : begin]
     return (int(number) if number else None), begin

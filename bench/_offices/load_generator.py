@@ -1,4 +1,4 @@
-"""The process in which the Agents and Computers are.
+"""The process of the Agents and Computers.
 
 `python -m bench._offices.load_generator SETTINGS`: says that it is ready once all of them are in their
 offices, then answers every line of JSON with one.
@@ -24,7 +24,7 @@ AT_ONCE = 8
 
 
 async def call(offices: Sequence[Office], seconds: float, at_once: int) -> dict[str, Any]:
-    """So many calls at the same time, spread over the offices, each again as soon as it is answered."""
+    """Keep this many calls open, in these offices."""
     durations: list[float] = []
 
     async def keep_calling(office: Office) -> None:
@@ -39,7 +39,7 @@ async def call(offices: Sequence[Office], seconds: float, at_once: int) -> dict[
 
 
 async def settled(settings: Settings) -> dict[str, list[Office]]:
-    """All of them in their offices."""
+    """Connect all of them to their offices."""
     offices = {name: [Office(place) for place in places] for name, places in settings.places.items()}
     coming = asyncio.Semaphore(AT_ONCE)
 
@@ -54,7 +54,7 @@ async def settled(settings: Settings) -> dict[str, list[Office]]:
 
 
 async def run(settings: Settings) -> None:
-    """Until the benchmark wants no more."""
+    """Run until the benchmark ends."""
     offices = await settled(settings)
     try:
         tell_parent(ready=True)

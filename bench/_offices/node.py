@@ -1,4 +1,4 @@
-"""Our node as its operator starts it: `palaver run`, with offices."""
+"""A Palaver node as its operator starts it: `palaver run`, with offices."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ enabled = true
 
 @dataclass(frozen=True, slots=True)
 class RunningNode:
-    """It runs, and lets in whoever has the token."""
+    """A running node, and a token for its offices."""
 
     process: Child
     behind: Database
@@ -54,8 +54,8 @@ class RunningNode:
 async def offices_node(
     directory: Path, name: str, port: int, behind: Database, more: str = "", keys: str = ""
 ) -> AsyncIterator[RunningNode]:
-    """With the settings that it has when nobody says anything else. `more` goes on from those of offices, and
-    `keys` are lines for its certificate, if it is to have another than that of its own making."""
+    """Start a node with default settings. `more` follows the section of offices, and `keys` are lines for
+    another certificate than its own."""
     said = CONFIGURATION.format(name=name, host=LOOPBACK, port=port, database=behind.address, keys=keys)
     _write(directory, said + more)
     command = (*_PALAVER, "run", "--json", "-c", str(directory / "palaver.toml"))
@@ -73,7 +73,7 @@ def _write(directory: Path, configuration: str) -> None:
 
 
 async def _palaver(directory: Path, *words: str) -> Mapping[str, Any]:
-    """Another of its commands, and what that answers."""
+    """Run another command of the node; return its result."""
     process = await asyncio.create_subprocess_exec(
         *_PALAVER, *words, "--json", cwd=directory, stdout=PIPE, stdin=asyncio.subprocess.DEVNULL
     )

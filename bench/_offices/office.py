@@ -1,4 +1,4 @@
-"""An Agent and a Computer in an office, who do nothing but to call and to answer."""
+"""An Agent and a Computer in an office that only call and answer."""
 
 import secrets
 from time import perf_counter
@@ -28,7 +28,7 @@ RESULT: Final = "The scale says 1,284 g, of which the container is 412 g. " * 5
 
 
 class Office:
-    """`settle` makes one. Each call has a mark, which is in what the Computer hears and in its answer."""
+    """Created by `settle`. Each call has a mark, which is in its parameters and in its answer."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -38,7 +38,7 @@ class Office:
         self._computer: Connection
 
     async def settle(self) -> None:
-        """Both come in."""
+        """Both join."""
         name = self._place.office_id.partition("@")[0]
         self._computer_name, self._agent_name = f"scale-of-{name}", f"planner-of-{name}"
         self._computer = await self._come(self._place.computer, "computer", self._computer_name, self._answer)
@@ -51,7 +51,7 @@ class Office:
         return connection
 
     async def call(self) -> float:
-        """From when it is sent until the answer was read."""
+        """Measure from sending a call until its answer was read."""
         self._calls += 1
         mark = f"{self._run}-{self._calls}"
         said = {
@@ -70,7 +70,7 @@ class Office:
         return took
 
     def _answer(self, event: str, said: Any) -> Any:
-        """At once."""
+        """Answer at once."""
         if event != CALL:
             return None
         mark = said["req_id"]
@@ -78,13 +78,13 @@ class Office:
         return result(mark)
 
     def close(self) -> None:
-        """The Agent first: it is told of nobody then."""
+        """Close the Agent first: it then receives no notifications."""
         self._agent.close()
         self._computer.close()
 
 
 def result(mark: str) -> dict[str, Any]:
-    """As published Computers write it."""
+    """Return a result as published Computers write it."""
     return {
         "meta": None,
         "content": [{"type": "text", "text": RESULT + mark, "annotations": None, "meta": None}],
@@ -94,4 +94,4 @@ def result(mark: str) -> dict[str, Any]:
 
 
 def _hear_nothing(event: str, said: Any) -> None:
-    """Nobody asks an Agent."""
+    """An Agent receives no requests."""

@@ -1,4 +1,4 @@
-"""The two that are compared, as the load generator has to know them."""
+"""The two compared sides, as the load generator needs them."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ NODE, REFERENCE = "node", "reference"
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Where a server listens, and with what it lets Agents and Computers in."""
+    """The address of a server, and the token for Agents and Computers."""
 
     port: int
     token: str
@@ -18,8 +18,8 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An office as its Agent and its Computer come into it, who may each have a server of their own. It is
-    called the same at both."""
+    """An office, with the servers of its Agent and its Computer, which may differ. It has the same name on
+    both."""
 
     agent: Listener
     computer: Listener
@@ -28,13 +28,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the load generator is told: by a name the offices that are asked together."""
+    """The settings of the load generator: groups of offices by name."""
 
     places: Mapping[str, tuple[Place, ...]]
 
 
 def settings_of(given: dict[str, Any]) -> Settings:
-    """From what `asdict` made of them."""
+    """Reverse `asdict`."""
     return Settings(
         {
             name: tuple(
@@ -47,5 +47,5 @@ def settings_of(given: dict[str, Any]) -> Settings:
 
 
 def as_dict(settings: Settings) -> dict[str, Any]:
-    """What a process is told by its command line."""
+    """Return what a process is given on its command line."""
     return dataclasses.asdict(settings)

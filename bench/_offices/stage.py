@@ -1,4 +1,4 @@
-"""All of it on one machine: both servers, and who is in their offices."""
+"""The whole setup on one machine: both servers, and the members of their offices."""
 
 import asyncio
 import json
@@ -33,8 +33,7 @@ QUIET_SECONDS, QUIET_SHARE, QUIET_TIMEOUT = 0.4, 0.1, 60.0
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """What our node had not told its rooms when a run ended, of how many records, and for how long it went on
-    telling."""
+    """The records that were not in the rooms at the end of a run, and how long sending them took."""
 
     untold: int
     written: int
@@ -43,7 +42,7 @@ class Behind:
 
 @dataclass
 class Stage:
-    """Only the one that is being measured has anything to do."""
+    """Only the server that is being measured has work."""
 
     node: RunningNode
     generator: Child
@@ -58,8 +57,8 @@ class Stage:
     busy: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     async def ask(self, side: str, load: str, **how: Any) -> dict[str, Any]:
-        """Have the Agents call. With what came of it the CPU that was used until everything was quiet again:
-        what is done later counts as well."""
+        """Run a load. Returns its results and the CPU used until everything was idle again: deferred work
+        counts as well."""
         before = self._cpu_seconds()
         line = await self.generator.ask(json.dumps({"of": side, **how}), COMMAND_SECONDS)
         came: dict[str, Any] = json.loads(line)
@@ -73,7 +72,7 @@ class Stage:
 
     @property
     def remarks(self) -> Sequence[str]:
-        """What the figures hang on."""
+        """Return facts that the figures depend on."""
         used = "; ".join(f"{load} {max(shares):.0%}" for load, shares in sorted(self.busy.items()))
         ours, its = f"Palaver {version('palaver')}", f"a2c-smcp {PUBLISHED} under uvicorn"
         return [
@@ -91,7 +90,7 @@ class Stage:
         )
 
     async def _until_recorded(self, load: str, calls: int) -> None:
-        """As many calls and answers are written down as there were, and the rooms know of all of them."""
+        """Wait until all calls and answers are recorded, and the rooms have all of them."""
         left = await audit.untold(self.node.behind)
         self.calls += calls
         written = await audit.written_down(self.node.behind)
@@ -108,7 +107,7 @@ class Stage:
         }
 
     async def _until_quiet(self) -> None:
-        """Nothing of this falls into the other's time."""
+        """Wait until the side is idle, so that its work does not affect the other side."""
         async with asyncio.timeout(QUIET_TIMEOUT):
             before = self._cpu_seconds()
             while True:
@@ -121,7 +120,7 @@ class Stage:
 
 @asynccontextmanager
 async def stage() -> AsyncIterator[Stage]:
-    """It is ready when everybody is in the offices, and the rooms know of them."""
+    """Start everything; return when all members have joined and the rooms have them."""
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         behind = await stack.enter_async_context(database())
@@ -150,7 +149,7 @@ def _places(listener: Listener) -> tuple[Place, ...]:
 
 
 async def _reference(stack: AsyncExitStack, directory: Path) -> ReferenceServer:
-    """The published server, as the tests of this repository run it."""
+    """Run the published server as this repository's tests do."""
     peers = await stack.enter_async_context(Peers(directory / "reference", A2C_SMCP_LOG_LEVEL="warning"))
     try:
         return await peers.server(PUBLISHED)

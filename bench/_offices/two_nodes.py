@@ -1,4 +1,4 @@
-"""An office of which the Agent is at one node and the Computer at another, beside one that is all at one."""
+"""An office with its Agent at one node and its Computer at another, beside an office at a single node."""
 
 import json
 import tempfile
@@ -45,14 +45,14 @@ node_id = "{other}"
 
 @dataclass
 class TwoNodes:
-    """The office lives where its Computer is."""
+    """The office belongs to the node of its Computer."""
 
     generator: Child
     behind: Sequence[Database]
     runs: Runs[dict[str, list[float]]] = field(default_factory=Runs)
 
     async def ask(self, seconds: float) -> dict[str, list[float]]:
-        """One call at a time, first in the one office and then in the other."""
+        """Run single calls, first in the one office and then in the other."""
         return {name: await self._call(name, seconds / 2) for name in (LOCAL, ACROSS)}
 
     async def _call(self, name: str, seconds: float) -> list[float]:
@@ -65,12 +65,12 @@ class TwoNodes:
 
     @property
     def remarks(self) -> Sequence[str]:
-        """What the figures hang on."""
+        """Return facts that the figures depend on."""
         return ["Across: two nodes over TLS, a Postgres for each; one call at a time."]
 
 
 async def beyond(subject: TwoNodes, seconds: float) -> Measurement:
-    """Milliseconds: the median across two nodes, less that at one of them."""
+    """Milliseconds: the median across two nodes, minus that at one node."""
     run = await subject.runs.next("beyond", partial(subject.ask, seconds))
     more = median(run[ACROSS]) - median(run[LOCAL])
     return Measurement(1000 * more, len(run[ACROSS]), sum(run[ACROSS]))
@@ -85,12 +85,12 @@ async def latency(subject: TwoNodes, seconds: float, *, name: str, percent: int)
 
 
 def wanted(subject: TwoNodes, seconds: float) -> Measurement:
-    """A figure that was set, and not measured."""
+    """A target value, which is not measured."""
     return Measurement(MORE_MS, 1, 0.0)
 
 
 def rows() -> list[Row[TwoNodes]]:
-    """What was set comes first; the rest informs."""
+    """The target comes first; the others inform."""
     ms, what = Unit.MILLISECONDS, "call to answer across two nodes, one call at a time"
     made = [
         Row(
@@ -116,7 +116,7 @@ def rows() -> list[Row[TwoNodes]]:
 
 @asynccontextmanager
 async def two_nodes() -> AsyncIterator[TwoNodes]:
-    """It is ready when everybody is in the offices, and the rooms know of them."""
+    """Start everything; return when all members have joined and the rooms have them."""
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         certified = Certified(directory, Authority("Authority of the benchmark"))
