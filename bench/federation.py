@@ -1,20 +1,19 @@
 """Palaver beside Synapse, under the same load of other servers' events.
 
-Each runs in one process, over TLS, on a Postgres of its own with the same settings, as durable as in
-production. A load generator plays four other homeservers: it owns rooms, which a user of the measured server
-joins through `make_join` and `send_join`, and answers whatever is asked about them. Its events are made and
-signed before the clock runs, each room is a chain. It sends transactions of 50 PDUs, one in flight from each
-of its servers, and paces itself by what can be read: fewer than 100 events of a room and no more than 400 in
-all are on their way (`_federation/pace.py`). The clock runs from the first request until the last event can
-be read.
+Each runs in one process, over TLS, with its own Postgres with the same settings, as durable as in production.
+A load generator simulates four other homeservers: it owns rooms, which a user of the measured server joins
+through `make_join` and `send_join`, and answers all requests about them. Its events are created and signed
+before the measurement, and each room is a chain. It sends transactions of 50 PDUs, one in flight from each of
+its servers, and limits itself by what can be read: fewer than 100 events of a room and at most 400 in all are
+in flight (`_federation/pace.py`). The time runs from the first request until the last event can be read.
 
-That an event can be read means that somebody who waits for it has been given it, whole:
+An event can be read when a waiting reader has the whole event:
 
-- by Synapse in an answer of `/sync` to a user of the room, who asks for messages and for nothing else, and no
-  more than ten times a second unless the delay itself is measured;
-- by Palaver from its durable stream, which is what all its own readers read, in another process.
+- from Synapse in a response of `/sync` to a user of the room, with a filter for messages only, and at most ten
+  times a second unless the delay itself is measured;
+- from Palaver in its durable stream, which all its own readers read, in another process.
 
-The CPU that serving this reader takes is part of the server's.
+The CPU that serving this reader takes counts for the server.
 """
 
 from bench._federation import flow, throughput, waiting

@@ -1,4 +1,4 @@
-"""The ceilings of this machine, which every other figure of the project is read against.
+"""The ceilings of this machine, to which all other figures of the project relate.
 
 Where Palaver chose between two ways, both are measured; the benchmark's ratio is the worst of these rows.
 """

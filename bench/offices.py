@@ -1,20 +1,20 @@
-"""Offices of a node, beside the server that is published with `a2c-smcp`.
+"""Offices of a Palaver node, beside the server that is published with `a2c-smcp`.
 
-Both are whole and in a process of their own: ours is `palaver run` with a Postgres as durable as in
-production, with the settings that it has when nobody says anything else; the other is the namespace and the
-handshake of `a2c-smcp[server]` under uvicorn, which keeps nothing. Ours writes each call down before its
-Computer is asked, and its answer before the Agent has it, and tells the room of the office behind that.
+Both are complete and in their own process. The node is `palaver run` with a Postgres as durable as in
+production and with default settings; the other side is the namespace and the handshake of `a2c-smcp[server]`
+under uvicorn, which stores nothing. The node records each call before it asks the Computer, and the answer
+before the Agent receives it, and sends both to the office's room afterwards.
 
-Fifty offices are there during all runs, with an Agent and a Computer in each, who are in one further process
-and speak to both servers in the same bytes. What is asked has some 200 bytes of parameters, and the Computer
-answers at once with 300 bytes of text. Each answer has to be that of its call, and after each run as many
-calls and answers have to be written down as there were. Until the rooms know of all of them nothing else
-begins, and the CPU is counted until then.
+Fifty offices exist during all runs, with an Agent and a Computer each, which are in one further process and
+send the same bytes to both servers. A call has about 200 bytes of parameters, and the Computer answers at
+once with 300 bytes of text. Each answer must be that of its call, and after each run the number of recorded
+calls and answers must be correct. Nothing else begins until the rooms have all of them, and the CPU is
+counted until then.
 
-Across: two of our nodes over TLS, the Agent at the one and the Computer, with its office, at the other. What
-that takes beyond a call at one node stands beside the 15 ms that were set.
+Across: two Palaver nodes over TLS, the Agent at the one and the Computer, with its office, at the other. The
+additional time beyond a call at one node is compared with the target of 15 ms.
 
-The ratio is that of the calls that are answered in a second, in one office, 32 at once.
+The ratio is that of answered calls per second, in one office, with 32 at once.
 """
 
 from collections.abc import Sequence

@@ -4,14 +4,14 @@ from functools import partial
 from statistics import quantiles
 from typing import Any
 
-from bench._appservice.sides import BESIDE, BOT, GUEST, THREADS
+from bench._appservice.sides import BESIDE, BOT, NODE, THREADS
 from bench._appservice.stage import AT_ONCE, Stage
 from bench._federation.processes import TICK
 from bench._harness.measurement import Measurement, rate
 from bench._harness.row import Row, Side, Unit
 
 NAMES = {
-    GUEST: "Palaver",
+    NODE: "Palaver",
     BESIDE: "Palaver",
     BOT: "a bare mautrix bot",
     THREADS: "that bot answering in threads",
@@ -52,7 +52,7 @@ async def cpu(subject: Stage, seconds: float, *, side: str, load: str, of: str) 
 
 
 def _compared(name: str, what: str, unit: Unit, sample: Any, *, counts: bool = False) -> Row[Stage]:
-    ours, other = (Side(NAMES[side], partial(sample, side=side)) for side in (GUEST, BOT))
+    ours, other = (Side(NAMES[side], partial(sample, side=side)) for side in (NODE, BOT))
     return Row(name=name, what=what, unit=unit, ours=ours, other=other, counts=counts)
 
 
@@ -90,11 +90,11 @@ def _latencies(load: str) -> list[Row[Stage]]:
 def _costs(load: str) -> list[Row[Stage]]:
     what, ms = f"CPU per message, {WHAT[load]}", Unit.MILLISECONDS
     whose = {
-        "own": "the guest's own",
+        "own": "the node's own",
         "synapse": "Synapse",
         "synapse-postgres": "Postgres of Synapse",
     }
-    ours = Side(NAMES[GUEST], partial(cpu, side=GUEST, load=load, of="guest-postgres"))
+    ours = Side(NAMES[NODE], partial(cpu, side=NODE, load=load, of="node-postgres"))
     return [
         *(
             _compared(f"{load}-{of}", f"{what}, {name}", ms, partial(cpu, load=load, of=of))

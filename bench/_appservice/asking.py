@@ -88,7 +88,7 @@ class Asking:
         """Return a filter for messages in that room only: the least that a client can request."""
         nothing: dict[str, Any] = {"types": []}
         room = {
-            # Synapse keeps the first answer to a filter for two minutes, hence one that nobody ever had.
+            # Synapse caches the first response to a filter for two minutes, so each filter is unique.
             "rooms": [self._answerer.room_id, f"!{secrets.token_hex(8)}:nowhere"],
             "timeline": {"types": ["m.room.message"], "limit": 1000},
             **dict.fromkeys(("state", "ephemeral", "account_data"), nothing),

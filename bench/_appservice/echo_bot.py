@@ -1,7 +1,7 @@
 """A bare echo bot as the mautrix documentation has one: an application service with a handler, and nothing
 else.
 
-`python -m bench._appservice.echo_bot SETTINGS`: says that it is ready once its user is in its room.
+`python -m bench._appservice.echo_bot SETTINGS`: reports that it is ready when its user has joined its room.
 
 It has what its library gives it: transactions that it knows are kept in memory, handlers run beside each
 other, the state of rooms is in a file that is written once a minute.

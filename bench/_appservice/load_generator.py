@@ -1,7 +1,7 @@
 """The process of the people who send questions.
 
-`python -m bench._appservice.load_generator SETTINGS`: says that it is ready, then answers every line of JSON
-with one.
+`python -m bench._appservice.load_generator SETTINGS`: reports that it is ready, then answers each line of
+JSON with one line.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ async def answer(asking: Mapping[str, Asking], command: dict[str, Any]) -> dict[
         case "many":
             return await asked.many(**command)
         case other:
-            raise AssertionError(f"nobody asks for {other}")
+            raise AssertionError(f"unknown command {other}")
 
 
 async def run(settings: Settings) -> None:

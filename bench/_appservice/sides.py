@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-GUEST, BOT = "guest", "bot"
-THREADS, BESIDE = "bot in threads", "guest beside the bot in threads"
-"""The same bot in a room in which it answers as the guest does, in a thread of each question; and the guest
-in a room that is as new as that one."""
+NODE, BOT = "node", "bot"
+THREADS, BESIDE = "bot in threads", "node beside the bot in threads"
+"""The same bot in a room in which it answers as the node does, in a thread of each question; and the node in a
+room that is as new as that one."""
 
 
 @dataclass(frozen=True, slots=True)

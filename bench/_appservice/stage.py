@@ -12,10 +12,10 @@ from pathlib import Path
 from platform import python_version
 from typing import Any
 
-from bench._appservice import bare_bot, guest_node
+from bench._appservice import bare_bot, attached_node
 from bench._appservice.homeserver import Homeserver, homeserver
 from bench._appservice.requests import requests_answered
-from bench._appservice.sides import BESIDE, BOT, GUEST, THREADS, Answerer, Person, Settings, as_dict
+from bench._appservice.sides import BESIDE, BOT, NODE, THREADS, Answerer, Person, Settings, as_dict
 from bench._federation.processes import cpu_seconds, family_cpu_seconds
 from bench._federation.runs import Runs
 from bench._harness.child import Child, child, python_module
@@ -57,7 +57,7 @@ class Stage:
         came: dict[str, Any] = json.loads(line)
         await self._until_quiet()
         after, tasks = self._cpu_seconds(), len(came["durations"])
-        # Each was asked for by one request, which somebody else has made.
+        # Each was requested by one request of another client.
         made = await requests_answered(synapse) - answered - tasks
         self.requests[side].append(made / tasks)
         return {**came, "cpu": {name: after[name] - before[name] for name in after}}
@@ -106,8 +106,8 @@ async def stage() -> AsyncIterator[Stage]:
             for side, name in ((BOT, BOTS_ROOM), (THREADS, THREADS_ROOM), (BESIDE, BESIDE_ROOM))
         }
         bot_place = bare_bot.prepared(directory / "bot", host, aliases[BOT], aliases[THREADS])
-        guest_place = await guest_node.prepared(directory / "guest", authority, host, behind_node)
-        await host.start([bot_place.registration, guest_place.registration])
+        node_place = await attached_node.prepared(directory / "node", authority, host, behind_node)
+        await host.start([bot_place.registration, node_place.registration])
 
         people = [await synapse.person(f"person-{number}") for number in range(PEOPLE)]
         rooms = {
@@ -116,24 +116,24 @@ async def stage() -> AsyncIterator[Stage]:
             )
             for side, alias in aliases.items()
         }
-        node = await stack.enter_async_context(guest_node.guest_node(guest_place))
+        node = await stack.enter_async_context(attached_node.attached_node(node_place))
         bot = await stack.enter_async_context(bare_bot.bare_bot(bot_place))
         for alias in aliases.values():
             await _join(people, alias)
         agents_room = await _join(people, f"#agents-default:{synapse.server_name}")
 
-        agent = f"@_agent_{guest_node.AGENT}:{synapse.server_name}"
+        agent = f"@_agent_{attached_node.AGENT}:{synapse.server_name}"
         await people[0].invite(rooms[BESIDE], agent)
         async with asyncio.timeout(START_SECONDS):
             while agent not in await people[0].joined_members(rooms[BESIDE]):  # noqa: ASYNC110 - a homeserver is asked
                 await asyncio.sleep(0.1)
         settings = Settings(
             homeserver=synapse.url,
-            authority=str(guest_place.authority),
+            authority=str(node_place.authority),
             people=tuple(Person(one.user_id, one.access_token) for one in people),
             answerers={
-                GUEST: Answerer(agent, guest_node.AGENT, agents_room),
-                BESIDE: Answerer(agent, guest_node.AGENT, rooms[BESIDE]),
+                NODE: Answerer(agent, attached_node.AGENT, agents_room),
+                BESIDE: Answerer(agent, attached_node.AGENT, rooms[BESIDE]),
                 **{
                     side: Answerer(bot_place.user_id, bare_bot.LOCALPART, rooms[side])
                     for side in (BOT, THREADS)
@@ -144,11 +144,11 @@ async def stage() -> AsyncIterator[Stage]:
         generator = await stack.enter_async_context(child("the load generator", *command))
         await generator.line(START_SECONDS)
         pids = {
-            GUEST: node.pid,
+            NODE: node.pid,
             BOT: bot.pid,
             "synapse": synapse.pid,
             "synapse-postgres": behind_synapse.pid,
-            "guest-postgres": behind_node.pid,
+            "node-postgres": behind_node.pid,
         }
         yield Stage(host, generator, pids, await _remarks(host, behind_node))
 
@@ -167,6 +167,6 @@ async def _remarks(host: Homeserver, behind: Database) -> list[str]:
     ours, its = f"Palaver {version('palaver')}", f"mautrix {version('mautrix')}"
     synapse = f"one Synapse {await host.version()}"
     return [
-        f"{ours} and {its} on Python {python_version()}, guests of {synapse}; rooms of {PEOPLE} people.",
+        f"{ours} and {its} on Python {python_version()}, attached to {synapse}; rooms of {PEOPLE} people.",
         *behind.remarks,
     ]

@@ -1,6 +1,6 @@
 """An agent that answers every task with its prompt, attached to its node over the WebSocket.
 
-`python -m bench._cis.agent SETTINGS`: says that it is ready once the node has taken it.
+`python -m bench._cis.agent SETTINGS`: reports that it is ready when the node has attached it.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class Echo:
     def pushed(self, push: Push) -> None:
         """Handle a push of the node."""
         if push.task is not None:
-            assert self._give is not None, "whoever has not said that he is there is given nothing"
+            assert self._give is not None, "tasks are only pushed after the registration"
             self._give(push.task)
 
     async def work(self, connection: AgentConnection, parallel: int) -> None:

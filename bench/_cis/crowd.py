@@ -27,7 +27,7 @@ AGENTS = 10_000
 FEW = 20
 """In a run that is too short to mean anything."""
 TIMEOUT = 4.0
-"""Seconds without a heartbeat after which the agents of a node are gone: 120 where nobody is in a hurry."""
+"""Seconds without a heartbeat after which the agents of a node are offline; 120 by default."""
 BEAT = 1.0
 SETTLE = 0.3
 """Seconds in which is done what follows a heartbeat."""

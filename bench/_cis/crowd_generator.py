@@ -1,8 +1,8 @@
 """The process that plays nodes with many agents: their homeservers, the rooms in which they tell of them, and
 their heartbeats.
 
-`python -m bench._cis.crowd_generator SETTINGS`: says that it is ready, then answers every line of JSON with
-one. The rooms are made and signed before anybody may come into them.
+`python -m bench._cis.crowd_generator SETTINGS`: reports that it is ready, then answers each line of JSON with
+one line. The rooms are created and signed before any server may join them.
 """
 
 import asyncio
@@ -123,7 +123,7 @@ class Crowd:
                 await self._nodes[-1].fall_silent()
                 await self._nodes[-1].beat(to)
             case other:
-                raise AssertionError(f"nobody asks for {other}")
+                raise AssertionError(f"unknown command {other}")
         return {"at": now_ms()}
 
     async def close(self) -> None:

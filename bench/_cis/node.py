@@ -51,7 +51,7 @@ class Told:
             case "decide":
                 return self._decide(**command)
             case other:
-                raise AssertionError(f"nobody asks for {other}")
+                raise AssertionError(f"unknown command {other}")
 
     async def _see(self, count: int, node_id: str | None = None) -> dict[str, Any]:
         """Wait until this many agents of one other node, or of all, are known as online."""
@@ -69,7 +69,7 @@ class Told:
         table = self._table.table
         async with asyncio.timeout(TIMEOUT):
             for node_id in nodes:
-                # A heartbeat in which nothing is new is told to nobody.
+                # A heartbeat without changes notifies no subscriber.
                 while (node := table.node(node_id)) is None or (node.last_heartbeat or 0) < since:  # noqa: ASYNC110
                     await asyncio.sleep(LOOK)
         return {"at": now_ms()}

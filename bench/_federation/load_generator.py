@@ -1,7 +1,7 @@
 """The process that loads both servers: it simulates servers, sends events, and watches what can be read.
 
-`python -m bench._federation.load_generator SETTINGS`: says that it is ready, then answers every line of JSON
-with one. What it sends is made and signed before the clock runs.
+`python -m bench._federation.load_generator SETTINGS`: reports that it is ready, then answers each line of
+JSON with one line. The events are created and signed before the measurement.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from federation.matrix.room_version import ROOM_VERSIONS
 
 VERSION = ROOM_VERSIONS["11"]
 ROOMS = 40
-# How many joins are asked for at once: nobody measures them.
+# The number of concurrent joins, which are not measured.
 JOINING_AT_ONCE = 4
 # Seconds that a server may take over what it has been sent.
 TIMEOUT = 60.0
@@ -66,7 +66,7 @@ class LoadGenerator:
             case "flow":
                 return await self._flow(measured, **command)
             case other:
-                raise AssertionError(f"nobody asks for {other}")
+                raise AssertionError(f"unknown command {other}")
 
     # -- what it measures --
 

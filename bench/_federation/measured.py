@@ -87,7 +87,7 @@ class MeasuredSynapse:
                 "ephemeral": nothing,
                 "account_data": nothing,
                 "timeline": {"types": ["m.room.message"]},
-                # Synapse keeps the first answer to a filter for two minutes, hence one that nobody ever had.
+                # Synapse caches the first response to a filter for two minutes, so each filter is unique.
                 "not_rooms": [f"!{secrets.token_hex(8)}:nowhere"],
             },
         }
@@ -104,7 +104,7 @@ class MeasuredSynapse:
         return sum(membership == "join" for membership in memberships.values())
 
     async def read(self, *, at_leisure: bool) -> list[EventId]:
-        """See `Measured`. The first answer tells the present, which nobody waits for."""
+        """See `Measured`. The first response has the current state, for which no test waits."""
         if at_leisure:
             await asyncio.sleep(max(0.0, self._asked_at + self.PAUSE - perf_counter()))
         self._asked_at = perf_counter()
@@ -144,7 +144,7 @@ class MeasuredNode:
         await self._commands.ask(do="join", room_id=room_id, via=via)
 
     async def create(self) -> str:
-        """A room that anybody may join; gives its id."""
+        """Create a public room; return its id."""
         room_id: str = (await self._commands.ask(do="create"))["room_id"]
         return room_id
 
@@ -201,7 +201,7 @@ class NodeConnection:
             return _read(await reader.readline())
 
     async def line(self, patience: float) -> dict[str, Any] | None:
-        """The next line, which nobody asked for; None when there is none for so many seconds."""
+        """Return the next unsolicited line; None if there is none within this many seconds."""
         reader, _ = await self._opened()
         try:
             async with asyncio.timeout(patience):

@@ -51,7 +51,7 @@ class Users:
             case "say":
                 return await self._say(**command)
             case other:
-                raise AssertionError(f"nobody asks for {other}")
+                raise AssertionError(f"unknown command {other}")
 
     async def read(self) -> AsyncGenerator[bytes, None]:
         """Report all further events, one line for those that can be read together."""

@@ -74,7 +74,7 @@ class PlayedRoom:
     def take_in(self, join: Pdu) -> None:
         """Append a join that another server has made from the template. It must be the next event."""
         assert self._head is not None, "a room is made with its first events"
-        assert join.prev_events == (self._head.event_id,), "the room went on while somebody joined"
+        assert join.prev_events == (self._head.event_id,), "the room changed during a join"
         self._append(join)
 
     def take_back(self, pdus: Sequence[Pdu]) -> None:

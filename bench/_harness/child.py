@@ -108,7 +108,7 @@ async def _end(process: Process) -> None:
 
 
 def _signal(process: Process, number: signal.Signals) -> None:
-    # Once it is reaped its id may be somebody else's, so that a signal is only sent before.
+    # After it is reaped, its id may belong to another process, so a signal is only sent before.
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)

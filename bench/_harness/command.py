@@ -46,7 +46,7 @@ def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> None:
     except (asyncio.CancelledError, KeyboardInterrupt):
         raise SystemExit(f"{benchmark.name}: ended before it was done") from None
     except (ChildError, LocalError) as error:
-        # Both are sentences for whoever runs it; everything else is a bug and keeps its traceback.
+        # Both have messages for the user; everything else is a bug and keeps its traceback.
         raise SystemExit(f"{benchmark.name}: {error}") from None
 
 

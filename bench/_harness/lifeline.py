@@ -30,5 +30,5 @@ def tell_parent(**facts: Any) -> None:
         # Unbuffered, so that nothing is left for Python to flush, and to complain about, at its end.
         os.write(sys.stdout.fileno(), json.dumps(facts).encode() + b"\n")
     except BrokenPipeError:
-        # The benchmark was killed before this child had even started: there is nobody to serve.
+        # The benchmark was killed before this child had started.
         raise SystemExit from None

@@ -35,7 +35,7 @@ async def measure(
 
 async def _measure_row(row: Row[S], subject: S, plan: Plan, progress: Progress) -> Result:
     for side in row.sides:
-        # What happens only once (a statement prepared, a cache filled) falls into a sample nobody keeps.
+        # One-time costs (a prepared statement, a filled cache) fall into a sample that is dropped.
         await _sample(side.sample, subject, plan.seconds / 4)
     taken: list[list[Measurement]] = [[] for _ in row.sides]
     for number in range(plan.rounds):

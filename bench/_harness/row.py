@@ -45,7 +45,7 @@ class Row(Generic[S]):
     """One line of the table. Without `other` it is a ceiling: a figure that is compared with nothing.
 
     `counts` says whether the ratio may become the benchmark's. It is true where Palaver had the choice
-    between both sides and took ours; elsewhere the ratio informs, and says nothing good or bad about us.
+    between both sides; elsewhere the ratio only informs.
     """
 
     name: str
@@ -86,7 +86,7 @@ class Benchmark:
 
     `headline` is the row whose ratio the last line gives; without one it is the worst of all that count.
     `packages` are the distributions whose versions belong to the figures. `full` and `quick` are how much it
-    measures when nobody says anything else.
+    measures by default.
     """
 
     name: str

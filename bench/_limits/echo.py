@@ -1,6 +1,7 @@
 """The remote end of a round trip, in its own process: it returns whatever it receives.
 
-`python -m bench._limits.echo zenoh ENDPOINT|postgres ADDRESS`: says that it is ready, echoes until abandoned.
+`python -m bench._limits.echo zenoh ENDPOINT|postgres ADDRESS`: reports that it is ready, and echoes until the
+benchmark ends.
 """
 
 import asyncio

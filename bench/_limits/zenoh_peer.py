@@ -49,6 +49,6 @@ class ZenohPeer:
         self._loop.call_soon_threadsafe(self._resolve)
 
     def _resolve(self) -> None:
-        # The echo of a greeting that was given up may still come, when nobody or somebody else waits for it.
+        # The echo of an earlier, abandoned message may still arrive, when no caller or a later one waits.
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)

@@ -13,7 +13,7 @@ _UNTOLD: Final = "SELECT count(*) FROM office_records WHERE event_id IS NULL"
 _NOT_TAKEN: Final = "SELECT count(*) FROM office_records WHERE event_id = ''"
 TIMEOUT: Final = 600.0
 LOOK: Final = 0.2
-"""Seconds between two looks at what tells nobody when it changes."""
+"""Seconds between two polls of the records, which send no notifications."""
 
 
 async def written_down(behind: Database) -> Mapping[str, int]:

@@ -28,7 +28,7 @@ _MASK: Final = bytes(4)
 _EVENT, _ACK = f"42{NAMESPACE},".encode(), f"43{NAMESPACE},".encode()
 
 Heard = Callable[[str, Any], Any]
-"""Given an event and what was said: the answer, which nobody waits for if nobody has asked for one."""
+"""Handles an event with its argument; returns the answer, which is dropped if none was requested."""
 
 
 class Ended(Exception):
@@ -84,7 +84,7 @@ class Connection(asyncio.Protocol):
             if self._is_open or self._open():
                 self._read_frames()
         except Exception as error:
-            # Whoever waits for an answer is told; raised here it would only be logged.
+            # The waiting caller gets the error; raised here, it would only be logged.
             self._end(error)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
         for waiting in (self._opened, self._let_in, *self._waiting.values()):
             if not waiting.done():
                 waiting.set_exception(error)
-                # Of these two nobody may want to know.
+                # These two may have no waiting caller.
                 waiting.exception()
         self._waiting.clear()
         self._transport.abort()

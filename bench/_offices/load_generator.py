@@ -1,7 +1,7 @@
 """The process of the Agents and Computers.
 
-`python -m bench._offices.load_generator SETTINGS`: says that it is ready once all of them are in their
-offices, then answers every line of JSON with one.
+`python -m bench._offices.load_generator SETTINGS`: reports that it is ready when all of them have joined
+their offices, then answers each line of JSON with one line.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 import json
 
-from bench._appservice.sides import BOT, GUEST, Answerer, Person, Settings, as_dict, settings_of
+from bench._appservice.sides import BOT, NODE, Answerer, Person, Settings, as_dict, settings_of
 
 
 def test_the_load_generator_is_told_by_its_command_line() -> None:
@@ -10,7 +10,7 @@ def test_the_load_generator_is_told_by_its_command_line() -> None:
         authority="/ca.pem",
         people=(Person("@a:localhost:1", "one"), Person("@b:localhost:1", "two")),
         answerers={
-            GUEST: Answerer("@_agent_echo:localhost:1", "echo", "!a"),
+            NODE: Answerer("@_agent_echo:localhost:1", "echo", "!a"),
             BOT: Answerer("@bot", "bot", "!b"),
         },
     )

@@ -56,7 +56,7 @@ level = "warning"
 
 
 @dataclass(frozen=True)
-class GuestPlace:
+class NodePlace:
     """Its directory with the configuration, and the address for agents."""
 
     directory: Path
@@ -84,10 +84,10 @@ class GuestPlace:
 
 async def prepared(
     directory: Path, authority: Authority, homeserver: Homeserver, behind: Database
-) -> GuestPlace:
+) -> NodePlace:
     """Return a directory with the registration, before the homeserver is configured."""
     (directory / "tls").mkdir(parents=True)
-    place = GuestPlace(directory, lasting_port(), behind, authority.write(directory / "tls", "ca"))
+    place = NodePlace(directory, lasting_port(), behind, authority.write(directory / "tls", "ca"))
     authority.issue("localhost", "127.0.0.1", "::1").write(directory / "tls", "node")
     said = CONFIGURATION.format(
         node_id=NODE_ID,
@@ -103,7 +103,7 @@ async def prepared(
 
 
 @asynccontextmanager
-async def guest_node(place: GuestPlace) -> AsyncIterator[Child]:
+async def attached_node(place: NodePlace) -> AsyncIterator[Child]:
     """Run the node until the block ends; its agent is online."""
     command = (*_PALAVER, "run", "--json", "-c", str(place.directory / "palaver.toml"))
     async with child("our node", *command) as node:
