@@ -9,8 +9,8 @@ in flight (`_federation/pace.py`). The time runs from the first request until th
 
 An event can be read when a waiting reader has the whole event:
 
-- from Synapse in a response of `/sync` to a user of the room, with a filter for messages only, and at most ten
-  times a second unless the delay itself is measured;
+- from Synapse in a response of `/sync` to a user of the room, with a filter for messages only, and at most
+  ten times a second unless the delay itself is measured;
 - from Palaver in its durable stream, which all its own readers read, in another process.
 
 The CPU that serving this reader takes counts for the server.

@@ -7,8 +7,8 @@ from typing import Any
 
 NODE, BOT = "node", "bot"
 THREADS, BESIDE = "bot in threads", "node beside the bot in threads"
-"""The same bot in a room in which it answers as the node does, in a thread of each question; and the node in a
-room that is as new as that one."""
+"""The same bot in a room in which it answers as the node does, in a thread of each question; and the node in
+a room that is as new as that one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from platform import python_version
 from typing import Any
 
-from bench._appservice import bare_bot, attached_node
+from bench._appservice import attached_node, bare_bot
 from bench._appservice.homeserver import Homeserver, homeserver
 from bench._appservice.requests import requests_answered
 from bench._appservice.sides import BESIDE, BOT, NODE, THREADS, Answerer, Person, Settings, as_dict
