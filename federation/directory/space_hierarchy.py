@@ -159,10 +159,10 @@ class HierarchyQuery:
     limit: int
     after: int = 0
 
-    def token(self, visited_ids: int) -> str:
+    def token(self, visited_count: int) -> str:
         """Return the token of the next page. The walk is repeated up to there, so that no process has to
         keep its state, and a forged token is harmless."""
-        return f"{visited_ids}.{self.max_depth}.{int(self.suggested_only)}"
+        return f"{visited_count}.{self.max_depth}.{int(self.suggested_only)}"
 
 
 def parse_query(

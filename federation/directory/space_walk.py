@@ -223,8 +223,8 @@ class SpaceHierarchies:
         async with self._database.transaction(readonly=True) as connection:
             if await has_member_of_server(connection, room.room_id, server, ("join", "invite")):
                 return True
-        for allowed_by in room.allowed_by:
-            if await self._rooms.is_server_in_room(allowed_by, server):
+        for allowed_room in room.allowed_by:
+            if await self._rooms.is_server_in_room(allowed_room, server):
                 return True
         return False
 

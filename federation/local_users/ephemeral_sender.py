@@ -11,7 +11,7 @@ from federation.matrix.canonical_json import NotCanonical, encode
 from federation.matrix.errors import MatrixError
 from federation.outbox.outbox import Outbox
 from federation.rooms.engine import RoomGraph
-from federation.transactions import outgoing_edus as making
+from federation.transactions import outgoing_edus
 from federation.transactions.edu_dispatcher import EduDispatcher, EduUpdate, TypingUsers
 from federation.transactions.edus import MAX_CUSTOM_EDU_BYTES, Receipt, Typing, UserPresence
 from federation.transactions.outgoing_edus import OutgoingEdu
@@ -147,7 +147,7 @@ class EphemeralSender:
 
     async def _send_typing(self, room_id: str, user: str, *, typing: bool) -> None:
         servers = await self._rooms.servers_in_room(room_id)
-        self._outbox.send_lossy(servers, making.typing(Typing(room_id, user, typing)))
+        self._outbox.send_lossy(servers, outgoing_edus.typing(Typing(room_id, user, typing)))
 
     async def _send(self) -> None:
         """Send collected receipts and presence. A failure is not retried: the next update replaces this
@@ -164,7 +164,7 @@ class EphemeralSender:
             return
         servers = await self._rooms.servers_in_rooms({room_id for room_id, _, _ in receipts})
         for receipt in receipts.values():
-            self._outbox.send_lossy(servers.get(receipt.room_id, frozenset()), making.receipt(receipt))
+            self._outbox.send_lossy(servers.get(receipt.room_id, frozenset()), outgoing_edus.receipt(receipt))
 
     async def _send_presence(self) -> None:
         """Send changed presence to all servers that share a room with the user."""
@@ -180,7 +180,7 @@ class EphemeralSender:
             if user is None:
                 continue
             to = frozenset().union(*(servers.get(room_id, frozenset()) for room_id in room_ids))
-            self._outbox.send_lossy(to, making.presence(user))
+            self._outbox.send_lossy(to, outgoing_edus.presence(user))
             if user.presence == "offline":
                 self._presence_sent_at.pop(user_id, None)
             else:

@@ -297,7 +297,7 @@ class Outbox:
                 except Exception as error:
                     has_failed = True
                     self._observer.problem(
-                        f"The sender to {destination} failed; another one coalesce_key it.", error
+                        f"The sender to {destination} failed; a new one replaces it.", error
                     )
                     await asyncio.sleep(RESTART_DELAY)
         except ConnectionLost:

@@ -9,7 +9,7 @@ import pytest
 from federation.matrix.errors import MatrixError
 from federation.rooms.receive import MAX_REFUSALS
 from federation.rooms.send import BATCH_SIZE
-from federation.transactions import outgoing_edus as making
+from federation.transactions import outgoing_edus
 from federation.transactions.edus import ToDevice
 from tests.federation.far_apart import FarApart, far_apart
 from tests.federation.http.running import Recorder
@@ -134,7 +134,7 @@ async def test_everything_arrives_twice_and_counts_once(
                 message = ToDevice(
                     f"@eve:{ONE}", "m.test", str(number), {f"@eve:{TWO}": {"*": {"n": number}}}
                 )
-                await far[ONE].outbox.queue_edu(connection, [TWO], making.to_device(message))
+                await far[ONE].outbox.queue_edu(connection, [TWO], outgoing_edus.to_device(message))
         for number in range(20):
             await asyncio.gather(
                 *(far[name].say(room.room_id, f"@alice:{name}", str(number)) for name in far.names)

@@ -16,12 +16,12 @@ from tests.federation.http import well_meant
 from tests.federation.http.besieged import Besieged, Room, besieged, signed_event
 from tests.federation.http.hostility import (
     FEW,
-    Blow,
-    blows,
+    Mutation,
     everywhere,
     hostile,
     legal_values,
-    struck,
+    mutated,
+    mutations,
     written,
 )
 from tests.support.postgres import Server
@@ -118,11 +118,13 @@ async def test_every_part_of_each_edu(siege: Besieged) -> None:
 @hostile(150)
 @given(
     all_struck=st.lists(
-        st.tuples(st.integers(0, len(well_meant.CONTENTS) - 1), blows(legal_values)), min_size=1, max_size=10
+        st.tuples(st.integers(0, len(well_meant.CONTENTS) - 1), mutations(legal_values)),
+        min_size=1,
+        max_size=10,
     )
 )
 async def test_events_at_random(
-    siege: Besieged, room: Room, all_struck: list[tuple[int, list[Blow]]]
+    siege: Besieged, room: Room, all_struck: list[tuple[int, list[Mutation]]]
 ) -> None:
     """Several parts at once, each event following the previous ones."""
     template = await siege.template(room)
@@ -130,7 +132,7 @@ async def test_events_at_random(
     for what, struck_by in all_struck:
         type_, state_key, content = well_meant.CONTENTS[what]
         key = {} if state_key is None else {"state_key": state_key}
-        events.append(struck({**template, "type": type_, "content": content, **key}, struck_by))
+        events.append(mutated({**template, "type": type_, "content": content, **key}, struck_by))
     await transact(siege, room, events)
     await siege.people.state(room.room_id)
 
