@@ -15,8 +15,8 @@ import pytest
 from storage.embedded import EmbeddedPostgres
 from tests.support.postgres import quick_directory
 
-# What a cluster is made with decides nothing about these tests; what it is run with is the default, fsync
-# included.
+# The settings of initdb do not matter for these tests; the server runs with the default settings, including
+# fsync.
 RUN_AS = "nobody"
 
 

@@ -23,7 +23,7 @@ from storage.statements import Statements
 from tests.storage.conftest import RUN_AS, owner
 from tests.support.postgres import Server, as_role, pool_on
 
-# One of each kind of object that a schema of ours could hold, and rows that a script could trip over.
+# One object of each type that the schema could contain, and rows that are difficult in a script.
 CONTENT = r"""
 CREATE TYPE mood AS ENUM ('fine', 'tired');
 CREATE DOMAIN word AS text CHECK (value <> '');
@@ -169,8 +169,8 @@ async def test_a_restore_has_a_lock_timeout(
 ) -> None:
     """A node that still uses the database makes the restore fail instead of hang."""
     await dump(full, tmp_path / "backup")
-    impatient = {**SQL, "set_lock_timeout": "SET LOCAL lock_timeout = '50ms'"}
-    monkeypatch.setattr("storage.backup.SQL", Statements("backup.sql", impatient))
+    short_timeout = {**SQL, "set_lock_timeout": "SET LOCAL lock_timeout = '50ms'"}
+    monkeypatch.setattr("storage.backup.SQL", Statements("backup.sql", short_timeout))
     async with database.transaction() as connection:
         await connection.execute("SELECT FROM node")
         with pytest.raises(LocalError, match="lock timeout"):

@@ -20,7 +20,7 @@ from storage.embedded import EmbeddedPostgres
 from storage.errors import LocalError
 from tests.support.postgres import as_role
 
-PASSWORD = "correct horse"  # the one that the role has
+PASSWORD = "correct horse"  # of the role
 WRONG = "s3cret-and-wrong"
 
 
@@ -70,7 +70,7 @@ async def test_refused_connections_are_explained(strict_server: DatabaseAddress)
     assert error.problem == f"{place} does not accept the password for the role guest."
     assert "database.password_file" in error.advice
 
-    # With passwords a server does not tell strangers which roles there are.
+    # A server with passwords does not reveal which roles exist.
     error = await refused(as_role(strict_server, "stranger", WRONG))
     assert error.problem == f"{place} does not accept the password for the role stranger."
     assert "check that the role exists" in error.advice

@@ -142,8 +142,8 @@ async def test_beginning_is_retried_until_the_timeout(
 
     with pytest.raises(ConnectionLost):
         await provider.begin(begin)
-    patient = ConnectionProvider(provider.pool, 60.0)
-    connection, tries = await patient.begin(begin_once_more)
+    retrying = ConnectionProvider(provider.pool, 60.0)
+    connection, tries = await retrying.begin(begin_once_more)
     assert (len(set(seen)), tries) == (2, 2)
     assert connection not in seen
     provider.pool.give_back(connection)

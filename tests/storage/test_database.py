@@ -18,7 +18,7 @@ from tests.support.postgres import pool_on
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    while not holds():  # a property of somebody else's object; nothing announces its change
+    while not holds():  # no event announces the change
         await asyncio.sleep(0)
 
 
@@ -59,7 +59,7 @@ async def test_callbacks_run_after_the_commit(database: Database) -> None:
         assert database.after_commit(connection, lambda: done.append(6))
         with pytest.raises(asyncpg.DivisionByZeroError):
             await connection.execute("SELECT 1/0")
-        # Postgres will answer the commit with a rollback.
+        # Postgres will respond to the COMMIT with ROLLBACK.
     async with database.autocommit() as connection:
         await connection.execute("UPDATE node SET server_name = 'there'")
         # Each statement is committed by itself.
@@ -215,7 +215,7 @@ async def test_a_cancelled_statement_returns_its_connection(
     async with (
         pool_on(database_address, maximum=1) as database,
         pool_on(database_address) as others,
-        others.connection() as onlooker,
+        others.connection() as observer,
     ):
 
         async def sleep(connection: Connection) -> None:
@@ -229,7 +229,7 @@ async def test_a_cancelled_statement_returns_its_connection(
             before = await connection.fetchval("SELECT pg_backend_pid()")
         for work in (database.read(sleep), sleep_by_itself()):
             task = asyncio.create_task(work)
-            while await onlooker.fetchval(state, before) != "active":
+            while await observer.fetchval(state, before) != "active":
                 pass
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -310,7 +310,7 @@ async def test_a_restart_of_postgres_is_tolerated(data_directory: Path) -> None:
     postgres = EmbeddedPostgres(data_directory, minimum_free_bytes=0)
     await postgres.start()
     try:
-        # Recovery on a busy disk may take longer than a node's users would like to wait.
+        # Recovery on a busy disk may take longer than the default timeout.
         async with pool_on(postgres.address, retry_timeout=120.0) as database:
             async with database.transaction() as connection:
                 await connection.execute("CREATE TABLE kept AS SELECT 7 AS n")
@@ -325,7 +325,7 @@ async def test_a_restart_of_postgres_is_tolerated(data_directory: Path) -> None:
                 await be_cut_off()
             async with database.transaction() as connection:
                 assert await connection.fetchval("SELECT n FROM kept") == 7
-        # A connection may find the new Postgres before the one who started it does.
+        # A connection may reach the new Postgres before the task that has started it.
         async with asyncio.timeout(60):
             while postgres.restarts == 0:
                 await asyncio.sleep(0.01)

@@ -118,7 +118,7 @@ async def test_a_failed_migration_is_rolled_back(
             assert await connection.fetchval("SELECT to_regclass('good') IS NOT NULL")
             assert await connection.fetchval("SELECT to_regclass('bad') IS NULL")
             assert await connection.fetchval("SELECT max(version) FROM schema_migrations") == 1
-        # The lock was given back, or the next attempt would wait for ever.
+        # The lock was released; otherwise the next attempt would wait forever.
         (tmp_path / "0002_bad.sql").write_text("CREATE TABLE bad (id integer);")
         assert await migrate(database) == 2
 

@@ -65,7 +65,7 @@ async def test_waiting_callers_are_served_in_order(database_address: DatabaseAdd
         await turns()
         waiting[1].cancel()
         shared.give_back(only)
-        assert shared.idle() is None  # it is the next one's already
+        assert shared.idle() is None  # already passed on to the next caller
         await asyncio.gather(*waiting, return_exceptions=True)
         assert served == [0, 2, 3]
         assert shared.counts() == (1, 1)
@@ -155,7 +155,7 @@ async def test_unused_connections_are_closed(database_address: DatabaseAddress) 
         for connection in taken:
             shared.give_back(connection)
         shared._close_unused()
-        assert shared.counts() == (4, 4)  # they have been used a moment ago
+        assert shared.counts() == (4, 4)  # used since the last sweep
         last, one_before = await shared.take(), await shared.take()
         shared.give_back(one_before)
         shared.give_back(last)

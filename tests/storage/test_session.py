@@ -322,7 +322,7 @@ async def test_a_block_is_cancelled_while_the_server_ends_the_session(database: 
         holding.cancel()
         with pytest.raises(asyncio.CancelledError):
             await holding
-        # The next request does not wait for a session of which nothing more will come.
+        # The next request does not wait for a session that does not respond.
         async with asyncio.timeout(TIMEOUT), session.lease("a"):
             pass
         await session.close()

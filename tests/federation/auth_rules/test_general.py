@@ -111,7 +111,7 @@ def test_against_its_own_auth_events(version: str) -> None:
     for pdu, allowed in ((good, True), (bad, False), (room.create, True)):
         verdict = check_against_auth_events(pdu, room.events, room.version, create=room.create)
         assert isinstance(verdict, Allowed if allowed else Refused)
-    # The first half can refuse as well.
+    # `check_independent` can refuse as well.
     room.rejected.add(good.auth_events[0])
     verdict = check_against_auth_events(
         good, room.events, room.version, rejected=room.rejected, create=room.create

@@ -96,7 +96,7 @@ def test_who_may_leave(version: str) -> None:
         knocking.add(knock)
         assert isinstance(leave(knocking, DAVE, DAVE), Allowed)
     else:
-        # Nobody can have knocked; a state that says so nevertheless does not help.
+        # There is no knocking in these versions; a state with such a membership does not matter.
         state = {**knocking.state(), ("m.room.member", DAVE): knock}
         gone = knocking.propose("m.room.member", DAVE, LEAVE, DAVE)
         assert isinstance(knocking.verdict(gone, state), Refused)

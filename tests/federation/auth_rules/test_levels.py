@@ -76,7 +76,7 @@ def test_without_power_levels(version: str) -> None:
     of = levels(version, None)
     assert of.of_user(ALICE) == (math.inf if version == "12" else 100)
     assert of.of_user(BOB) == 0
-    # With power levels, the creator has until 11 what they say.
+    # Until version 11 the power levels also apply to the creator.
     assert levels(version, {}).of_user(ALICE) == (math.inf if version == "12" else 0)
 
 

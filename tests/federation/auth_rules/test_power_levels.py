@@ -102,8 +102,8 @@ def an_invalid_level_of_a_user(version: str) -> Verdict:
     return any_refusal(version, [BOB], [None, *UNREADABLE], within="users")
 
 
-# No rule of the versions until 9 asks for the following. But in force, such levels would make every later
-# event an error elsewhere.
+# Until version 9 no rule requires the following. But in force, such levels would make every later event fail
+# on other servers.
 
 
 @refused_by("levels.users", UNTIL_9)

@@ -11,7 +11,7 @@ from federation.matrix.room_version import ROOM_VERSIONS
 from tests.federation.auth_rules.refusals import refusals
 
 NUMBERS = {
-    # Of each version that numbers differently, a few of every group, as its page prints them.
+    # For each version with different numbers, a few rules of every group, as on its page.
     "3": {
         "create.creator": "1.4", "auth_events.create": "2.4", "auth_events.room_id": "2.5", "federate": "3",
         "aliases.domain": "4.2", "member.properties": "5.1", "join.sender": "5.2.2",

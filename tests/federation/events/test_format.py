@@ -201,7 +201,7 @@ def test_the_create_event_of_version_12() -> None:
     assert isinstance(pdu, Pdu)
     assert pdu.room_id == "!" + pdu.event_id[1:]
     assert isinstance(parse(create(), v12), Malformed)
-    # With a state key of its own it is not the room's create event, and needs to say which room it is for.
+    # With a non-empty state key it is not the create event of the room, and needs a room id.
     assert isinstance(parse(create(state_key="x"), v12), Pdu)
     assert isinstance(parse(create(state_key="x", room_id=None), v12), Malformed)
     for version in ALL[:-1]:

@@ -34,7 +34,7 @@ def test_a_pdu_is_immutable() -> None:
     """It is shared by all readers."""
     pdu = message({"body": "x"})
     with pytest.raises(FrozenInstanceError):
-        pdu.depth = 4  # type: ignore[misc]  # that it is refused is what is tested
+        pdu.depth = 4  # type: ignore[misc]  # the test expects the error
     with pytest.raises((AttributeError, TypeError)):
         pdu.anything = 4  # type: ignore[attr-defined]  # the same
 
@@ -48,8 +48,8 @@ def test_pdus_with_the_same_event_id_are_equal() -> None:
     )
     assert one == same
     assert hash(one) == hash(same)
-    # Only the content differs, so the content hash would; here it was made up and the redacted forms are
-    # equal.
+    # Only the content differs. The content hash, which would differ as well, is invented, so that the
+    # redacted forms are equal.
     assert one == other
     assert one != message({"body": "x"}, depth=4)
     assert one != one.event_id

@@ -124,7 +124,7 @@ def test_a_rotation_by_another_process_is_loaded(tmp_path: Path) -> None:
     between = one.rotate().current.key_id
     assert other.reload() is True
     assert set(other.document()["verify_keys"]) == {between}
-    # The other way round, without a look before: it rotates what is on the disk.
+    # The other way round, without a reload before: the keys on disk are rotated.
     now = one.rotate().current.key_id
     last = other.rotate().current.key_id
     assert one.reload() is True

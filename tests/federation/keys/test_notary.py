@@ -78,88 +78,88 @@ class NotaryClient:
 
 
 @pytest.fixture
-def asked(neighbourhood: Neighbourhood, database: Database) -> NotaryClient:
+def client(neighbourhood: Neighbourhood, database: Database) -> NotaryClient:
     return NotaryClient(neighbourhood, database)
 
 
-async def server(asked: NotaryClient, host: str = "a.test", one: LocalKey = FIRST) -> KeyServer:
-    return await key_server(asked.neighbourhood, host, one)
+async def server(client: NotaryClient, host: str = "a.test", one: LocalKey = FIRST) -> KeyServer:
+    return await key_server(client.neighbourhood, host, one)
 
 
-async def test_keys_are_fetched_once_and_signed_by_both(asked: NotaryClient) -> None:
+async def test_keys_are_fetched_once_and_signed_by_both(client: NotaryClient) -> None:
     """ "The receiving (notary) server must sign the keys returned by the queried server." """
-    a = await server(asked)
-    notary = asked.notary()
+    a = await server(client)
+    notary = client.notary()
     for _ in range(3):
         answer = await notary.query_server(a.name, None)
-        assert asked.keys_in(answer) == {a.name: {"ed25519:1"}}
+        assert client.keys_in(answer) == {a.name: {"ed25519:1"}}
         [document] = json.loads(answer)["server_keys"]
         assert document["signatures"][a.name] == a.answer["signatures"][a.name]
-    assert asked.keys_in(await asked.notary().query_servers({"server_keys": {a.name: {}}})) == {
+    assert client.keys_in(await client.notary().query_servers({"server_keys": {a.name: {}}})) == {
         a.name: {"ed25519:1"}
     }
     assert a.asked == 1
 
 
-async def test_a_query_for_several_servers(asked: NotaryClient) -> None:
+async def test_a_query_for_several_servers(client: NotaryClient) -> None:
     """ "Servers which are offline and have no cached keys will not be included in the result." """
-    a, b = await server(asked), await server(asked, "b.test", SECOND)
+    a, b = await server(client), await server(client, "b.test", SECOND)
     b.answer = key_document(b.name, SECOND, old=old_key(FIRST, NOW - 5))
     question = {"server_keys": {a.name: {"ed25519:1": {}}, b.name: {}, "gone.test:1": {}, OWN_NAME: {}}}
-    answer = await asked.notary().query_servers(question)
-    assert asked.keys_in(answer) == {
+    answer = await client.notary().query_servers(question)
+    assert client.keys_in(answer) == {
         a.name: {"ed25519:1"},
         b.name: {"ed25519:1", "ed25519:2"},
         OWN_NAME: {OWN_KEYS.current.key_id},
     }
 
 
-async def test_an_unreachable_server_has_an_empty_list(asked: NotaryClient) -> None:
+async def test_an_unreachable_server_has_an_empty_list(client: NotaryClient) -> None:
     """ "an empty array if the server could not be reached and no cached keys were available" """
-    notary = asked.notary()
+    notary = client.notary()
     assert json.loads(await notary.query_server("gone.test:1", None)) == {"server_keys": []}
     assert json.loads(await notary.query_servers({"server_keys": {}})) == {"server_keys": []}
 
 
-async def test_stored_keys_of_an_offline_server_are_returned(asked: NotaryClient) -> None:
+async def test_stored_keys_of_an_offline_server_are_returned(client: NotaryClient) -> None:
     """However old they are: the client sees their validity."""
-    a = await server(asked)
-    notary = asked.notary()
+    a = await server(client)
+    notary = client.notary()
     await notary.query_server(a.name, None)
     a.status = 500
-    asked.now_ms = NOW + 30 * DAY
+    client.now_ms = NOW + 30 * DAY
     [document] = json.loads(await notary.query_server(a.name, None))["server_keys"]
     assert document["valid_until_ts"] == NOW + DAY
 
 
-async def test_keys_that_must_be_valid_for_longer_are_fetched_again(asked: NotaryClient) -> None:
+async def test_keys_that_must_be_valid_for_longer_are_fetched_again(client: NotaryClient) -> None:
     """`minimum_valid_until_ts`; and after half of its lifetime a document is stale anyway."""
-    a = await server(asked)
-    notary = asked.notary()
+    a = await server(client)
+    notary = client.notary()
     await notary.query_server(a.name, str(NOW + DAY))
     assert a.asked == 1
     a.answer = key_document(a.name, FIRST, until=NOW + 2 * DAY)
     answer = await notary.query_server(a.name, str(NOW + DAY + 1))
     assert json.loads(answer)["server_keys"][0]["valid_until_ts"] == NOW + 2 * DAY
     assert a.asked == 2
-    asked.now_ms = NOW + DAY
+    client.now_ms = NOW + DAY
     await notary.query_server(a.name, None)
     assert a.asked == 2
-    asked.now_ms += 1
+    client.now_ms += 1
     a.answer = key_document(a.name, FIRST, until=NOW + 3 * DAY)
     answer = await notary.query_servers({"server_keys": {a.name: {"ed25519:1": {}}}})
     assert json.loads(answer)["server_keys"][0]["valid_until_ts"] == NOW + 3 * DAY
     assert a.asked == 3
 
 
-async def test_an_unknown_key_is_fetched(asked: NotaryClient) -> None:
+async def test_an_unknown_key_is_fetched(client: NotaryClient) -> None:
     """The server may have a new key."""
-    a = await server(asked)
-    notary = asked.notary()
+    a = await server(client)
+    notary = client.notary()
     await notary.query_server(a.name, None)
     a.answer = key_document(a.name, FIRST, SECOND)
     answer = await notary.query_servers({"server_keys": {a.name: {"ed25519:2": {}}}})
-    assert asked.keys_in(answer) == {a.name: {"ed25519:1", "ed25519:2"}}
+    assert client.keys_in(answer) == {a.name: {"ed25519:1", "ed25519:2"}}
 
 
 @pytest.mark.parametrize(
@@ -174,58 +174,58 @@ async def test_an_unknown_key_is_fetched(asked: NotaryClient) -> None:
     ],
 )
 async def test_a_wrong_response_does_not_replace_a_valid_key(
-    asked: NotaryClient, spurious: Callable[[str], Any]
+    client: NotaryClient, spurious: Callable[[str], Any]
 ) -> None:
     """Of an attacker in place of the server, or of a broken server."""
-    a = await server(asked)
-    notary = asked.notary()
+    a = await server(client)
+    notary = client.notary()
     before = await notary.query_server(a.name, None)
     a.answer = spurious(a.name)
     after = await notary.query_server(a.name, str(NOW + 2 * DAY))
     assert a.asked == 2
     assert json.loads(after) == json.loads(before)
-    assert (await asked.ring().stored(a.name))["ed25519:1"].public == public(FIRST)
+    assert (await client.ring().stored(a.name))["ed25519:1"].public == public(FIRST)
 
 
-async def test_a_server_without_newer_keys_is_not_requested_again(asked: NotaryClient) -> None:
+async def test_a_server_without_newer_keys_is_not_requested_again(client: NotaryClient) -> None:
     """Clients cannot make this node send many requests to it, and this node's own fetches are not delayed."""
-    a = await server(asked)
-    notary = asked.notary()
+    a = await server(client)
+    notary = client.notary()
     for number in range(20):
         await notary.query_servers({"server_keys": {a.name: {f"ed25519:{number}x": {}}}})
         await notary.query_server(a.name, str(NOW + 100 * DAY))
     assert a.asked == 1
     keys = await notary._key_ring.keys_for([KeyNeed(a.name, "ed25519:2", NOW)])
     assert (a.asked, set(keys[a.name])) == (2, {"ed25519:1"})
-    asked.neighbourhood.clock.now += 1
+    client.neighbourhood.clock.now += 1
     await notary.query_server(a.name, str(NOW + 100 * DAY))
     assert a.asked == 3
 
 
-async def test_only_permitted_servers_are_returned(asked: NotaryClient) -> None:
+async def test_only_permitted_servers_are_returned(client: NotaryClient) -> None:
     """With closed federation other servers have no keys, even if they are stored."""
-    a, b = await server(asked), await server(asked, "b.test")
-    await asked.notary().query_server(a.name, None)
-    notary = asked.notary(may_contact=lambda name: name == b.name)
+    a, b = await server(client), await server(client, "b.test")
+    await client.notary().query_server(a.name, None)
+    notary = client.notary(may_contact=lambda name: name == b.name)
     answer = await notary.query_servers({"server_keys": {a.name: {}, b.name: {}}})
-    assert set(asked.keys_in(answer)) == {b.name}
+    assert set(client.keys_in(answer)) == {b.name}
     assert a.asked == 1
 
 
-async def test_other_notaries_are_not_queried(asked: NotaryClient) -> None:
+async def test_other_notaries_are_not_queried(client: NotaryClient) -> None:
     """Two notaries that query each other would never end."""
-    other = await server(asked, "notary.test", SECOND)
+    other = await server(client, "notary.test", SECOND)
     other.vouched = {"gone.test:1": key_document("gone.test:1", FIRST)}
-    answer = await asked.notary(other.name).query_server("gone.test:1", None)
+    answer = await client.notary(other.name).query_server("gone.test:1", None)
     assert json.loads(answer) == {"server_keys": []}
     assert other.queries == []
 
 
-async def test_the_cost_of_queries_is_limited(asked: NotaryClient) -> None:
+async def test_the_cost_of_queries_is_limited(client: NotaryClient) -> None:
     """The number of concurrent fetches and the time of waiting are bounded; stored keys are returned at
     once."""
-    a = await server(asked)
-    await asked.notary().query_server(a.name, None)
+    a = await server(client)
+    await client.notary().query_server(a.name, None)
     came: list[str] = []
     all_came = asyncio.Event()
 
@@ -237,26 +237,26 @@ async def test_the_cost_of_queries_is_limited(asked: NotaryClient) -> None:
         raise AssertionError
 
     slow = [
-        await asked.neighbourhood.server(silent, f"s{number}.test")
+        await client.neighbourhood.server(silent, f"s{number}.test")
         for number in range(MAX_CONCURRENT_FETCHES + 3)
     ]
     names = [f"s{number}.test:{one.port}" for number, one in enumerate(slow)]
-    notary = asked.notary(timeout=0.5)
+    notary = client.notary(timeout=0.5)
     waiting = asyncio.create_task(
         notary.query_servers({"server_keys": {name: {} for name in [*names, a.name]}})
     )
     async with asyncio.timeout(30):
         await all_came.wait()
-        # All places are taken, and this needs none.
-        assert asked.keys_in(await notary.query_server(a.name, None)) == {a.name: {"ed25519:1"}}
-        assert asked.keys_in(await waiting) == {a.name: {"ed25519:1"}}
+        # All fetch slots are in use, and this query needs none.
+        assert client.keys_in(await notary.query_server(a.name, None)) == {a.name: {"ed25519:1"}}
+        assert client.keys_in(await waiting) == {a.name: {"ed25519:1"}}
     assert len(came) == MAX_CONCURRENT_FETCHES
 
 
 @pytest.mark.parametrize("body", [None, {"server_keys": 5}, {"server_keys": {"a b": {}}}])
-async def test_invalid_queries_are_refused(asked: NotaryClient, body: object) -> None:
+async def test_invalid_queries_are_refused(client: NotaryClient, body: object) -> None:
     """With status 400."""
     with pytest.raises(MatrixError, match="400"):
-        await asked.notary().query_servers(body)
+        await client.notary().query_servers(body)
     with pytest.raises(MatrixError, match="400"):
-        await asked.notary().query_server("a b", None)
+        await client.notary().query_server("a b", None)

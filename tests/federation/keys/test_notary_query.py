@@ -126,15 +126,15 @@ ONE, ALL = KeyQuery("a.example", ("ed25519:1",), NOW), KeyQuery("a.example", (),
         ({"ed25519:1": stored()}, ONE, True),
         ({"ed25519:2": stored()}, ONE, False),
         ({"ed25519:1": stored()}, KeyQuery("a.example", ("ed25519:1", "ed25519:2"), NOW), False),
-        # Half of its life, and one more.
+        # A millisecond after half of its validity.
         ({"ed25519:1": stored(NOW + 10, fetched=NOW - 10)}, ONE, True),
         ({"ed25519:1": stored(NOW + 10, fetched=NOW - 12)}, ONE, False),
         ({"ed25519:1": stored(NOW + 10, fetched=NOW - 12)}, ALL, False),
-        # Not for as long as it is wanted.
+        # Not valid for as long as requested.
         ({"ed25519:1": stored()}, KeyQuery("a.example", (), NOW + DAY), True),
         ({"ed25519:1": stored()}, KeyQuery("a.example", (), NOW + DAY + 1), False),
         ({"ed25519:1": stored()}, KeyQuery("a.example", ("ed25519:1",), NOW + DAY + 1), False),
-        # A key of the past stays what it is, and is none of now.
+        # An old key does not change, and is not a current key.
         ({"ed25519:1": stored(NOW - 5, expired=NOW - 10)}, ONE, True),
         ({"ed25519:1": stored(NOW + DAY, expired=NOW - 10)}, ALL, False),
         ({"ed25519:1": stored(NOW - 5, fetched=NOW - DAY), "ed25519:2": stored()}, ALL, True),

@@ -24,7 +24,7 @@ async def test_needs_during_a_query_go_into_the_next_one() -> None:
 
     queue = NotaryQueue(ask)
     waiting = [asyncio.create_task(queue.documents("s0", []))]
-    while not asked:  # the queue's own task, which tells nobody that it has begun
+    while not asked:  # until the task of the queue has begun
         await asyncio.sleep(0)
     names = [f"s{at}" for at in range(1, MAX_SERVERS_PER_QUERY + 3)]
     waiting += [asyncio.create_task(queue.documents(name, [KeyNeed(name, "ed25519:1")])) for name in names]

@@ -157,7 +157,7 @@ def test_a_too_deep_event_does_not_invalidate_the_signature() -> None:
 
 @given(
     body=st.binary(),
-    # aiohttp gives bytes of the target that are no text as lone surrogates.
+    # aiohttp decodes invalid bytes of the target as lone surrogates.
     uri=st.text(st.characters() | st.just("\udcff")),
     method=st.sampled_from(["GET", "PUT", "POST", "HEAD", "x"]),
 )

@@ -91,8 +91,8 @@ def test_other_characters_match_themselves(sign: str) -> None:
 
 @given(st.text("ab*", max_size=8), st.text("ab", max_size=12))
 def test_stars_equal_a_regular_expression(pattern: str, text: str) -> None:
-    said = re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL)
-    assert matches_glob(pattern, text) is (said is not None)
+    match = re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL)
+    assert matches_glob(pattern, text) is (match is not None)
 
 
 def test_no_pattern_of_stars_is_slow() -> None:

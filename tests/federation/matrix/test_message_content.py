@@ -42,7 +42,7 @@ class ParsedHtml(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.tags: list[str] = []
         self.attributes: list[tuple[str, str | None]] = []
-        self.said = ""
+        self.plain = ""
         self.feed(str(html))
         self.close()
 
@@ -50,17 +50,17 @@ class ParsedHtml(HTMLParser):
         self.tags.append(tag)
         self.attributes += attrs
         if tag == "br":
-            self.said += "\n"
+            self.plain += "\n"
 
     def handle_data(self, data: str) -> None:
-        self.said += data
+        self.plain += data
 
 
 def test_a_text_has_its_mentions() -> None:
     """Also if there are none, so that clients do not search for names. Invalid user ids are left out."""
     assert text("hi") == {"msgtype": "m.text", "body": "hi", "m.mentions": {}}
-    said = text("hi", msgtype="m.notice", mentions=[ALICE, ALICE, "nobody"])
-    assert said["m.mentions"] == {"user_ids": [ALICE]}
+    plain = text("hi", msgtype="m.notice", mentions=[ALICE, ALICE, "nobody"])
+    assert plain["m.mentions"] == {"user_ids": [ALICE]}
     with_form = formatted_text("hi", bold("hi"))
     assert (with_form["format"], with_form["formatted_body"]) == (
         "org.matrix.custom.html",
@@ -68,35 +68,35 @@ def test_a_text_has_its_mentions() -> None:
     )
 
 
-@pytest.mark.parametrize("said", ["hi", "a < b & c", "two\nlines", ""])
-def test_plain_text_has_no_html(said: str) -> None:
+@pytest.mark.parametrize("plain", ["hi", "a < b & c", "two\nlines", ""])
+def test_plain_text_has_no_html(plain: str) -> None:
     """One paragraph of text looks the same without it."""
-    for html in (Html(said), paragraph(said)):
-        assert formatted_text(said, html) == text(said)
-    for html in (bold(said), paragraph(said) + paragraph(said), Html(f"{said}.")):
-        assert formatted_text(said, html)["formatted_body"] == str(html)
+    for html in (Html(plain), paragraph(plain)):
+        assert formatted_text(plain, html) == text(plain)
+    for html in (bold(plain), paragraph(plain) + paragraph(plain), Html(f"{plain}.")):
+        assert formatted_text(plain, html)["formatted_body"] == str(html)
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\r\0")))
-def test_text_never_becomes_a_tag(said: str) -> None:
+def test_text_never_becomes_a_tag(plain: str) -> None:
     """All text of agents is escaped."""
     for made, tags in (
-        (Html(said), []),
-        (bold(said), ["strong"]),
-        (italic(said), ["em"]),
-        (code(said), ["code"]),
-        (code_block(said, said), ["pre", "code"]),
-        (quote(said), ["blockquote"]),
-        (paragraph(said), ["p"]),
-        (html_list([said]), ["ul", "li"]),
-        (html_list([said], ordered=True), ["ol", "li"]),
-        (details("more", said), ["details", "summary"]),
-        (link("https://a.example/" + said, "there"), ["a"]),
-        (Html("") + said, []),
+        (Html(plain), []),
+        (bold(plain), ["strong"]),
+        (italic(plain), ["em"]),
+        (code(plain), ["code"]),
+        (code_block(plain, plain), ["pre", "code"]),
+        (quote(plain), ["blockquote"]),
+        (paragraph(plain), ["p"]),
+        (html_list([plain]), ["ul", "li"]),
+        (html_list([plain], ordered=True), ["ol", "li"]),
+        (details("more", plain), ["details", "summary"]),
+        (link("https://a.example/" + plain, "there"), ["a"]),
+        (Html("") + plain, []),
     ):
         assert [tag for tag in ParsedHtml(made).tags if tag != "br"] == tags
-    assert ParsedHtml(Html(said)).said == said
-    assert ParsedHtml(bold(said) + Html(" ") + italic(said)).said == f"{said} {said}"
+    assert ParsedHtml(Html(plain)).plain == plain
+    assert ParsedHtml(bold(plain) + Html(" ") + italic(plain)).plain == f"{plain} {plain}"
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_a_create_event_without_a_version_is_of_version_1() -> None:
 def test_a_version_is_immutable() -> None:
     """Rooms share the record."""
     with pytest.raises(FrozenInstanceError):
-        DEFAULT_ROOM_VERSION.id = "13"  # type: ignore[misc]  # that it is refused is what is tested
+        DEFAULT_ROOM_VERSION.id = "13"  # type: ignore[misc]  # the test expects the error
     with pytest.raises(TypeError):
         DEFAULT_ROOM_VERSION.redaction_content["m.room.topic"] = frozenset()  # type: ignore[index]  # the same
 

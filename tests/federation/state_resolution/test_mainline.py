@@ -40,11 +40,11 @@ def test_events_based_on_older_power_levels_come_first(version: str) -> None:
     assert order(room, second, *all_of_them) == [
         pdu.event_id for pdu in (before_all, on_first, also_on_first, on_second)
     ]
-    # Seen from the first power levels, what rests on the second does so through the first.
+    # From the first power levels, events based on the second have the position of the first.
     assert order(room, first, *all_of_them) == [
         pdu.event_id for pdu in (before_all, on_first, on_second, also_on_first)
     ]
-    # Without power levels there is no mainline, and time decides.
+    # Without power levels there is no mainline, and the time decides.
     assert order(room, None, *all_of_them) == [
         pdu.event_id for pdu in (before_all, on_first, on_second, also_on_first)
     ]

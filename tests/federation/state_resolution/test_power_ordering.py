@@ -95,7 +95,8 @@ def test_the_walk_stays_within_the_full_conflicted_set() -> None:
     bob = room.state()["m.room.member", BOB]
     kick = room.member(ALICE, BOB, "leave")
     events = EventSource(room.events, None, (), room.version)
-    # The kick names Bob's join and the power levels, and the join names the power levels as well.
+    # The auth events of the kick are Bob's join and the power levels, which are also an auth event of the
+    # join.
     both = with_auth_chains([kick.event_id], {kick.event_id, bob.event_id, levels.event_id}, events)
     assert both[kick.event_id] == {bob.event_id, levels.event_id}
     assert both[bob.event_id] == {levels.event_id}

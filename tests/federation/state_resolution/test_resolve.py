@@ -120,7 +120,7 @@ def test_unconflicted_state_is_kept(version: str) -> None:
     assert resolution.state[OF_BOB] == "$agreed-and-never-loaded"
 
 
-# -- what must be loaded --
+# -- loading events --
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)

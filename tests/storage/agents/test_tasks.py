@@ -92,7 +92,7 @@ async def test_a_step_is_written_once(database: Database) -> None:
     assert not await update(database, finished)
 
 
-# ---- what was read -----------------------------------------------------------------------------------
+# ---- tasks read from the stream ----------------------------------------------------------------------
 
 
 async def begin_reading(database: Database) -> int:
@@ -149,8 +149,8 @@ async def test_concurrent_readers_respect_the_agents_capacity(database: Database
     """Whichever processes read the requests."""
     term = await begin_reading(database)
     rows = [TASK._replace(request_id=f"of-{number}") for number in range(12)]
-    taken = await asyncio.gather(*(accept(database, row, 3, ("reader", term, 5)) for row in rows))
-    assert len([one for one in taken if one is not None]) == 3
+    accepted = await asyncio.gather(*(accept(database, row, 3, ("reader", term, 5)) for row in rows))
+    assert len([one for one in accepted if one is not None]) == 3
 
 
 @pytest.mark.parametrize("is_kept", [True, False])

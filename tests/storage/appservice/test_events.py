@@ -33,9 +33,9 @@ async def write(
     mark: str | None = None,
 ) -> int:
     event = NewEvent(event_id, room_id, kind, member, mark, b"{}")
-    taken = await receive_transaction(connection, NewTransaction("palaver", event_id, bytes(32), [event]))
-    assert taken.is_new
-    (position,) = taken.positions
+    received = await receive_transaction(connection, NewTransaction("palaver", event_id, bytes(32), [event]))
+    assert received.is_new
+    (position,) = received.positions
     assert position is not None
     return position
 
@@ -68,8 +68,8 @@ async def test_new_events_are_appended_in_order(database: Database) -> None:
     async with database.transaction() as connection:
         first = await write(connection, "$b")
         rows = [NewEvent(name, ROOM, "timeline", None, None, b"{}") for name in ("$c", "$b", "$a")]
-        taken = await receive_transaction(connection, NewTransaction("palaver", "1", bytes(32), rows))
-        assert taken == (True, [first + 1, None, first + 2], False)
+        received = await receive_transaction(connection, NewTransaction("palaver", "1", bytes(32), rows))
+        assert received == (True, [first + 1, None, first + 2], False)
     stream = await database.read(lambda one: room_stream.read(one, 0, 10))
     assert stream == [
         (first, ROOM, "$b", "timeline"),
@@ -82,8 +82,8 @@ async def test_a_redacted_event_is_reported(database: Database) -> None:
     """The redaction was received before, or in the same transaction."""
     async with database.transaction() as connection:
         one, two = (NewEvent(name, ROOM, "timeline", None, None, b"{}") for name in ("$1", "$2"))
-        asked = [Redaction("$1", "$r", ROOM), Redaction("$2", "$s", ROOM)]
-        with_it = NewTransaction("palaver", "1", bytes(32), [one], [], asked)
+        requested = [Redaction("$1", "$r", ROOM), Redaction("$2", "$s", ROOM)]
+        with_it = NewTransaction("palaver", "1", bytes(32), [one], [], requested)
         assert (await receive_transaction(connection, with_it)).some_are_redacted
         after = NewTransaction("palaver", "2", bytes(32), [two])
         assert (await receive_transaction(connection, after)).some_are_redacted

@@ -45,8 +45,8 @@ class Receiver:
         rows = [NewEvent(event_id, ROOM, "timeline", None, None, b"{}") for event_id in ids]
         digest = self.count.to_bytes(32)
         redactions = [Redaction(redacts, f"$r{self.count}", ROOM)] if redacts else []
-        taken = NewTransaction("palaver", id_ or str(self.count), digest, rows, entries, redactions)
-        assert (await receive_transaction(self.connection, taken)).is_new
+        received = NewTransaction("palaver", id_ or str(self.count), digest, rows, entries, redactions)
+        assert (await receive_transaction(self.connection, received)).is_new
 
     async def fetch_complete(self, *entries: StateEntry) -> None:
         begun = await rooms.begin_state_fetch(self.connection, ROOM)

@@ -25,16 +25,16 @@ ROOT = Path(__file__).parents[3]
 class Node:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
-        self.said: list[dict[str, Any]] = []
+        self.output: list[dict[str, Any]] = []
 
     async def until(self, *events: str) -> dict[str, Any]:
         """Wait for the next of these events, including those reported before this call."""
         assert self.process.stdout is not None
         while line := await self.process.stdout.readline():
-            self.said.append(json.loads(line))
-            if self.said[-1]["event"] in events:
-                return self.said[-1]
-        raise AssertionError(f"it ended without saying one of {events}: {self.said}")
+            self.output.append(json.loads(line))
+            if self.output[-1]["event"] in events:
+                return self.output[-1]
+        raise AssertionError(f"it ended without one of {events}: {self.output}")
 
     async def kill(self) -> None:
         self.process.kill()
@@ -80,15 +80,15 @@ def as_ordinary_user() -> tuple[str, ...]:
         return ()
     entry = pwd.getpwnam(RUN_AS)
     plain = ("setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups")
-    # In two steps: setpriv itself still starts the first one with root's rights.
+    # In two steps, because setpriv itself starts with the rights of root.
     again = (
         "import subprocess as s, sys; s.run([sys.executable, '-c', 'import storage.embedded'], check=True)"
     )
     check = [*plain, sys.executable, "-c", again]
     if subprocess.run(check, check=False, cwd=ROOT, stderr=subprocess.DEVNULL).returncode == 0:
         return plain
-    # Root's Python or clone may lie where only root may enter. Where only this process sees it, each such
-    # directory is covered by an open one of the same name that holds the same next step.
+    # Python or the clone may be in a directory that only root may enter. In a private namespace, an
+    # accessible directory with the same next entry is mounted over each such directory.
     steps = [
         step
         for path in (ROOT, Path(sys.base_prefix))
@@ -98,7 +98,7 @@ def as_ordinary_user() -> tuple[str, ...]:
     opened = ""
     for parent, child in closed:
         there, target = shlex.quote(str(parent)), shlex.quote(str(child))
-        # mount(8) would turn the handle back into the name that is covered by then.
+        # mount(8) would resolve the handle to its name, over which another directory is mounted by then.
         source = shlex.quote(f"/proc/self/fd/3/{child.name}")
         opened += f"exec 3<{there}; mount -t tmpfs -o mode=0755 none {there}; mkdir {target}; "
         opened += f"mount --no-canonicalize --bind {source} {target}; exec 3<&-; "
@@ -126,7 +126,7 @@ async def end_of(pid: int) -> None:
     with suppress(ProcessLookupError):
         handle = os.pidfd_open(pid)
         try:
-            # `select` takes no handle above 1023, and some run has that many open.
+            # `select` does not support handles above 1023, and a test run may have that many open.
             waiting = select.poll()
             waiting.register(handle, select.POLLIN)
             await asyncio.to_thread(waiting.poll)

@@ -84,7 +84,7 @@ async def test_a_node_waits_for_a_stopping_postgres(data_directory: Path) -> Non
     async with left_behind(data_directory) as left:
         address = DatabaseAddress.at_socket(Layout(data_directory).home, PORT, "palaver", "palaver")
         guest = await connect_once(address)
-        # A smart shutdown lets nobody in and waits for those who are there.
+        # A smart shutdown refuses new connections and waits for the existing ones.
         left.send(signal.SIGTERM)
         start = asyncio.create_task(begin(data_directory))
         await guest.fetchval("SELECT 1")
@@ -101,21 +101,21 @@ async def test_an_unrelated_process_is_not_adopted(data_directory: Path) -> None
     """Its process id in postmaster.pid does not make it a Postgres; the process is left alone."""
     layout = Layout(data_directory)
     user, group = owner()
-    # Of the same user: Postgres by itself would take it for its predecessor and refuse to start.
+    # A process of the same user: Postgres itself would take it for its predecessor and refuse to start.
     options = {"user": user, "group": group, "extra_groups": []} if os.geteuid() == 0 else {}
-    stranger = subprocess.Popen(["/bin/sleep", "600"], **options)
+    unrelated = subprocess.Popen(["/bin/sleep", "600"], **options)
     try:
-        text = f"{stranger.pid}\n{layout.cluster}\n1795004041\n5432\n{layout.home}\n\n  1 2\nready\n"
+        text = f"{unrelated.pid}\n{layout.cluster}\n1795004041\n5432\n{layout.home}\n\n  1 2\nready\n"
         for file in (layout.postmaster_file, layout.socket_lock):
             file.write_text(text)
             os.chown(file, user, group)
         async with started(data_directory) as (postgres, reports):
             assert reports.names() == ["postgres_started"]
-            assert postgres.pid != stranger.pid
-        assert stranger.poll() is None
+            assert postgres.pid != unrelated.pid
+        assert unrelated.poll() is None
     finally:
-        stranger.kill()
-        stranger.wait()
+        unrelated.kill()
+        unrelated.wait()
 
 
 async def test_a_stale_pid_file_is_removed(data_directory: Path) -> None:

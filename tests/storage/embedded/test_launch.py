@@ -92,11 +92,11 @@ async def test_without_namespaces_the_data_directory_becomes_traversable(data_di
     """Only the data directory itself is changed; all parents must already be accessible."""
     before = mode(data_directory)
     async with node(data_directory, *without("sys_admin")) as weak:
-        said = await weak.until("ready", "refused")
+        failure = await weak.until("ready", "refused")
         if os.geteuid() == 0 and is_closed_to_postgres(package_directory()):
-            assert said["event"] == "refused"
+            assert failure["event"] == "refused"
             return
-        assert said["event"] == "ready", said
+        assert failure["event"] == "ready", failure
         await weak.stop()
     if os.geteuid() == 0:
         assert mode(data_directory) == 0o710
@@ -111,18 +111,18 @@ async def test_without_namespaces_an_inaccessible_directory_is_refused(data_dire
     data.mkdir(mode=0o700)
     (data_directory / "postgres").rename(data / "postgres")
     async with node(data, *without("sys_admin")) as weak:
-        said = await weak.until("ready", "refused")
+        failure = await weak.until("ready", "refused")
         if os.geteuid() != 0:
-            assert said["event"] == "ready"
+            assert failure["event"] == "ready"
             await weak.stop()
             return
-    assert said["problem"].startswith(
+    assert failure["problem"].startswith(
         f"The node runs as root and its Postgres as {RUN_AS}, which may not enter /"
     )
     if not is_closed_to_postgres(package_directory()):
-        assert f"which may not enter {data_directory}" in said["problem"]
-    assert "unshare: Operation not permitted" in said["problem"]
-    assert said["advice"].startswith("Move the installation and data_dir")
+        assert f"which may not enter {data_directory}" in failure["problem"]
+    assert "unshare: Operation not permitted" in failure["problem"]
+    assert failure["advice"].startswith("Move the installation and data_dir")
     assert mode(data) == mode(data_directory) == 0o700
 
 
@@ -135,11 +135,11 @@ async def test_a_disk_that_fills_up_is_explained(empty_directory: Path) -> None:
     else:
         prefix, options = (), {"minimum_free_bytes": 1 << 60}
     async with node(empty_directory, *prefix, **options) as full:
-        said = await full.until("ready", "refused")
-    assert said["event"] == "refused"
-    assert said["problem"].startswith("Only ")
-    assert f" are free on the disk of {empty_directory}/postgres, and Postgres " in said["problem"]
-    assert said["advice"].startswith("Free space on that disk")
+        failure = await full.until("ready", "refused")
+    assert failure["event"] == "refused"
+    assert failure["problem"].startswith("Only ")
+    assert f" are free on the disk of {empty_directory}/postgres, and Postgres " in failure["problem"]
+    assert failure["advice"].startswith("Free space on that disk")
 
 
 async def test_a_cancelled_start_leaves_no_process(empty_directory: Path) -> None:
@@ -155,7 +155,7 @@ async def test_a_cancelled_start_leaves_no_process(empty_directory: Path) -> Non
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    # What initdb had started dies with it, if not in the same instant, and finishes nothing.
+    # The children of initdb end shortly after it, and complete nothing.
     for pid in processes_in(layout.cluster):
         await end_of(pid)
     assert not (layout.cluster / "base" / "5").exists()

@@ -17,7 +17,7 @@ from storage.embedded import launcher
 from tests.storage.conftest import RUN_AS, owner, scratch_directory
 from tests.storage.embedded.nodes import end_of, namespaces_permitted, without
 
-# Says all that the tests ask for; the last line keeps it alive when it is told to.
+# Writes everything that the tests check; the last line keeps it running if requested.
 REPORT = r"""#!/bin/sh
 id -u; id -g; id -G
 umask; pwd; env | sort | tr '\n' ' '; echo
@@ -126,7 +126,7 @@ def test_nothing_of_the_node_is_inherited(accessible: dict[str, Path]) -> None:
         os.close(write)
     variables = {word.split("=")[0] for word in seen["environment"].split()}
     assert variables <= {"LC_ALL", "PATH", "PWD", "SHLVL", "_", "OLDPWD"}
-    # The shell keeps its script open under some number of its own.
+    # The shell keeps its script open.
     assert set(seen["files"].split()) <= {"0", "1", "2", "10", "255"}
     assert str(write) not in seen["files"].split() or write in {10, 255}
 

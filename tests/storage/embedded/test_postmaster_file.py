@@ -36,15 +36,15 @@ POSTGRES = ("/any/where/bin/postgres", "-D", "/mnt/postgres/18", "-c", "palaver.
     ("sight", "claim"),
     [
         (ProcessInfo(POSTGRES, HERE), Ownership.THIS_CLUSTER),
-        # Started by hand, with other settings: it works in this directory, so it is the one.
+        # Started by hand, with other settings: its working directory is this cluster.
         (ProcessInfo(("postgres", "-D", "."), HERE), Ownership.THIS_CLUSTER),
         (ProcessInfo(POSTGRES, ELSEWHERE), Ownership.UNRELATED),
-        # Somebody who looks around in the directory.
+        # A shell whose working directory is the cluster.
         (ProcessInfo(("-bash",), HERE), Ownership.UNRELATED),
         (ProcessInfo(("postgresql-helper",), HERE), Ownership.UNRELATED),
-        # A process that has ended and was not waited for has no command line any more.
+        # A zombie has no command line.
         (ProcessInfo((), None), Ownership.UNRELATED),
-        # Where the directory may not be seen, the mark on the command line decides.
+        # If the working directory cannot be read, the setting on the command line decides.
         (ProcessInfo(POSTGRES, None), Ownership.THIS_CLUSTER),
         (ProcessInfo(("postgres", "-D", "/srv/data/postgres/18"), None), Ownership.UNRELATED),
         (ProcessInfo(("postgres", "palaver.directory=/srv/other/postgres"), None), Ownership.UNRELATED),

@@ -13,8 +13,8 @@ import pytest
 from storage.embedded.launch import Process, children_of, stop_postmaster
 from tests.storage.embedded.nodes import end_of
 
-# A postmaster in miniature: it ends at the signals that are named, and at no other.
-# A shell looks at its signals between two waits, so those that it obeys find it waiting only briefly.
+# A minimal postmaster: it ends at the given signals, and at no other.
+# A shell handles signals between two commands, so it sleeps only briefly.
 OBEDIENT = "trap 'exit 0' INT; while :; do sleep 0.1 & wait; done"
 DEAF = "trap '' INT QUIT; while :; do sleep 600 & wait; done"
 ONLY_QUIT = f"""exec {sys.executable} -I -S -c '
@@ -31,7 +31,7 @@ async def shell(script: str) -> AsyncIterator[Process]:
     child = await asyncio.create_subprocess_exec("/bin/sh", "-c", f"{script}", start_new_session=True)
     process = Process(child.pid, child)
     try:
-        # It listens to signals once it has a child.
+        # It handles signals once it has a child.
         while not children_of(child.pid):
             await asyncio.sleep(0.001)
         yield process
@@ -53,7 +53,7 @@ async def test_the_end_can_be_awaited() -> None:
         assert await asyncio.gather(*waiters) == [True, True, True]
         assert await process.ended(0)
         assert await process.status() == -signal.SIGTERM
-        process.send(signal.SIGTERM)  # too late, and no harm
+        process.send(signal.SIGTERM)  # after its end, which is no error
 
 
 async def test_a_cancelled_waiter_does_not_affect_the_others() -> None:
@@ -68,15 +68,15 @@ async def test_a_cancelled_waiter_does_not_affect_the_others() -> None:
 
 async def test_a_process_that_is_not_a_child_can_be_held() -> None:
     """Its end is noticed; its exit status is not available."""
-    stranger = subprocess.Popen(["/bin/sleep", "600"])
-    process = Process(stranger.pid)
+    unrelated = subprocess.Popen(["/bin/sleep", "600"])
+    process = Process(unrelated.pid)
     try:
         assert process.adopted
-        stranger.kill()
+        unrelated.kill()
         assert await process.ended()
         assert await process.status() is None
     finally:
-        stranger.wait()
+        unrelated.wait()
         await process.close()
 
 

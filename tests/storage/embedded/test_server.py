@@ -115,7 +115,7 @@ async def test_it_can_be_stopped_before_a_restart(data_directory: Path) -> None:
         await postgres.stop()
         assert postgres.state is State.STOPPED
         for pid in processes_in(data_directory / "postgres" / "18"):
-            await end_of(pid)  # those that the killed one left behind
+            await end_of(pid)  # the processes of the killed Postgres
         assert "postgres_started" not in reports.names()[1:]
 
 

@@ -13,7 +13,7 @@ from storage.embedded.server import (
     Supervision,
 )
 
-# How to bring a fresh machine into each state.
+# The inputs that bring a new state machine into each state.
 PATHS = {
     State.STOPPED: [],
     State.STARTING: [Input.START],

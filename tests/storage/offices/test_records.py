@@ -26,9 +26,9 @@ from storage.offices.records import (
 
 
 def record(
-    kind: str, call_id: str | None = None, office_id: str = "a", at_ms: int = 1, **said: Any
+    kind: str, call_id: str | None = None, office_id: str = "a", at_ms: int = 1, **content: Any
 ) -> NewRecord:
-    return NewRecord(office_id, kind, call_id, json.dumps(said).encode(), at_ms)
+    return NewRecord(office_id, kind, call_id, json.dumps(content).encode(), at_ms)
 
 
 async def test_unsent_records_are_fetched_in_order(database: Database) -> None:
@@ -161,8 +161,8 @@ async def test_present_members_of_one_office(database: Database) -> None:
             ("joined", "hands", "a"), ("joined", "boss", "a"), ("joined", "feet", "b"),
             ("left", "hands", "a"), ("joined", "hands", "a"), ("joined", "eyes", "a"), ("left", "eyes", "a"),
         ]  # fmt: skip
-        said = [record(kind, office_id=office, name=name) for kind, name, office in moves]
-        await insert_records(connection, said)
+        content = [record(kind, office_id=office, name=name) for kind, name, office in moves]
+        await insert_records(connection, content)
         there = [
             json.loads(one.body)["name"] for one in await fetch_present_members_of_office(connection, "a")
         ]

@@ -8,11 +8,11 @@ NOW = 1_700_000_000_000
 
 async def test_an_approval_keeps_its_deadline_and_its_first_verdict(database: Database) -> None:
     """However often it is requested and decided."""
-    asked = ApprovalRow("test/1", NOW, NOW + 60)
+    approval = ApprovalRow("test/1", NOW, NOW + 60)
     async with database.transaction() as connection:
-        assert await insert_approval(connection, "test/1", NOW, NOW + 60) == asked
-        assert await insert_approval(connection, "test/1", NOW + 5, NOW + 65) == asked
-        decided = asked._replace(verdict="refused", decided_by="@alice:here.test")
+        assert await insert_approval(connection, "test/1", NOW, NOW + 60) == approval
+        assert await insert_approval(connection, "test/1", NOW + 5, NOW + 65) == approval
+        decided = approval._replace(verdict="refused", decided_by="@alice:here.test")
         assert await set_verdict(connection, "test/1", "refused", "@alice:here.test", None) == decided
         assert await set_verdict(connection, "test/1", "withdrawn", None, "It is gone.") == decided
         assert await insert_approval(connection, "test/1", NOW + 5, NOW + 65) == decided

@@ -15,9 +15,9 @@ async def test_an_event_is_found_by_its_sender_room_and_transaction_id(database:
         assert await insert_sent(connection, "!r", made)
         assert await insert_sent(connection, "!r", {})
         assert not await insert_sent(connection, "!r", {(ALICE, "1"): "$9", (BOB, "3"): "$8"})
-        asked = [(ALICE, "1"), (BOB, "1"), (BOB, "2")]
-        assert await fetch_sent(connection, "!r", asked) == {(ALICE, "1"): "$1", (BOB, "1"): "$3"}
-        assert await fetch_sent(connection, "!other", asked) == {}
+        keys = [(ALICE, "1"), (BOB, "1"), (BOB, "2")]
+        assert await fetch_sent(connection, "!r", keys) == {(ALICE, "1"): "$1", (BOB, "1"): "$3"}
+        assert await fetch_sent(connection, "!other", keys) == {}
         assert await fetch_sent(connection, "!r", []) == {}
 
 
