@@ -24,7 +24,7 @@ from tests.support.matrix_client import MatrixClient
 from tests.support.tls import Authority
 
 PEOPLE = 64
-"""Nobody of them asks for more than two tasks a second, which is as many as a person may."""
+"""None of them requests more than two tasks a second, the limit of a person."""
 AT_ONCE = 32
 JOINING_AT_ONCE = 8
 BOTS_ROOM, THREADS_ROOM, BESIDE_ROOM = "bare-bots", "bare-bots-in-threads", "beside-the-bots"

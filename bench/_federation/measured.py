@@ -33,7 +33,7 @@ class Measured(Protocol):
 
     async def read(self, *, at_leisure: bool) -> Collection[EventId]:
         """What has become readable since the last time; waits for it, a while at most. `at_leisure` is for
-        who need not know each event at once."""
+        readers that need not see each event at once."""
 
     def cpu_seconds(self) -> tuple[float, float]:
         """Of the server's process, and of all processes of its Postgres."""
@@ -64,7 +64,7 @@ class NodeSettings:
 
 
 class MeasuredSynapse:
-    """Its reader is a user who syncs, and wants messages and nothing else: the least that a client asks for.
+    """Its reader is a user that syncs with a filter for messages only: the least that a client requests.
 
     At leisure it takes a breath between two answers. Each of them costs a Synapse more than an event does;
     without a pause there is one for nearly every event, and the server's figures would be those of `/sync`.
@@ -200,11 +200,11 @@ class NodeConnection:
             writer.write(orjson.dumps(command) + b"\n")
             return _read(await reader.readline())
 
-    async def line(self, patience: float) -> dict[str, Any] | None:
+    async def line(self, within: float) -> dict[str, Any] | None:
         """Return the next unsolicited line; None if there is none within this many seconds."""
         reader, _ = await self._opened()
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(within):
                 line = await reader.readline()
         except TimeoutError:
             return None

@@ -48,7 +48,7 @@ BESIDE = {
     "receipts and presence": "read receipts and presence of agents",
     "session with Postgres": "notifications between the processes of a node",
     "show a task": "a thread for people",
-    "statuses of agents": "that an agent is busy is told to all nodes",
+    "statuses of agents": "the status of an agent is announced to all nodes",
     "Announcing._try": "the same, and registrations",
     "database availability": "a metric and a readiness check",
 }

@@ -1,1 +1,1 @@
-"""Against real peers: what a person on somebody else's homeserver gets."""
+"""Tests against real peers: what people on other homeservers get."""

@@ -22,7 +22,7 @@ from tests.support.synapse import Synapse
 from tests.support.tls import Authority
 
 NODE_ID, PEER = "kitchen.local", "old.test"
-# The first agent is a shell: what it is told is what it does.
+# The first agent is a shell: it executes its prompt.
 CONFIGURATION = """
 server_name = "{node_id}"
 matrix_side = "appservice"
@@ -118,7 +118,7 @@ async def _node(
     palaver: Path, authority: Authority, synapse: Synapse, peer_url: str, askers: int, more: str
 ) -> AsyncIterator[AppserviceNode]:
     # Not below the directory of the test: the path of a Unix socket has 107 bytes.
-    directory = Path(tempfile.mkdtemp(prefix="palaver-guest-"))
+    directory = Path(tempfile.mkdtemp(prefix="palaver-attached-"))
     node = AppserviceNode(palaver, directory, lasting_port(), 0)
     node.domain = synapse.server_name
     try:

@@ -24,7 +24,7 @@ TIMEOUT = 120.0
 GUESTS = 7
 KITCHEN = "kitchen.test"
 FILE = "palaver.toml"
-# The first agent is a shell: what it is told is what it does.
+# The first agent is a shell: it executes its prompt.
 CONFIGURATION = """
 server_name = "localhost:{port}"
 

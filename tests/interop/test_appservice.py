@@ -215,5 +215,5 @@ async def test_messages_reach_the_intake_once_and_in_order(
             for entry in entries
             if entry.event.state_key == ours.ghost
         ]
-        # The invite was answered, so that nobody is told of it any more.
+        # The invite was answered, so it is not in the response any more.
         assert joined == [("timeline", "join")]

@@ -168,7 +168,7 @@ async def test_each_mistake_has_its_own_error(
         assert "does not know the as_token" in await right.told()
         right.registration.write_text(text)
 
-        # Somebody else has the port.
+        # Another process uses the port.
         with take(right.said["port"]):
             code, refusal = await right.node.refused()
             assert (code, str(right.said["port"]) in refusal["problem"]) == (1, True)

@@ -72,12 +72,11 @@ async def forge(
 
 
 @versions
-async def test_what_nobody_may_send_changes_nothing(
+async def test_forbidden_events_change_nothing(
     quiet_node: DrivenNode, synapse: Synapse, third: Node, version: str
 ) -> None:
-    """A server in the room sends what its user has not the power for, and what one of ours never said. The
-    former is rejected by the rule that forbids it, the latter dropped. Nobody sees either, and the room goes
-    on."""
+    """A server in the room sends an event without the power for it, and a forged event of a local user. The
+    former is rejected by its auth rule, the latter dropped. Neither is shown, and the room goes on."""
     alice, bob = await quiet_node.user("alice"), await synapse.person()
     mallory = third.user("mallory")
     room_id = await shared_room(alice, bob, version=version)

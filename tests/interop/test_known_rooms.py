@@ -37,7 +37,7 @@ SEED = 4
 MEMBER = "m.room.member"
 
 
-class Nobody:
+class NoPortals:
     """Creates nothing for a query."""
 
     async def provide_agent(self, agent_id: str, node_id: str) -> bool:
@@ -141,7 +141,7 @@ async def appservice_of(
     await synapse.start()
     await synapse.settled()
     appservice = Appservice(synapse, registration, namespaces, database)
-    services = EndpointServices(registration.secrets.hs_token, namespaces, appservice.intake, Nobody())
+    services = EndpointServices(registration.secrets.hs_token, namespaces, appservice.intake, NoPortals())
     listener = make_listener(services, [Bind("127.0.0.1")], port, Recorder())
     async with AsyncExitStack() as stack:
         stack.push_async_callback(appservice.known.close)

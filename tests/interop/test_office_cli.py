@@ -1,4 +1,4 @@
-"""The published command `a2c-computer`, typed as `docs/offices.md` has it, into a terminal."""
+"""The published command `a2c-computer`, typed into a terminal as in `docs/offices.md`."""
 
 import asyncio
 import fcntl
@@ -39,7 +39,7 @@ _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[()=>][A-Z0-9]?)
 
 @pytest.fixture(scope="module")
 def told() -> tuple[str, str, dict[str, Any]]:
-    """What the page tells to type: the command, the line at its prompt, and the file of tools."""
+    """Return what the page says to type: the command, the line at its prompt, and the tools file."""
     page = (ROOT / "docs" / "offices.md").read_text("utf-8")
     [command] = re.findall(r"^    (a2c-computer run .*)$", page, re.MULTILINE)
     [line] = re.findall(r"^    (socket join .*)$", page, re.MULTILINE)
@@ -49,7 +49,7 @@ def told() -> tuple[str, str, dict[str, Any]]:
 
 @dataclass
 class Terminal:
-    """A program in a terminal of its own, which ends with it."""
+    """A program in its own terminal, which is closed with it."""
 
     process: asyncio.subprocess.Process
     master: int
@@ -68,7 +68,7 @@ class Terminal:
         os.write(self.master, f"{line}\r".encode())
 
     async def shows(self, part: str) -> str:
-        """What stands there, once this is in it."""
+        """Return the terminal's output once it contains this text."""
         try:
             async with asyncio.timeout(TIMEOUT):
                 while part not in (seen := _ESCAPE.sub("", self.text)):
@@ -87,7 +87,7 @@ class Terminal:
 
 
 async def terminal(command: list[str], directory: Path) -> Terminal:
-    """Nothing of whoever runs the tests is in its surroundings."""
+    """The environment has no variables or files of the user who runs the tests."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
     surroundings = {
@@ -126,7 +126,7 @@ class Hosted:
         return Expectations(url=url, token=self.token, office=self.office_id, agent_id="planner-7")
 
     async def offices(self) -> dict[str, Any]:
-        """Who is in which, by `palaver offices list`."""
+        """Return the members of each office, from `palaver offices list`."""
         _, said = await self.node.palaver("offices", "list", "--json")
         return {one["office_id"]: one for one in json.loads(said)["offices"]}
 
@@ -143,7 +143,7 @@ async def hosted(palaver: Path, postgres_server: Server, migrated_template: str)
 async def test_a_computer_is_started_as_the_page_says(
     hosted: Hosted, told: tuple[str, str, dict[str, Any]], tmp_path: Path
 ) -> None:
-    """It connects, joins under the name that was typed, and an Agent calls its tools; it leaves, and goes."""
+    """It connects, joins under the typed name, and an Agent calls its tools; it leaves, and exits."""
     command, line, tools = told
     [server] = tools["servers"].values()
     server["server_parameters"] = {"command": str(python(VERSION)), "args": [str(TOOLS)]}
@@ -194,10 +194,10 @@ async def test_a_computer_is_started_as_the_page_says(
     await until(nobody_there)
 
 
-async def test_after_a_lost_connection_it_is_told_to_join_again(
+async def test_after_a_lost_connection_it_joins_again(
     hosted: Hosted, told: tuple[str, str, dict[str, Any]], tmp_path: Path
 ) -> None:
-    """It connects by itself, and is in no office until then."""
+    """It reconnects by itself, but is in no office until the user joins again."""
     command, line, _ = told
     (tmp_path / "tools.json").write_text(json.dumps({"servers": {}}))
     typed = command.replace("http://localhost:7676", hosted.node.url("", "http"))
@@ -227,10 +227,10 @@ async def test_after_a_lost_connection_it_is_told_to_join_again(
         await shown.close()
 
 
-async def test_a_wrong_token_is_told_in_the_terminal(
+async def test_a_wrong_token_is_reported_in_the_terminal(
     hosted: Hosted, told: tuple[str, str, dict[str, Any]], tmp_path: Path
 ) -> None:
-    """And the command ends."""
+    """And the command exits."""
     command, _, tools = told
     (tmp_path / "tools.json").write_text(json.dumps({**tools, "servers": {}}))
     typed = command.replace("http://localhost:7676", hosted.node.url("", "http")).replace("TOKEN", "wrong")

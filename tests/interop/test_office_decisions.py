@@ -62,8 +62,8 @@ UPGRADE = {
 async def test_a_handshake_is_refused(
     both: list[Hosted], query: str, body: dict[str, Any], code: str | None
 ) -> None:
-    """By 400 and JSON with its length, before Socket.IO sees anything; by the same bytes to who polls and to
-    who comes as a WebSocket, over HTTP and over TLS."""
+    """With 400 and JSON with its length, before Socket.IO is involved; with the same bytes for polling and
+    for WebSocket, over HTTP and over TLS."""
     node, seen = both[1].node, set()
     for scheme, ssl in (("http", True), ("https", node.tls())):
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=ssl)) as session:
@@ -85,8 +85,8 @@ async def test_a_handshake_is_refused(
 
 
 @pytest.mark.parametrize("version", ["0.2.0", "0.3.9", "0.4.999", None])
-async def test_a_version_of_before_is_accepted(room: Room, version: str | None) -> None:
-    """Whatever its patch; and none at all, with the token in a header."""
+async def test_an_earlier_version_is_accepted(room: Room, version: str | None) -> None:
+    """With any patch number; and no version at all, with the token in a header."""
     if version is None:
         client = await room.clients.client(None, None, headers={"x-api-key": room.token})
     else:
@@ -98,7 +98,7 @@ async def test_a_version_of_before_is_accepted(room: Room, version: str | None) 
 
 @pytest.mark.parametrize("version", ["0.1.9", "0.5.0", "1.0.0"])
 async def test_another_line_of_versions_is_refused(room: Room, version: str) -> None:
-    """Of both the least and the greatest that are accepted are told."""
+    """The error has the lowest and the highest accepted version of both lines."""
     async with aiohttp.ClientSession() as session:
         where = f"{room.clients.url}/socket.io/?EIO=4&transport=polling&a2c_version={version}"
         async with session.get(where) as answer:
@@ -108,8 +108,8 @@ async def test_another_line_of_versions_is_refused(room: Room, version: str) -> 
         await room.client(version=version)
 
 
-async def test_the_letter_takes_one_version() -> None:
-    """By the published rule, and reports that."""
+async def test_strict_mode_accepts_one_version() -> None:
+    """By the published rule, and reports it."""
     async with (
         offices_on(profile="spec", versions=(ProtocolLine(0, 4),), accept_unversioned=False) as running,
         aiohttp.ClientSession() as session,
@@ -125,7 +125,7 @@ async def test_the_letter_takes_one_version() -> None:
 
 
 async def test_an_agent_joins_its_office_again(room: Room) -> None:
-    """Nobody is told; by another name it is refused."""
+    """Without a notification; under another name it is refused."""
     agent, computer = await room.agent(), await room.computer()
     assert await agent.join("agent", "boss", room.office_id) == [True, None]
     assert await agent.join("agent", "chief", room.office_id) == [False, "Already in the office as 'boss'"]
@@ -145,7 +145,7 @@ async def test_an_agent_leaves_before_it_joins_another_office(room: Room) -> Non
 
 
 async def test_a_connection_has_one_role(room: Room) -> None:
-    """From its first join to its end, in whatever office."""
+    """From its first join to its end, in every office."""
     agent, computer = await room.agent(), await room.computer()
     assert (await agent.join("computer", "boss", room.office_id))[0] is False
     await agent.leave(room.office_id)
@@ -158,7 +158,7 @@ async def test_a_connection_has_one_role(room: Room) -> None:
 
 
 async def test_a_computer_that_cannot_move_stays(room: Room) -> None:
-    """Everything is checked before anything is left: nobody hears of it, here or there."""
+    """All checks come before it leaves: no office is notified."""
     agent, computer = await room.agent(), await room.computer()
     there = room.other()
     chief, namesake = await there.agent("chief"), await there.computer()
@@ -185,8 +185,8 @@ async def test_names_are_unique_in_one_office(room: Room) -> None:
     assert ((await agent.call("hands"))["n"], (await chief.call("hands"))["n"]) == (1, 2)
 
 
-async def test_whoever_has_left_hears_nothing(room: Room) -> None:
-    """And whoever leaves an office in which it is not changes nothing."""
+async def test_a_former_member_receives_nothing(room: Room) -> None:
+    """Leaving an office in which it is not a member changes nothing."""
     agent, computer = await room.agent(), await room.computer()
     await agent.wait_for("notify:enter_office")
     assert await computer.leave(room.other().office_id) == [False, "Not in office"]
@@ -204,7 +204,7 @@ async def test_whoever_has_left_hears_nothing(room: Room) -> None:
 
 @pytest.mark.parametrize("seconds", [0, -1, 3601, "5", 1.5, None, True])
 async def test_a_time_limit_is_a_number_of_seconds_up_to_an_hour(room: Room, seconds: Any) -> None:
-    """Or the call is refused at once, with the field's name."""
+    """Otherwise the call is refused at once, with the field's name."""
     agent, computer = await room.agent(), await room.computer()
     said = {name: GOOD[kind] for name, kind in CLIENT_EVENTS[TOOL_CALL].required.items()}
     answer = await agent.request(TOOL_CALL, {**said, "computer": "hands", "timeout": seconds})
@@ -213,8 +213,8 @@ async def test_a_time_limit_is_a_number_of_seconds_up_to_an_hour(room: Room, sec
 
 
 async def test_a_call_has_five_seconds_beyond_its_limit(room: Room) -> None:
-    """A Computer's own answer to that may be on its way. Then it is told to stop, and the Agent has a
-    result."""
+    """The Computer's own timeout answer may be in flight. After that it is asked to stop, and the Agent gets
+    a result."""
     agent, computer = await room.agent(), await room.computer()
     answer: asyncio.Future[Any] = asyncio.Future()
     computer.answers[TOOL_CALL] = answer
@@ -232,8 +232,9 @@ async def test_a_call_has_five_seconds_beyond_its_limit(room: Room) -> None:
     assert (await computer.wait_for("notify:tool_call_cancel"))["req_id"] == "never"
 
 
-async def test_whose_request_it_is_its_connection_says(room: Room) -> None:
-    """Whatever it says of itself: honest clients say something else than the name that they joined by."""
+async def test_the_connection_decides_the_requester(room: Room) -> None:
+    """The name in the request is ignored: correct clients send another one than the name with which they
+    joined."""
     agent, computer = await room.agent(), await room.computer()
     computer.answers["client:get_tools"] = {"tools": [], "req_id": "tools"}
     for name in ("boss", "somebody else", ""):
@@ -248,8 +249,8 @@ async def test_whose_request_it_is_its_connection_says(room: Room) -> None:
     assert answer["code"] == 404
 
 
-async def test_a_strangers_cancel_is_audited(hosted: Hosted, room: Room) -> None:
-    """The call goes on, and `palaver audit` has it."""
+async def test_a_foreign_cancel_is_audited(hosted: Hosted, room: Room) -> None:
+    """The call goes on, and `palaver audit` shows the attempt."""
     agent, computer = await room.agent(), await room.computer()
     stranger = await room.other().agent("chief")
     answer: asyncio.Future[Any] = asyncio.Future()
@@ -274,7 +275,7 @@ async def test_a_strangers_cancel_is_audited(hosted: Hosted, room: Room) -> None
 
 @pytest.mark.parametrize("transport", ["polling", "websocket"])
 async def test_either_transport_alone_is_enough(room: Room, transport: str) -> None:
-    """Where something in between lets no WebSockets through, too."""
+    """Also if a proxy blocks WebSockets."""
     agent, computer = await room.agent(transports=[transport]), await room.computer(transports=[transport])
     for size in (1, 300_000):
         computer.answers[TOOL_CALL] = {**RESULT, "content": [{"type": "text", "text": "x" * size}]}
@@ -284,7 +285,7 @@ async def test_either_transport_alone_is_enough(room: Room, transport: str) -> N
 
 @pytest.mark.parametrize("transport", ["polling", "websocket"])
 async def test_a_frame_that_is_too_large_ends_its_connection(room: Room, transport: str) -> None:
-    """Above 1,000,000 bytes. Everybody is told, calls of others go on, and so does the node."""
+    """Above 1,000,000 bytes. All members are notified; calls of others and the node are not affected."""
     agent, computer = await room.agent(), await room.computer(transports=[transport])
     steady = await room.computer("steady")
     answer: asyncio.Future[Any] = asyncio.Future()
@@ -307,8 +308,8 @@ async def test_a_frame_that_is_too_large_ends_its_connection(room: Room, transpo
 # ---- published clients ----------------------------------------------------------------------------------
 
 
-async def test_published_clients_speak_tls(hosted: Hosted, tmp_path: Path) -> None:
-    """With the node's own certificate, whose authority they are told."""
+async def test_published_clients_use_tls(hosted: Hosted, tmp_path: Path) -> None:
+    """With the node's own certificate, whose authority they trust."""
     authority = hosted.node.data / "tls" / "ca.pem"
     async with Peers(tmp_path, SSL_CERT_FILE=str(authority)) as peers:
         agent, computer = await peers.agent("0.4.2"), await peers.computer("0.4.2")
@@ -320,7 +321,7 @@ async def test_published_clients_speak_tls(hosted: Hosted, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("version", ["0.2.2", "0.3.3"])
 async def test_an_older_computer_is_sent_no_upload(hosted: Hosted, peers: Peers, version: str) -> None:
-    """Its version decides, not the Agent's: that one is told at once, and the Computer hears nothing."""
+    """The Computer's version decides: the Agent gets an error at once, and the Computer receives nothing."""
     agent, computer = await peers.agent("0.4.2"), await peers.computer(version)
     pair = Pair(peers, agent, computer, hosted.expectations(f"office-{secrets.token_hex(4)}"))
     await pair.walk(arrive)
@@ -337,7 +338,7 @@ async def test_an_older_computer_is_sent_no_upload(hosted: Hosted, peers: Peers,
 
 
 async def test_an_older_agent_may_upload_to_a_newer_computer(room: Room) -> None:
-    """Gates are by the version of whoever is asked."""
+    """The target's version decides."""
     agent, computer = await room.agent(version="0.2.0"), await room.computer(version="0.4.0")
     said = {name: GOOD[kind] for name, kind in CLIENT_EVENTS["client:put_blob"].required.items()}
     computer.answers["client:put_blob"] = {"upload_id": "u", "chunk_offset": 0, "req_id": "1"}

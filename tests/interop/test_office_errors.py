@@ -1,4 +1,4 @@
-"""Errors as Computers say them, and what published Agents make of them."""
+"""Errors of Computers, and how published Agents handle them."""
 
 import secrets
 import time
@@ -70,7 +70,7 @@ DOCUMENTED: Final = (400, 401, 403, 408, 500, 4001, 4002, 4003, 4004, 4005, 4101
 async def asking(
     both: list[Hosted], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[tuple[PublishedAgent, Client]]:
-    """A published Agent, and a bare Computer that answers what it is told to."""
+    """A published Agent, and a bare Computer that answers as the test says."""
     hosted = both[0]
     async with AsyncExitStack() as stack, Peers(tmp_path_factory.mktemp("smcp")) as peers:
         room = Room(hosted.clients(stack), hosted.token, f"office-{secrets.token_hex(4)}")
@@ -97,7 +97,7 @@ async def test_an_error_of_a_computer_reaches_a_published_agent(
     asked: dict[str, Any],
     said: dict[str, Any],
 ) -> None:
-    """As it is, flat: it raises what it knows by the code."""
+    """Unchanged and flat: the Agent raises the exception for its code."""
     agent, computer = asking
     computer.answers[event] = said
     agent.forget()
@@ -113,10 +113,10 @@ async def test_an_error_of_a_computer_reaches_a_published_agent(
 
 
 @pytest.mark.parametrize("code", [4006, 4007])
-async def test_an_upstream_that_wants_authorisation_is_told_in_the_result(
+async def test_a_required_authorisation_is_in_the_result(
     asking: tuple[PublishedAgent, Client], code: int
 ) -> None:
-    """Within its `meta`, which comes through untouched."""
+    """In its `meta`, which is passed on unchanged."""
     agent, computer = asking
     computer.answers[TOOL_CALL] = {**RESULT, "isError": True, "meta": {"error_code": code, "server": "x"}}
     result = await agent.do("call", computer="bench", tool="add", params={}, limit=30)
@@ -124,10 +124,10 @@ async def test_an_upstream_that_wants_authorisation_is_told_in_the_result(
 
 
 @pytest.mark.parametrize("code", DOCUMENTED)
-async def test_a_code_that_nobody_knows_ends_the_call_at_once(
+async def test_an_unknown_code_ends_the_call_at_once(
     asking: tuple[PublishedAgent, Client], code: int
 ) -> None:
-    """A call becomes a result that failed, a getter raises; others have it as the Computer said it."""
+    """A call gives a failed result, a getter raises; other clients get the Computer's error unchanged."""
     agent, computer = asking
     agent.forget()
     began = time.monotonic()

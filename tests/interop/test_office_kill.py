@@ -1,6 +1,5 @@
-"""What becomes of a call of a tool whose node, Computer or Agent is killed in the middle of it. The clients
-are published ones, and people of a Synapse look on.
-"""
+"""A node, a Computer or an Agent is killed during a tool call. The clients are published ones, and people of
+a Synapse watch."""
 
 import asyncio
 import time
@@ -36,7 +35,7 @@ LIMIT = 8
 async def company(
     palaver: Path, authority: Authority, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[tuple[Company, str]]:
-    """One node and one Synapse for all of these tests; whoever ends one of them starts it again."""
+    """One node and one Synapse for all of these tests; a test that stops one of them starts it again."""
     directory = tmp_path_factory.mktemp("synapses")
     async with office_company(palaver, authority, directory, "federation", OFFICES) as made:
         yield made
@@ -44,7 +43,7 @@ async def company(
 
 @pytest.fixture
 async def office(company: tuple[Company, str], tmp_path: Path) -> AsyncIterator[Office]:
-    """With a Computer and an Agent in it, and alice in its room."""
+    """With a Computer and an Agent, and alice in its room."""
     here, token = company
     async with Peers(tmp_path) as peers:
         made = Office(here, token, peers)
@@ -55,7 +54,7 @@ async def office(company: tuple[Company, str], tmp_path: Path) -> AsyncIterator[
 
 
 async def begun(office: Office, limit: int) -> tuple["asyncio.Task[Any]", str]:
-    """A call that takes as long as it may, and the message of it."""
+    """Start the longest possible call, and return its message."""
     calling = asyncio.create_task(office.call("slow", limit=limit, seconds=90))
     assert await office.computer.until("tool") == {"word": "begin"}
     call = await office.here.alice.wait_for(is_call("slow"), room_id=office.room_id)
@@ -63,7 +62,7 @@ async def begun(office: Office, limit: int) -> tuple["asyncio.Task[Any]", str]:
 
 
 async def audited(office: Office, tool: str) -> list[tuple[str | None, int | None]]:
-    """How each of these calls has ended, and how long it took, by `palaver offices calls`."""
+    """Return how each of these calls has ended and how long it took, from `palaver offices calls`."""
     code, answer = await office.here.node.cli("offices", "calls", "--office", office.office_id)
     assert code == 0, answer
     return [
@@ -74,7 +73,7 @@ async def audited(office: Office, tool: str) -> list[tuple[str | None, int | Non
 
 
 async def come_back(office: Office) -> None:
-    """Both reconnect by themselves, and join again, as whoever uses them has to."""
+    """Both reconnect by themselves, and join again, as their users have to."""
     for peer in (office.agent, office.computer):
         await peer.until("connect")
         peer.forget()
@@ -84,7 +83,7 @@ async def come_back(office: Office) -> None:
 
 
 async def echoed(office: Office, text: str) -> None:
-    """A call works, and what the room is told of it is there: so is all that it was told before."""
+    """Check that a call works and is shown in the room, and so all earlier events."""
     result = await office.call("echo", text=text)
     assert result["content"][0]["text"] == text
     alice = office.here.alice
@@ -95,9 +94,9 @@ async def echoed(office: Office, text: str) -> None:
 
 
 async def test_a_node_is_killed(office: Office) -> None:
-    """Connections end at once, and the Agent is never left waiting beyond its own time limit. Started again,
-    the node says once that the call was interrupted, to people and in the audit, however often it is killed;
-    and the Computer, which comes back, works."""
+    """Connections end at once, and the Agent never waits beyond its own time limit. After the restart the
+    node reports once that the call was interrupted, to people and in the audit, however often it is killed;
+    the Computer reconnects and works."""
     node, alice = office.here.node, office.here.alice
     calling, root = await begun(office, LIMIT)
     for peer in (office.agent, office.computer):
@@ -133,7 +132,7 @@ async def test_a_node_is_killed(office: Office) -> None:
 
 
 async def test_a_computer_is_killed(office: Office) -> None:
-    """The Agent has its error at once, and so has the room."""
+    """The Agent and the room get the error at once."""
     calling, root = await begun(office, 60)
     office.agent.forget()
     killed = time.monotonic()
@@ -149,8 +148,8 @@ async def test_a_computer_is_killed(office: Office) -> None:
 
 
 async def test_an_agent_is_killed(office: Office) -> None:
-    """The Computer is told to stop, and the tool ends; the room says that the call was taken back. Another
-    Agent has the seat at once."""
+    """The Computer is asked to stop, and the tool ends; the room shows that the call was cancelled. Another
+    Agent can join at once."""
     calling, root = await begun(office, 60)
     calling.cancel()
     await office.agent.kill()
@@ -165,8 +164,8 @@ async def test_an_agent_is_killed(office: Office) -> None:
     await echoed(office, "next")
 
 
-async def test_a_node_is_killed_while_people_are_asked(office: Office) -> None:
-    """No question survives it: the thread says that the call was interrupted, and an answer that comes later
+async def test_a_node_is_killed_during_an_approval(office: Office) -> None:
+    """The question does not survive: the thread shows that the call was interrupted, and a later answer
     starts nothing."""
     node, alice = office.here.node, office.here.alice
     calling = asyncio.create_task(office.call("fail", limit=LIMIT))

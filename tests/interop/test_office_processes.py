@@ -1,5 +1,5 @@
-"""One office in two running processes of one node, on one Postgres and by one broker: published clients, the
-Agent at one of them and the Computer at the other."""
+"""One office in two processes of one node, with one Postgres and a broker: published clients, the Agent at
+one process and the Computer at the other."""
 
 import asyncio
 import json
@@ -104,13 +104,13 @@ async def test_a_step(pair: Pair, step: Step) -> None:
     await pair.walk(step)
 
 
-async def test_a_computer_that_is_lost_is_answered_for(hosted: Hosted, peers: Peers) -> None:
-    """At once, in the other process too."""
+async def test_calls_to_a_lost_computer_are_answered(hosted: Hosted, peers: Peers) -> None:
+    """At once, also in the other process."""
     await (await paired(hosted, peers)).walk(walk_lost_computer)
 
 
 async def test_each_process_shows_all_and_calls_all(hosted: Hosted, peers: Peers) -> None:
-    """An operator may ask either."""
+    """An operator may use either."""
     pair = await paired(hosted, peers)
     x = pair.expectations
     for node in (hosted.one, hosted.other):
@@ -124,8 +124,8 @@ async def test_each_process_shows_all_and_calls_all(hosted: Hosted, peers: Peers
         assert (code, said.strip()) == (0, "5")
 
 
-async def test_a_task_reaches_a_computer_by_either(hosted: Hosted, peers: Peers) -> None:
-    """Whichever process it was given to, the one that has the Computer calls it."""
+async def test_a_task_reaches_a_computer_through_either_process(hosted: Hosted, peers: Peers) -> None:
+    """The process of the Computer calls it, whichever process received the task."""
     pair = await paired(hosted, peers)
     address = str(member_address(pair.expectations.office, pair.computer.name, NAME))
     given = ("--metadata", f"tool={await tool(pair)}", "--metadata", 'params={"a": 2, "b": 3}')
@@ -136,13 +136,13 @@ async def test_a_task_reaches_a_computer_by_either(hosted: Hosted, peers: Peers)
 
 
 async def tool(pair: Pair) -> str:
-    """What `add` is called there."""
+    """Return the name of `add` there."""
     return str((await tools(pair.agent, pair.computer))["add"])
 
 
 async def test_the_computers_process_is_killed_during_a_call(hosted: Hosted, peers: Peers) -> None:
-    """The Agent has its answer from its own process within seconds, and is told that the Computer has gone;
-    which comes in again by the other one."""
+    """The Agent gets an answer from its own process within seconds, and a notification that the Computer has
+    left; the Computer rejoins through the other process."""
     pair = await paired(hosted, peers)
     agent, computer, x = pair.agent, pair.computer, pair.expectations
     calling = asyncio.create_task(call(agent, computer, "slow", seconds=100))
@@ -160,7 +160,7 @@ async def test_the_computers_process_is_killed_during_a_call(hosted: Hosted, pee
 
 
 async def test_the_agents_process_is_killed_during_a_call(hosted: Hosted, peers: Peers) -> None:
-    """The Computer is told so by its own process, and to stop; and the Agent comes in again."""
+    """The Computer is notified and asked to stop by its own process; the Agent rejoins."""
     pair = await paired(hosted, peers)
     agent, computer, x = pair.agent, pair.computer, pair.expectations
     calling = asyncio.create_task(call(agent, computer, "slow", seconds=100))
@@ -181,10 +181,10 @@ async def test_the_agents_process_is_killed_during_a_call(hosted: Hosted, peers:
     await pair.walk(walk_call)
 
 
-async def test_two_processes_by_a_redis(
+async def test_two_processes_with_redis(
     palaver: Path, postgres_server: Server, migrated_template: str, peers: Peers, tmp_path: Path
 ) -> None:
-    """With a password, which stands in a file, and nowhere else."""
+    """With a password, which is only in a file."""
     async with AsyncExitStack() as stack:
         redis = await stack.enter_async_context(redis_server())
         secret = tmp_path / "broker-password"
@@ -199,10 +199,10 @@ async def test_two_processes_by_a_redis(
         assert not any(redis.password in str(line) for line in [*one.log, *other.log])
 
 
-async def test_a_process_without_a_broker_says_so(
+async def test_a_process_without_a_broker_reports_it(
     palaver: Path, postgres_server: Server, migrated_template: str
 ) -> None:
-    """Where another one serves offices of the node already."""
+    """If another process already serves offices of the node."""
     async with two_processes(palaver, postgres_server, migrated_template, "") as (_, other):
         async with asyncio.timeout(TIMEOUT):
             while not any(NOT_CONNECTED in str(line) for line in other.log):

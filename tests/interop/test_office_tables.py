@@ -70,7 +70,7 @@ _REACHES: Final = f"{_ERRORS}test_an_error_of_a_computer_reaches_a_published_age
 ERRORS: Final[Table] = {
     "404 not found": (f"{_STEP}walk_unknown_computer", _REACHES),
     "4006 / 4007 upstream authorisation required / failed": (
-        f"{_ERRORS}test_an_upstream_that_wants_authorisation_is_told_in_the_result",
+        f"{_ERRORS}test_a_required_authorisation_is_in_the_result",
     ),
     "4008 version": (f"{_HERE}test_a_handshake_is_refused",),
     "4014 server (or skill) unknown": (f"{_STEP}walk_resources", _REACHES),
@@ -80,27 +80,27 @@ ERRORS: Final[Table] = {
     "4018 blob read": (f"{_STEP}walk_get_blob", _REACHES),
     "4019 blob write": (_REACHES,),
     "400 401 403 408 500, 4001–4005, 4101 4102 4103 4104": (
-        f"{_ERRORS}test_a_code_that_nobody_knows_ends_the_call_at_once",
+        f"{_ERRORS}test_an_unknown_code_ends_the_call_at_once",
         f"{_SERVER}test_the_profile_spec_uses_the_protocols_codes",
     ),
 }
 
 DECISIONS: Final[Table] = {
     "accepted protocol versions": (
-        f"{_HERE}test_a_version_of_before_is_accepted",
+        f"{_HERE}test_an_earlier_version_is_accepted",
         f"{_HERE}test_another_line_of_versions_is_refused",
-        f"{_HERE}test_the_letter_takes_one_version",
+        f"{_HERE}test_strict_mode_accepts_one_version",
     ),
     "version on WebSocket scope": (f"{_HERE}test_a_handshake_is_refused",),
     "credential": (
         f"{_SERVER}test_a_connection_without_a_valid_token_is_refused",
         f"{_SERVER}test_unversioned_clients_may_send_the_token_in_a_header",
         f"{_SERVER}test_a_token_limits_roles_and_offices",
-        f"{_PUBLISHED}test_a_wrong_token_lets_nobody_in",
+        f"{_PUBLISHED}test_a_wrong_token_is_refused",
     ),
     "second Agent in an office": (
         f"{_SERVER}test_a_client_whose_join_is_refused_receives_nothing",
-        f"{_PUBLISHED}test_a_second_agent_is_told_at_its_first_call",
+        f"{_PUBLISHED}test_a_second_agent_gets_an_error_at_its_first_call",
     ),
     "same Agent joins same office again": (
         f"{_STEP}walk_join_again",
@@ -114,11 +114,11 @@ DECISIONS: Final[Table] = {
     ),
     "name uniqueness": (
         f"{_HERE}test_names_are_unique_in_one_office",
-        f"{_PUBLISHED}test_one_name_is_one_computers",
+        f"{_PUBLISHED}test_a_name_belongs_to_one_computer",
     ),
     "refused join": (f"{_SERVER}test_a_client_whose_join_is_refused_receives_nothing",),
     "malformed join": (f"{_SERVER}test_a_malformed_join_names_the_field",),
-    "leave of an office one is not in": (f"{_HERE}test_whoever_has_left_hears_nothing",),
+    "leave of an office one is not in": (f"{_HERE}test_a_former_member_receives_nothing",),
     "disconnect, server stop": (
         f"{_STEP}walk_disconnect",
         f"{_SERVER}test_all_members_leave_when_the_server_stops",
@@ -143,7 +143,7 @@ DECISIONS: Final[Table] = {
         f"{_SERVER}test_every_request_is_answered",
         f"{_SERVER}test_isolation_is_enforced_with_an_immediate_answer",
     ),
-    "the agent field": (f"{_HERE}test_whose_request_it_is_its_connection_says",),
+    "the agent field": (f"{_HERE}test_the_connection_decides_the_requester",),
     "list_room": (
         f"{_SERVER}test_members_can_list_their_office",
         f"{_SERVER}test_listing_before_joining_can_be_configured",
@@ -162,10 +162,10 @@ DECISIONS: Final[Table] = {
     "cancel": (
         f"{_STEP}walk_cancel",
         f"{_SERVER}test_an_agent_can_cancel_its_call",
-        f"{_HERE}test_a_strangers_cancel_is_audited",
+        f"{_HERE}test_a_foreign_cancel_is_audited",
     ),
     "Computer disconnects mid-call": (
-        f"{_PUBLISHED}test_a_computer_that_is_lost_is_answered_for",
+        f"{_PUBLISHED}test_calls_to_a_lost_computer_are_answered",
         f"{_KILL}test_a_computer_is_killed",
     ),
     "Computer's answer": (
@@ -188,9 +188,9 @@ DECISIONS: Final[Table] = {
         f"{_HERE}test_either_transport_alone_is_enough",
         f"{_SERVER}test_both_transports_are_served",
     ),
-    "TLS": (f"{_HERE}test_published_clients_speak_tls",),
+    "TLS": (f"{_HERE}test_published_clients_use_tls",),
     "mixed versions in one office": (
-        f"{_PUBLISHED}test_versions_meet_in_one_office",
+        f"{_PUBLISHED}test_versions_share_an_office",
         f"{_HERE}test_an_older_agent_may_upload_to_a_newer_computer",
     ),
 }

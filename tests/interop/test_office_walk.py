@@ -1,6 +1,5 @@
-"""What people of a real Synapse see of an office and do there, with published clients in it: once they come
-from another homeserver, once the node is a guest of theirs.
-"""
+"""An office as people of a real Synapse see and use it, with published clients: once from another homeserver,
+once with the node attached to theirs."""
 
 import asyncio
 import hashlib
@@ -60,7 +59,7 @@ async def company(
 
 @pytest.fixture
 async def office(company: tuple[Company, str], tmp_path: Path) -> AsyncIterator[Office]:
-    """With a Computer and an Agent in it, and alice, bob and carol in its room."""
+    """With a Computer and an Agent, and alice, bob and carol in its room."""
     here, token = company
     async with Peers(tmp_path) as peers:
         made = Office(here, token, peers)
@@ -70,9 +69,9 @@ async def office(company: tuple[Company, str], tmp_path: Path) -> AsyncIterator[
         yield made
 
 
-async def test_who_is_in_an_office_is_in_its_room(office: Office) -> None:
-    """As users with names, and in its state; whoever leaves goes, and whoever comes back is there again. Its
-    name leads there, and it says whose office it is."""
+async def test_members_of_an_office_are_in_its_room(office: Office) -> None:
+    """As users with display names, and in its state; they leave and return with their connections. Its alias
+    leads there, and the state names the office's owner."""
     bob, room_id = office.here.bob, office.room_id
     for name, role in ((COMPUTER, "computer"), (AGENT, "agent")):
         user = office.user(name)
@@ -109,8 +108,7 @@ async def test_who_is_in_an_office_is_in_its_room(office: Office) -> None:
 
 
 async def test_an_office_is_found_by_its_name(office: Office) -> None:
-    """One that there is, and no other. A name that a homeserver has lost its guest gives again when it is
-    asked."""
+    """An existing one only. An attached node restores an alias that its homeserver has lost."""
     here = office.here
     with pytest.raises(NoRoom) as refused:
         await here.bob.resolve(office.alias.replace("kitchen-", "nobody-"))
@@ -125,8 +123,8 @@ async def test_an_office_is_found_by_its_name(office: Office) -> None:
     assert (await here.bob.resolve(office.alias))["room_id"] == office.room_id
 
 
-async def test_tools_are_seen_and_a_call_is_a_thread(office: Office) -> None:
-    """With its result: words as words, and a picture as a file."""
+async def test_tools_are_shown_and_a_call_is_a_thread(office: Office) -> None:
+    """With its result: text as text, and an image as a file."""
     bob, room_id = office.here.bob, office.room_id
     # It has asked for them when it heard of the Computer, or asks now.
     await office.agent.do("tools", computer=COMPUTER)
@@ -170,8 +168,8 @@ async def test_tools_are_seen_and_a_call_is_a_thread(office: Office) -> None:
 
 
 async def test_a_call_is_approved(office: Office) -> None:
-    """By ✅ of whoever may: only then it reaches the Computer, and the Agent has its result. Who may not is
-    told so, and nothing else happens."""
+    """By ✅ of a permitted person: only then the Computer gets the call, and the Agent its result. Another
+    person's reaction is refused and has no effect."""
     alice, bob, room_id = office.here.alice, office.here.bob, office.room_id
     node_user = office.here.node.user("palaver")
     calling = asyncio.create_task(office.call("add", a=2, b=3))
@@ -202,7 +200,7 @@ async def test_a_call_is_approved(office: Office) -> None:
 
 
 async def test_a_call_is_refused(office: Office) -> None:
-    """By ❌: the tool never runs, and the Agent is told who refused it."""
+    """By ❌: the tool never runs, and the Agent gets the name of the person."""
     alice, room_id = office.here.alice, office.room_id
     calling = asyncio.create_task(office.call("add", a=2, b=3))
     try:
@@ -224,9 +222,9 @@ async def test_a_call_is_refused(office: Office) -> None:
     assert office.computer.heard("client:tool_call") == []
 
 
-async def test_a_call_that_is_under_way_is_stopped(office: Office) -> None:
-    """By ❌ of whoever administers: the Computer gets the cancel, and the tool ends. Who may not is told so,
-    and nothing else happens."""
+async def test_a_running_call_is_stopped(office: Office) -> None:
+    """By ❌ of an administrator: the Computer gets the cancel, and the tool ends. Another person's reaction
+    is refused and has no effect."""
     bob, carol, room_id = office.here.bob, office.here.carol, office.room_id
     calling = asyncio.create_task(office.call("slow", seconds=90))
     try:
@@ -254,8 +252,8 @@ async def test_a_call_that_is_under_way_is_stopped(office: Office) -> None:
     assert len(told_bob) == 1
 
 
-async def test_a_second_agent_and_its_refusal_are_not_seen(office: Office) -> None:
-    """The room has one Agent: who was refused is nobody there."""
+async def test_a_refused_second_agent_is_not_shown(office: Office) -> None:
+    """The room has one Agent."""
     bob, room_id = office.here.bob, office.room_id
     rival = await office.peers.agent("0.4.2", "rival")
     await connect(rival, office.expectations)
@@ -268,8 +266,8 @@ async def test_a_second_agent_and_its_refusal_are_not_seen(office: Office) -> No
     assert (MEMBER, office.user("rival")) not in await bob.full_state(room_id)
 
 
-async def test_an_office_that_nobody_uses_is_archived(office: Office) -> None:
-    """Its room says so, once, and is in no list; the next who joins brings back the same room."""
+async def test_an_unused_office_is_archived(office: Office) -> None:
+    """Its room gets one notice and is removed from the directory; the next member reopens the same room."""
     bob, room_id = office.here.bob, office.room_id
     is_listed = isinstance(office.here.node, AppserviceNode)
 

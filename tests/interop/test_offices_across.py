@@ -1,5 +1,4 @@
-"""One office on two running nodes: published clients, the Agent at one of them and the Computer at the
-other."""
+"""One office on two nodes: published clients, the Agent at one of them and the Computer at the other."""
 
 import asyncio
 import json
@@ -29,7 +28,7 @@ nodes = {nodes}
 
 @dataclass
 class Hosted:
-    """The office lives at `home`."""
+    """The office belongs to `home`."""
 
     home: AgentNode
     away: AgentNode
@@ -40,7 +39,7 @@ class Hosted:
         return Expectations(
             url=agent_at.url("", "http"),
             token=self.tokens[agent_at.name],
-            # Nobody has been in it: its node makes it when it is asked for.
+            # It has never had a member: its node creates it when its alias is looked up.
             office=f"stove-{secrets.token_hex(4)}@{HOME}",
             agent_id="planner-7",
             computer_url=computer_at.url("", "http"),
@@ -92,14 +91,14 @@ async def test_a_step(pair: Pair, step: Step) -> None:
     await pair.walk(step)
 
 
-async def test_a_computer_that_is_lost_is_answered_for(hosted: Hosted, peers: Peers) -> None:
-    """At once, at the other node too."""
+async def test_calls_to_a_lost_computer_are_answered(hosted: Hosted, peers: Peers) -> None:
+    """At once, also at the other node."""
     await (await paired(hosted, peers, hosted.home)).walk(walk_lost_computer)
 
 
 async def test_the_computers_node_is_killed_during_a_call(hosted: Hosted, peers: Peers) -> None:
-    """The Agent has its answer when that node is back at the latest; the Computer comes in again, and all
-    goes on."""
+    """The Agent gets its answer at the latest when that node is back; the Computer rejoins, and calls work
+    again."""
     pair = await paired(hosted, peers, hosted.home)
     agent, computer, x = pair.agent, pair.computer, pair.expectations
     calling = asyncio.create_task(call(agent, computer, "slow", seconds=100))
@@ -117,8 +116,8 @@ async def test_the_computers_node_is_killed_during_a_call(hosted: Hosted, peers:
 
 
 async def test_the_agents_node_is_killed_during_a_call(hosted: Hosted, peers: Peers) -> None:
-    """Its Agent's connection ends with it. When the node is back the Computer is told to stop, and the Agent
-    comes in again."""
+    """The Agent's connection ends with it. When the node is back, the Computer is asked to stop, and the
+    Agent rejoins."""
     pair = await paired(hosted, peers, hosted.home)
     agent, computer, x = pair.agent, pair.computer, pair.expectations
     calling = asyncio.create_task(call(agent, computer, "slow", seconds=100))
@@ -137,8 +136,8 @@ async def test_the_agents_node_is_killed_during_a_call(hosted: Hosted, peers: Pe
     await pair.walk(walk_call)
 
 
-async def test_a_node_that_may_not_come(hosted: Hosted, peers: Peers) -> None:
-    """An office of the node that lets nobody in."""
+async def test_a_node_that_is_not_admitted(hosted: Hosted, peers: Peers) -> None:
+    """An office of the node that admits no other node."""
     x = replace(hosted.expectations(hosted.home), office=f"wine@{AWAY}")
     computer = await peers.computer("0.4.2")
     await connect(computer, replace(x, computer_url=x.url, computer_token=x.token))

@@ -1,5 +1,5 @@
-"""One office of a node that is a homeserver itself and of one that is a guest of a Synapse, wherever it
-lives: published clients, the Agent at one of them and the Computer at the other."""
+"""One office of a homeserver node and a node attached to a Synapse, in either direction: published clients,
+the Agent at one of them and the Computer at the other."""
 
 import secrets
 import shutil
@@ -92,7 +92,7 @@ async def hosted(
 async def pair(
     hosted: Hosted, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> AsyncIterator[Pair]:
-    """The office lives where its Computer is."""
+    """The office belongs to the Computer's node."""
     home, away = hosted.node, hosted.guest
     if request.param == "at the guest":
         home, away = away, home
@@ -113,5 +113,5 @@ async def pair(
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
 async def test_a_step(pair: Pair, step: Step) -> None:
-    """As in an office of one node, in this order: the last one loses the Computer."""
+    """As in an office of one node, in this order: the last step loses the Computer."""
     await pair.walk(step)

@@ -106,7 +106,7 @@ async def test_a_node_killed_while_it_receives_loses_nothing(
         assert [event["event_id"] for event in heard if event["sender"] == sender.user_id] == events
     fates = await node.call("fates", room_id=room_id)
     assert {verdict for verdict, _ in fates.values()} == {"accepted"}
-    # Somebody who reads all of it again finds the same under the same positions.
+    # A second reader gets the same entries at the same positions.
     again = await node.follow("reader from the beginning")
     await again.until(lambda again: again.upto >= followed.upto, TIMEOUT)
     assert again.entries == followed.entries

@@ -35,7 +35,7 @@ from tests.support.tls import Authority
 
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("published appservice")]
 
-GUEST = """
+ATTACHED = """
 [appservice]
 homeserver = "https://{synapse}"
 domain = "{synapse}"
@@ -82,7 +82,7 @@ async def hosted(
         "name": KITCHEN,
         "agents": ["cook"],
         "top": 'matrix_side = "appservice"',
-        "more": GUEST.format(synapse=name, port=lasting_port()),
+        "more": ATTACHED.format(synapse=name, port=lasting_port()),
         "environment": {"SSL_CERT_FILE": str(authority.write(directory, "ca"))},
         "has_people": True,
     }

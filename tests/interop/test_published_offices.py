@@ -1,6 +1,5 @@
-"""Published clients of offices, unmodified, in the offices of a running node: all that they do with the
-server that is published with them, and versions that meet in one office.
-"""
+"""Unmodified published clients in the offices of a running node: all that they do with their published
+server, and different versions in one office."""
 
 import json
 import secrets
@@ -24,7 +23,7 @@ OFFICES = """
 [offices]
 enabled = true
 """
-# Whoever is older or newer than the other one.
+# Pairs of an older and a newer client.
 MIXED = [("0.2.2", "0.4.2"), ("0.4.2", "0.2.2"), ("0.1.2", "0.3.3"), ("0.3.3", "0.1.2")]
 
 
@@ -79,40 +78,39 @@ async def test_a_step(pair: Pair, step: Step) -> None:
     await pair.walk(step)
 
 
-async def test_one_name_is_one_computers(pair: Pair) -> None:
+async def test_a_name_belongs_to_one_computer(pair: Pair) -> None:
     """In one office."""
     other = await pair.peers.computer(pair.computer.version)
     await walk_same_name(pair.agent, pair.computer, pair.expectations, other)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_computer_that_is_lost_is_answered_for(hosted: Hosted, peers: Peers, version: str) -> None:
-    """At once, to clients of every version."""
+async def test_calls_to_a_lost_computer_are_answered(hosted: Hosted, peers: Peers, version: str) -> None:
+    """At once, for clients of every version."""
     await (await paired(hosted, peers, version, version)).walk(walk_lost_computer)
 
 
 @pytest.mark.parametrize(("of_agent", "of_computer"), MIXED)
-async def test_versions_meet_in_one_office(
+async def test_versions_share_an_office(
     hosted: Hosted, peers: Peers, of_agent: str, of_computer: str
 ) -> None:
-    """What both know, they do with each other: the server passes on what it does not know itself."""
+    """They can use what both support: the server passes on what it does not know itself."""
     pair = await paired(hosted, peers, of_agent, of_computer)
     for step in (walk_tools, walk_call, walk_unknown_computer, walk_notifications):
         await pair.walk(step)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_wrong_token_lets_nobody_in(hosted: Hosted, peers: Peers, version: str) -> None:
-    """Of the right form, too."""
+async def test_a_wrong_token_is_refused(hosted: Hosted, peers: Peers, version: str) -> None:
+    """Also one of the right form."""
     x = replace(hosted.expectations(), token=hosted.token[:-1] + ("0" if hosted.token[-1] != "0" else "1"))
     for peer in (await peers.agent(version), await peers.computer(version)):
         with pytest.raises(Refused, match="failed to connect"):
             await connect(peer, x)
 
 
-async def test_a_second_agent_is_told_at_its_first_call(hosted: Hosted, peers: Peers) -> None:
-    """Published Agents read no answer to their join. They are told at once, and nobody in the office hears
-    of it."""
+async def test_a_second_agent_gets_an_error_at_its_first_call(hosted: Hosted, peers: Peers) -> None:
+    """Published Agents read no answer to their join. The error comes at once, and no member is notified."""
     pair = await paired(hosted, peers, "0.4.2", "0.4.2")
     rival = await peers.agent("0.4.2", name="rival")
     await connect(rival, pair.expectations)

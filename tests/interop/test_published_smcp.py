@@ -1,6 +1,5 @@
-"""Published clients of offices, each version in processes of its own, with the server that is published with
-it: what ours has to serve, and the proof that the harness shows it.
-"""
+"""Published clients of offices, each version in its own processes, with their published server: the behaviour
+that Palaver has to serve, and a check of the harness."""
 
 import asyncio
 import secrets
@@ -27,13 +26,13 @@ async def peers(tmp_path: Path) -> AsyncIterator[Peers]:
 
 
 async def expected(peers: Peers, version: str) -> Expectations:
-    """Of the server of that version."""
+    """The expectations for the server of that version."""
     server = await peers.server(version)
     return Expectations(
         url=server.url,
         token=server.token,
         office=f"kitchen-{secrets.token_hex(4)}",
-        # It lets nobody cancel whose requests say something else than the name in the office.
+        # It refuses a cancel whose request has another name than that in the office.
         agent_id="planner",
         tells_unknown=version != "0.1.2",
         relays_config=version != "0.1.2",
@@ -58,18 +57,18 @@ async def pair(
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
 async def test_step(pair: Pair, step: Step) -> None:
-    """Each step, for each version, in the office of the server of that version."""
+    """Each step, for each version, in an office of that version's server."""
     await pair.walk(step)
 
 
 async def test_same_name(pair: Pair) -> None:
-    """Two Computers of one name are not in one office."""
+    """Two Computers of one name cannot be in one office."""
     other = await pair.peers.computer(pair.computer.version)
     await walk_same_name(pair.agent, pair.computer, pair.expectations, other)
 
 
 async def test_lost_computer(peers: Peers) -> None:
-    """The newest server does not let the caller wait."""
+    """The newest server answers the caller at once."""
     await (await paired(peers, "0.4.2")).walk(walk_lost_computer)
 
 
@@ -100,7 +99,7 @@ async def test_version_handshake(peers: Peers, version: str, kind: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_wrong_token(peers: Peers, version: str) -> None:
-    """A credential that the server does not know is a connect error of Socket.IO, for both."""
+    """An unknown credential is a connect error of Socket.IO, for both clients."""
     x = await expected(peers, version)
     agent, computer = await peers.agent(version), await peers.computer(version)
     for peer in (agent, computer):
@@ -109,8 +108,8 @@ async def test_wrong_token(peers: Peers, version: str) -> None:
         assert await peer.until("connect_error") == {"message": "Connection refused by server"}
 
 
-async def test_server_again(peers: Peers) -> None:
-    """Clients come back to a server that was away, by themselves, and into no office."""
+async def test_a_restarted_server(peers: Peers) -> None:
+    """Clients reconnect to a restarted server by themselves, but to no office."""
     pair = await paired(peers, "0.4.2")
     [server] = [peer for peer in peers.all if getattr(peer, "url", None) == pair.expectations.url]
     await server.kill()
@@ -121,8 +120,8 @@ async def test_server_again(peers: Peers) -> None:
     await pair.computer.until("connect")
 
 
-async def test_process_that_ends(peers: Peers) -> None:
-    """What a process was asked when it ended fails at once, and tells where to look."""
+async def test_a_process_that_ends(peers: Peers) -> None:
+    """A pending request to it fails at once, and the error says where to look."""
     x = await expected(peers, "0.4.2")
     computer = await peers.computer("0.4.2")
     waiting = asyncio.create_task(computer.until("notify:enter_office"))
@@ -137,7 +136,7 @@ async def test_process_that_ends(peers: Peers) -> None:
         await connect(computer, x)
 
 
-def test_version_that_is_not_installed() -> None:
-    """The message tells what to do."""
+def test_a_version_that_is_not_installed() -> None:
+    """The message says what to do."""
     with pytest.raises(NotInstalled, match="make install"):
         python("0.0.1")

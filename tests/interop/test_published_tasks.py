@@ -1,6 +1,5 @@
-"""Published Agents that are given tasks: what their package lets them declare, and what it does with an event
-that it does not know.
-"""
+"""Published Agents that get tasks: what their package lets them declare, and how it handles an unknown
+event."""
 
 import json
 import secrets
@@ -31,7 +30,7 @@ class Hosted:
     token: str
 
     async def agent(self, peers: Peers, version: str, *, reads_tasks: bool) -> tuple[PublishedAgent, str]:
-        """In an office of its own; and its address."""
+        """An agent in its own office, and its address."""
         agent, office = await peers.agent(version), f"kitchen-{secrets.token_hex(4)}"
         # In 0.1 the credential was in a header.
         headers = None if agent.protocol else {"x-api-key": self.token}
@@ -62,16 +61,16 @@ async def peers(tmp_path: Path) -> AsyncIterator[Peers]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_an_agent_declares_that_it_reads_tasks(hosted: Hosted, peers: Peers, version: str) -> None:
-    """By what its auth provider takes besides the credential, in every version; it answers by what its
-    handler gives back."""
+    """In its auth provider, beside the credential, in every version; its answer is what its handler
+    returns."""
     agent, address = await hosted.agent(peers, version, reads_tasks=True)
     assert await hosted.node.palaver("task", "send", address, "peel") == (0, "did peel")
     said = await agent.until("palaver:task")
     assert (said["prompt"], said["from"]) == ("peel", "operator@kitchen.local")
 
 
-async def test_an_agent_that_has_not_is_left_alone(hosted: Hosted, peers: Peers) -> None:
-    """Whoever asks is told why, at once."""
+async def test_an_agent_without_the_declaration_gets_no_tasks(hosted: Hosted, peers: Peers) -> None:
+    """The requester gets the reason at once."""
     agent, address = await hosted.agent(peers, "0.4.2", reads_tasks=False)
     code, _ = await hosted.node.palaver("task", "send", address, "peel")
     assert code == EXIT_CODES[ErrorCode.INVALID_PAYLOAD]

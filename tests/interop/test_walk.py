@@ -1,6 +1,5 @@
-"""What people do in rooms, between a whole node as a process and a real Synapse. Each walk is walked twice:
-in a room of ours that somebody there comes into, and in a room of theirs that somebody here comes into.
-"""
+"""People in rooms, between a node as a process and a real Synapse. Each test runs twice: in a local room that
+a remote user joins, and in a remote room that a local user joins."""
 
 import io
 import secrets

@@ -26,7 +26,7 @@ from tests.support.postgres import Server
 T = TypeVar("T")
 TIMEOUT = 60.0
 LOOK_AGAIN = 0.05
-"""Seconds between two looks at what tells nobody when it changes: a file, or another process."""
+"""Seconds between two polls of what sends no notification: a file, or another process."""
 
 CONFIGURATION = """
 server_name = "{name}"
@@ -75,7 +75,7 @@ id = "{id}"
 command = {command}
 directory = "{work}"
 """
-# It does what it is told, and writes down when it begins and when it ends.
+# It executes its prompt, and logs its beginning and its end.
 COMMAND = (
     'echo "$PALAVER_TASK_REQUEST_ID begins $$" >> {runs}; sh -s; code=$?;'
     ' echo "$PALAVER_TASK_REQUEST_ID ends $code" >> {runs}; exit $code'

@@ -157,7 +157,7 @@ async def test_an_attached_program_is_killed(kitchen: AgentNode, living: AgentNo
         for node in (kitchen, living):
             assert "helper" in await node.misses(helper)
         answer = (await living.answered("with-it"))["answer"]
-        # It is noticed that nobody keeps the task any more, or that nobody is there; whichever comes first.
+        # Either the lost lease of the task or the missing agent is detected first.
         assert answer["error_code"] in ("NODE_UNREACHABLE", "AGENT_NOT_FOUND")
         assert not answer["success"]
         while _is_alive(command):

@@ -97,9 +97,9 @@ async def test_a_missing_certificate(make_node: MakeNode) -> None:
 async def test_an_unreachable_database(make_node: MakeNode, tmp_path: Path) -> None:
     """The sentence names the server and never the password."""
     (tmp_path / "password").write_text("hunter2\n")
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        port = nobody.getsockname()[1]
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        port = other.getsockname()[1]
         node = make_node(
             PALAVER_DATABASE__URL=f"postgresql://palaver@127.0.0.1:{port}/palaver",
             PALAVER_DATABASE__PASSWORD_FILE=str(tmp_path / "password"),

@@ -25,7 +25,7 @@ def knowing(node: Node, other: Node) -> None:
 async def pair(make_node: MakeNode) -> tuple[Node, Node]:
     """Two nodes that admit each other."""
     here, there = make_node(), make_node()
-    # The first start makes the certificate that the other is told of.
+    # The first start creates the certificate that the other node needs.
     await there.start()
     knowing(here, there)
     await here.start()

@@ -52,7 +52,7 @@ class PeerRoom:
 
     room: Room
     hidden: set[EventId] = field(default_factory=set)
-    """What it does not give, whoever asks."""
+    """The events that it never returns."""
     no_missing: bool = False
     no_state: bool = False
     unreachable: set[str] = field(default_factory=set)

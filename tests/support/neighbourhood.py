@@ -85,10 +85,10 @@ class Neighbourhood:
         well_known_port: int = 1,
         blocked: Sequence[Network] = (),
         may_contact: Callable[[str], bool] = lambda _: True,
-        patience: float = 5.0,
+        dns_timeout: float = 5.0,
     ) -> Reach:
         """Return a client that trusts all certificates issued so far. Nothing listens on port 1."""
-        dns = Dns([("127.0.0.1", self.names.port)], timeout=patience)
+        dns = Dns([("127.0.0.1", self.names.port)], timeout=dns_timeout)
         settings = ConfiguredPeers(peers, added)
         trusted = self.certificates.trusted
         connections = PeerConnections(

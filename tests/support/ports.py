@@ -41,7 +41,7 @@ def lasting_port() -> int:
 def take(port: int) -> socket.socket:
     """Listen on a port, so that a node finds it in use."""
     other = socket.socket()
-    # Connections of an earlier test that are still winding down keep nobody from taking it.
+    # Connections of an earlier test that are still closing do not block the port.
     other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     other.bind(("127.0.0.1", port))
     other.listen()

@@ -144,7 +144,7 @@ async def main(command: Path) -> None:
 
 
 async def exchange_authorities(*nodes: Installation) -> None:
-    """The first start of a node makes its certificate. It is told of its peer's before."""
+    """The first start of a node creates its certificate. Its peer's certificate is configured before."""
     for one in nodes:
         (one.directory / "palaver.toml").rename(one.directory / "kept.toml")
         text = (one.directory / "kept.toml").read_text().partition("[[agent_federation.peers]]")[0]

@@ -31,8 +31,8 @@ class Followed:
         """Return the events in the order of the stream."""
         return [self.entries[position]["event"] for position in sorted(self.entries)]
 
-    async def until(self, condition: Callable[["Followed"], object], patience: float) -> None:
-        async with asyncio.timeout(patience):
+    async def until(self, condition: Callable[["Followed"], object], within: float) -> None:
+        async with asyncio.timeout(within):
             while not condition(self):
                 self._changed.clear()
                 await self._changed.wait()

@@ -122,7 +122,7 @@ class DrivenNode(Node):
             lines += ["[[peers]]", f"server_name = {json.dumps(peer)}"]
         (self.directory / "palaver.toml").write_text("\n".join(lines) + "\n")
 
-    # What it is told
+    # Commands
 
     async def call(self, operation: str, /, **arguments: Any) -> Any:
         """Return the result of a call. Raises `Refused` for a refusal, and `Gone` if the node ends before it
@@ -168,7 +168,7 @@ class DrivenNode(Node):
         for answer in waiting.values():
             if not answer.done():
                 answer.set_exception(Gone())
-                answer.exception()  # whoever asked may have stopped waiting
+                answer.exception()  # the caller may have stopped waiting
 
     def _take(self, told: Mapping[str, Any]) -> None:
         if "id" in told:

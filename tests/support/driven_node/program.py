@@ -195,6 +195,6 @@ if __name__ == "__main__":
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != int(os.environ["STARTED_BY"]):
-            sys.exit("whoever wanted this node is gone")
+            sys.exit("the test that started this node has ended")
     with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
         runner.run(main())

@@ -87,8 +87,8 @@ class Resident(Waiting):
         await self.node.call(what, room_id=room_id, sender=self.user_id, user=user_id, reason=reason)
 
     async def members(self, room_id: str) -> dict[str, str]:
-        everybody = ["join", "leave", "invite", "ban", "knock"]
-        members = await self.node.call("members", room_id=room_id, memberships=everybody)
+        all_memberships = ["join", "leave", "invite", "ban", "knock"]
+        members = await self.node.call("members", room_id=room_id, memberships=all_memberships)
         return {member["user_id"]: member["membership"] for member in members}
 
     async def joined_members(self, room_id: str) -> dict[str, Json]:

@@ -9,7 +9,7 @@ from tests.support.matrix_client import MatrixClient, Refused
 
 Person = Resident | MatrixClient
 Sides = tuple[Person, Person, Person]
-"""Whose room it is, who comes into it from the other server, and somebody else on that server."""
+"""The owner of a room, a user of the other server who joins it, and a second user of that server."""
 
 
 async def shared_room(host: Person, *guests: Person, **request: Any) -> str:

@@ -36,7 +36,7 @@ class AgentDriver(Driver):
         class Client(self.watched(AsyncSMCPAgentClient)):
             def create_tool_call_request(self, *args: Any, **kwargs: Any) -> Any:
                 request = super().create_tool_call_request(*args, **kwargs)
-                # Nobody else tells its number, without which no call can be cancelled.
+                # Only this shows its number, without which no call can be cancelled.
                 report("calling", request)
                 return request
 

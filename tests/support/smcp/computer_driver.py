@@ -41,7 +41,7 @@ class ComputerDriver(Driver):
                 args=[str(TOOLS)],
                 env={"TOOLS_TELL": str(self._listen(here / "told"))},
             ),
-            # Without it every call is answered with a question that nobody answers.
+            # Without it every call waits for a confirmation at the Computer.
             default_tool_meta=ToolMeta(auto_apply=True),
         )
         options = {"name": name, "mcp_servers": {config}}
@@ -69,7 +69,7 @@ class ComputerDriver(Driver):
     async def do_connect(self, url: str, token: str | None, headers: dict[str, str] | None = None) -> Any:
         kept = {"computer": self.computer, "reconnection_delay": 0.1, "randomization_factor": 0}
         self.client = self.watched(SMCPComputerClient)(handle_sigint=False, **kept)
-        # The package leaves this to whoever connects. In 0.1 the credential was in a header.
+        # The package leaves this to its caller. In 0.1 the credential was in a header.
         shown = {"auth": {"token": token}} if HAS_HANDSHAKE else {}
         headers = {**(headers or {}), **({} if shown else {"x-api-key": token})}
         await self.client.connect(url, headers=headers, namespaces=[NAMESPACE], **shown)

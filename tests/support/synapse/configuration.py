@@ -87,8 +87,8 @@ def homeserver(
         "tls_private_key_path": str(private_key),
         "database": dict(database),
         "app_service_config_files": [str(path) for path in appservices],
-        # A transaction that nobody took is sent again twice a second, ten times; after that Synapse waits for
-        # the peer's next request, or a minute. The defaults leave a peer alone for ten minutes.
+        # A transaction without a response is sent again twice a second, ten times; after that Synapse waits
+        # for the peer's next request, or a minute. The defaults leave a peer alone for ten minutes.
         "federation": {
             "client_timeout": "30s",
             "max_short_retries": 1,

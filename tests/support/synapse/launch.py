@@ -1,4 +1,4 @@
-"""What Synapse's own Python runs: Synapse, ended by the kernel when whoever started it is gone.
+"""What Synapse's own Python runs: Synapse, killed by the kernel when the process that started it ends.
 
 A test run that is killed ends none of its processes itself.
 """
@@ -16,7 +16,7 @@ def main() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != started_by:
-            sys.exit("whoever wanted this Synapse is gone")
+            sys.exit("the test that started this Synapse has ended")
 
     # This file runs where Synapse is installed, and is only read where it is not.
     from synapse.app.homeserver import main as synapse  # type: ignore[import-not-found, unused-ignore]

@@ -172,7 +172,7 @@ class Synapse:
             await process.wait()
             raise
         finally:
-            # Its connections are dead; whoever asks next opens one to the process that runs then.
+            # Its connections are dead; the next request opens one to the process that runs then.
             await self.homeserver.close()
 
     async def clean_up(self) -> None:

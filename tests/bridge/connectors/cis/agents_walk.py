@@ -102,7 +102,7 @@ class AgentsWalk:
             self._told(await node.requester.answered.get())
 
     def _told(self, task: Task) -> None:
-        assert task.answer is not None, "it is told because it is answered"
+        assert task.answer is not None, "only finished tasks are answered"
         self.answers[task.key].append(task.answer)
 
     # -- what happens --
@@ -147,7 +147,7 @@ class AgentsWalk:
                 link.heal()
 
     async def _double(self, name: str) -> None:
-        self.history.append(f"what {name} says is doubled")
+        self.history.append(f"events of {name} are duplicated")
         for (here, _), link in self._far.links.items():
             if here == name:
                 link.duplicate(0.7)

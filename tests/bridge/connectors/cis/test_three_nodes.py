@@ -36,7 +36,7 @@ GOOD = Answer(True, "done", 0, {"tokens_used": 7})
 OPEN = {A: ("default",), B: ("default",), C: ("default",)}
 PARTLY = {A: ("default", "alpha"), B: ("default", "alpha"), C: ("default", "gamma")}
 LOST_MS = 4_000
-"""After so long somebody is taken for gone, where a test waits for that."""
+"""The timeout in tests that wait for agents to go offline."""
 WALKS = 1
 """What happens depends on the machine's timing too, so that more find more."""
 
@@ -266,7 +266,7 @@ async def test_a_short_network_partition_loses_nothing(three: Three) -> None:
             await one.local_agents.register("worker")
         for one, other in permutations(far.all, 2):
             await one.wait_online(f"worker@{other.name}")
-        # Whoever asks has been in the other's room before: it cannot come in while nobody answers.
+        # The requester has joined the other node's room before: it cannot join during the partition.
         working = [asyncio.create_task(_serve(one, 2)) for one in far.all]
         for one, other in permutations(far.all, 2):
             await one.ask(f"worker@{other.name}", f"before {one.name} {other.name}")
@@ -366,7 +366,7 @@ async def test_a_long_network_partition(three: Three) -> None:
                 assert (await heard[A].get()).message_type == "I am alone"
             for name in ("leaver", "secret leaver"):
                 await a.wait_offline(f"{name}@b.test")
-            # What waited for it all the time comes together with the word that nobody wants it any more.
+            # The queued request arrives together with its cancellation.
             await b.until_state(key, State.CANCELLED)
             for one in far.all:
                 one.local_agents.automatic_answer = _said_by(one)
@@ -458,7 +458,7 @@ async def test_clocks_may_be_a_minute_fast_and_a_minute_slow(three: Three) -> No
             await one.until_state(key, State.TIMED_OUT)
             there = await _until_over(other, key)
             assert there.state in (State.TIMED_OUT, State.CANCELLED)
-        # Everybody is heard for longer than the silence after which one is gone.
+        # All nodes are connected for longer than the timeout.
         for one, other in pairs:
             await until(
                 partial(_was_heard_after, one, other.name, begun_at[one.name] + 2 * LOST_MS),

@@ -203,7 +203,7 @@ async def test_a_silent_node_goes_offline_and_returns(nodes: CisNodes) -> None:
         one.node.is_down = False
         other.node.outbox.retry(one.name)
     await living.wait_online("worker@b.test")
-    # What waited for it all the time comes together with the word that nobody wants it any more.
+    # The queued request arrives together with its cancellation.
     await kitchen.until_state(key, State.CANCELLED)
     kitchen.local_agents.automatic_answer = GOOD
     await living.ask("worker@b.test", "again")
