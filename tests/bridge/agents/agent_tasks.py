@@ -1,4 +1,4 @@
-"""Tasks for tests of what agents do with them."""
+"""Tasks for tests of agents."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What ends a process differs between event loops, so that is tested on both."""
+"""Event loops end processes in different ways, so these tests run on both."""
 
 import asyncio
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Runs commands as agents are run, and looks what is left of them."""
+"""Runs commands like agents' commands, and checks what is left of them."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 
 @dataclass
 class Runner:
-    """One command. What it writes to standard error is in `told`, as progress."""
+    """One command. `told` has its progress messages."""
 
     told: list[str] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -48,7 +48,7 @@ class Runner:
 
 
 def is_alive(process: int) -> bool:
-    """A zombie is not."""
+    """False for a zombie."""
     try:
         stat = Path(f"/proc/{process}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
@@ -63,7 +63,7 @@ async def end_of(process: int) -> None:
 
 
 async def process_in(file: Path) -> int:
-    """Its number, once it has written that."""
+    """The process id in a file, once it is written."""
     async with asyncio.timeout(TIMEOUT):
         while not (file.exists() and file.read_text().endswith("\n")):
             await asyncio.sleep(0.01)
@@ -75,7 +75,8 @@ def open_files() -> int:
 
 
 async def until_closed(before: int) -> None:
-    """No more files are open than before. The event loop closes those of a process a moment after its end."""
+    """Wait until no more files are open than before. The event loop closes those of a process shortly after
+    its end."""
     async with asyncio.timeout(TIMEOUT):
         while open_files() > before:
             await asyncio.sleep(0.01)  # nobody tells when

@@ -22,7 +22,7 @@ PARTS = st.text(st.characters(exclude_characters="@\0", exclude_categories=["Cs"
     ],
 )
 def test_addresses(text: str, parts: tuple[str, str]) -> None:
-    """The specification's examples, and whatever it does not forbid."""
+    """The specification's examples, and what it does not forbid."""
     assert AgentAddress.parse(text) == AgentAddress(*parts)
     assert str(AgentAddress(*parts)) == text
 
@@ -45,21 +45,21 @@ def test_addresses(text: str, parts: tuple[str, str]) -> None:
         ("a@" + "b" * 256, "A node's id must have at most 255 bytes."),
     ],
 )
-def test_what_is_none_says_why(text: str, reason: str) -> None:
-    """Exactly one `@`, both parts non-empty, and nothing that cannot be sent or kept."""
+def test_an_invalid_address_has_a_reason(text: str, reason: str) -> None:
+    """Exactly one `@`, both parts non-empty, and nothing that cannot be sent or stored."""
     refused = AgentAddress.parse(text)
     assert isinstance(refused, InvalidAddress)
     assert reason in refused.reason
 
 
-def test_parts_are_checked_like_the_whole() -> None:
-    """An `@` within an agent's id would make it the agent of another node."""
+def test_parts_are_checked_like_an_address() -> None:
+    """An `@` in an agent id would name another node."""
     assert AgentAddress.of("worker-1", "kitchen.local") == AgentAddress("worker-1", "kitchen.local")
     assert isinstance(AgentAddress.of("worker-1@living.local", "kitchen.local"), InvalidAddress)
 
 
 def test_a_target_may_be_a_bare_id() -> None:
-    """The routing table knows its node, if there is only one."""
+    """The routing table finds the node."""
     assert parse_target("worker-1") == BareAgentId("worker-1")
     assert parse_target("worker-1@kitchen.local") == AgentAddress("worker-1", "kitchen.local")
     assert parse_target("worker-1@") == InvalidAddress("A node's id must not be empty.")
@@ -67,15 +67,15 @@ def test_a_target_may_be_a_bare_id() -> None:
 
 
 @given(PARTS, PARTS)
-def test_what_is_written_is_read_again(agent_id: str, node_id: str) -> None:
-    """Whatever the parts are made of."""
+def test_an_address_can_be_parsed_again(agent_id: str, node_id: str) -> None:
+    """Whatever its parts contain."""
     address = AgentAddress.of(agent_id, node_id)
     assert isinstance(address, AgentAddress)
     assert AgentAddress.parse(str(address)) == address
 
 
 @given(st.text(st.characters(), max_size=300))
-def test_any_text_is_an_address_or_is_not(text: str) -> None:
-    """Nothing is raised, and no two texts are one address."""
+def test_any_text_can_be_parsed(text: str) -> None:
+    """Nothing is raised, and no two texts are the same address."""
     address = AgentAddress.parse(text)
     assert str(address) == text if isinstance(address, AgentAddress) else address.reason.endswith(".")

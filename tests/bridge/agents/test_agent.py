@@ -1,4 +1,4 @@
-"""What is known of an agent."""
+"""Agents and nodes."""
 
 from bridge.agents.address import AgentAddress
 from bridge.agents.agent import TIMEOUT, UNTRUSTED, Agent, AgentNode, AgentStatus
@@ -6,13 +6,13 @@ from bridge.agents.agent import TIMEOUT, UNTRUSTED, Agent, AgentNode, AgentStatu
 WORKER = Agent("worker-1", "kitchen.local", "cis", "claude", ("coding",), AgentStatus.IDLE, None, 1, 2, None)
 
 
-def test_its_address_is_made_of_its_two_names() -> None:
-    """The one name by which any agent can be reached."""
+def test_the_address_has_both_ids() -> None:
+    """The agent's and the node's."""
     assert WORKER.address == AgentAddress("worker-1", "kitchen.local")
 
 
-def test_it_is_here_lost_or_gone() -> None:
-    """Whoever was not heard from is lost; whoever said goodbye is not."""
+def test_online_lost_and_unregistered() -> None:
+    """An agent that timed out is lost; one that unregistered is not."""
     lost = WORKER._replace(gone_at=5, gone_reason=TIMEOUT)
     gone = WORKER._replace(gone_at=5, gone_reason="shutdown")
     assert [(one.is_online, one.is_lost) for one in (WORKER, lost, gone)] == [
@@ -23,8 +23,8 @@ def test_it_is_here_lost_or_gone() -> None:
     assert WORKER._replace(gone_at=5, gone_reason=UNTRUSTED).is_lost
 
 
-def test_a_node_is_cut_off_by_us_alone() -> None:
-    """One that is silent by itself, or of which nothing was said yet, is not."""
+def test_a_blocked_node() -> None:
+    """Not one that is silent itself, or that was never heard from."""
     node = AgentNode("kitchen.local", None, trusted=False, first_seen_at=1)
     assert not node.is_blocked
     assert node._replace(silent_since=5).is_blocked

@@ -1,4 +1,4 @@
-"""What an agent is doing: every state × every input."""
+"""The statuses of agents: every state × every input."""
 
 from itertools import product
 
@@ -27,38 +27,38 @@ ARROWS = {
 
 @pytest.mark.parametrize(("status", "message"), list(product(AgentStatus, StatusInput)))
 def test_every_state_and_every_input(status: AgentStatus, message: StatusInput) -> None:
-    """The picture's arrows lead where it says, and there are no others."""
+    """The transitions of the specification, and no others."""
     assert next_status(status, message) == ARROWS.get((status.value, message.value))
 
 
-def test_every_status_but_running_is_reached_from_the_beginning() -> None:
-    """`running` is only ever said; there is no arrow to it."""
+def test_every_status_but_running_is_reachable() -> None:
+    """`running` is only reported; no transition leads there."""
     reached = {AgentStatus.INITIAL}
     for _ in AgentStatus:
         reached |= {end for (begin, _), end in TRANSITIONS.items() if begin in reached}
     assert reached == set(AgentStatus) - {AgentStatus.RUNNING}
 
 
-def test_shutdown_is_the_end() -> None:
-    """An agent that comes back is registered anew, from the beginning."""
+def test_shutdown_is_final() -> None:
+    """An agent that comes back registers anew."""
     assert {end for (begin, _), end in TRANSITIONS.items() if begin is AgentStatus.SHUTDOWN} == {
         AgentStatus.SHUTDOWN
     }
 
 
 @pytest.mark.parametrize("status", sorted(WIRE_STATUSES))
-def test_what_is_said_of_an_agent_is_read(status: AgentStatus) -> None:
-    """The five values of the specification."""
+def test_the_statuses_of_the_specification_are_parsed(status: AgentStatus) -> None:
+    """All five."""
     assert parse_status(status.value) is status
 
 
 @pytest.mark.parametrize("said", ["initial", "IDLE", "", "offline", None, 3, ["idle"], {"idle": 1}])
 def test_anything_else_is_no_status(said: object) -> None:
-    """Whatever its type: it comes from strangers. `initial` is ours alone."""
+    """Of any type: it comes from other nodes. `initial` is never sent."""
     assert parse_status(said) is None
 
 
-def test_who_is_available() -> None:
+def test_available_statuses() -> None:
     """`running` counts as available, like `idle`."""
     assert {status for status in AgentStatus if status.is_available} == {
         AgentStatus.IDLE,

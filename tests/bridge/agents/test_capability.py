@@ -1,4 +1,4 @@
-"""What agents say they can do."""
+"""Capabilities of agents."""
 
 from typing import Any
 
@@ -13,8 +13,8 @@ from bridge.agents.agent import (
 )
 
 
-def test_each_is_kept_once_in_its_order() -> None:
-    """Upper and lower case are the same name; the first spelling stays."""
+def test_duplicates_are_removed() -> None:
+    """Without regard to case; the first spelling stays."""
     assert parse_capabilities(["coding", "Review", "review", "coding", "runtime:kimi"]) == (
         "coding",
         "Review",
@@ -40,15 +40,15 @@ def test_each_is_kept_once_in_its_order() -> None:
         ([" coding"], "space"),
     ],
 )
-def test_what_strangers_say_is_looked_at(said: Any, reason: str) -> None:
-    """Number, length and characters are bounded: it is stored, and people read it."""
+def test_capabilities_are_validated(said: Any, reason: str) -> None:
+    """Number, length and characters: they are stored and shown."""
     refused = parse_capabilities(said)
     assert isinstance(refused, InvalidCapabilities)
     assert reason in refused.reason
 
 
-def test_as_many_and_as_long_as_allowed() -> None:
-    """The bounds themselves are within."""
+def test_the_limits_are_inclusive() -> None:
+    """Of number and length."""
     said = [f"{number:0{MAX_CAPABILITY_LENGTH}}" for number in range(MAX_CAPABILITIES)]
     assert parse_capabilities(said) == tuple(said)
 
@@ -66,11 +66,11 @@ def test_as_many_and_as_long_as_allowed() -> None:
         (["*"], ()),
     ],
 )
-def test_what_is_wanted_and_not_there(wanted: list[str], left: tuple[str, ...]) -> None:
-    """Whole names, whatever their case; stars and question marks in what is wanted."""
+def test_missing_capabilities(wanted: list[str], left: tuple[str, ...]) -> None:
+    """Whole names without regard to case; stars and question marks in the wanted names."""
     assert missing_capabilities(("Coding", "review", "runtime:kimi"), wanted) == left
 
 
-def test_who_can_nothing_has_nothing() -> None:
-    """Not even for a star."""
+def test_an_agent_without_capabilities_matches_nothing() -> None:
+    """Not even `*`."""
     assert missing_capabilities((), ["*"]) == ("*",)

@@ -1,4 +1,4 @@
-"""Agents that are no longer heard from."""
+"""Agents that stop sending heartbeats."""
 
 import asyncio
 import contextlib
@@ -37,7 +37,7 @@ class Announcer:
 
 
 class Process:
-    """A routing table and a watch, on a clock that all processes share."""
+    """A routing table and a liveness monitor, on a clock that all processes share."""
 
     def __init__(self, routes: RoutingTable, database: Database, clock: Clock) -> None:
         self.routes = routes
@@ -64,7 +64,7 @@ async def one(database: Database, clock: Clock) -> AsyncIterator[Process]:
 
 
 async def listen(one: Process, milliseconds: int, *beats: str) -> None:
-    """Time passes, in which the process looks as often as it should and some nodes are heard."""
+    """Let time pass, in which the process checks as often as it should and some nodes send heartbeats."""
     end = one.clock() + milliseconds
     while one.clock() < end:
         at = await one.watch.check()
@@ -73,8 +73,8 @@ async def listen(one: Process, milliseconds: int, *beats: str) -> None:
     await one.watch.check()
 
 
-async def test_agents_of_a_silent_node_are_lost_after_its_time(one: Process) -> None:
-    """120 s without a heartbeat; the other nodes and this one are not concerned."""
+async def test_agents_of_a_silent_node_are_lost(one: Process) -> None:
+    """After 120 s without a heartbeat; other nodes and this one are not affected."""
     await one.routes.update([registered("w@a"), registered("v@b"), registered("me@here")])
     await listen(one, TIMEOUT, "b")
     assert one.announcer.told == []
@@ -90,8 +90,8 @@ async def test_agents_of_a_silent_node_are_lost_after_its_time(one: Process) -> 
     assert one.announcer.names() == ["w@a"], "it is announced once"
 
 
-async def test_an_agent_that_speaks_for_itself_is_lost_by_itself(one: Process) -> None:
-    """Its node is still there, so that it is the agent that was not found."""
+async def test_an_agent_with_its_own_heartbeats_is_lost_alone(one: Process) -> None:
+    """Its node is online, so the error is about the agent."""
     await one.routes.update(
         [registered("w@here", sends_heartbeats=True), registered("v@here", sends_heartbeats=True)]
     )
@@ -104,8 +104,8 @@ async def test_an_agent_that_speaks_for_itself_is_lost_by_itself(one: Process) -
     assert route.code is ErrorCode.AGENT_NOT_FOUND
 
 
-async def test_the_look_comes_when_the_first_is_due(one: Process) -> None:
-    """Not at the next interval: the time to notice is what was promised."""
+async def test_the_next_check_is_when_the_first_agent_may_be_lost(one: Process) -> None:
+    """Not at the next interval, so that the timeout is exact."""
     await listen(one, TIMEOUT)
     await one.routes.update([registered("w@a", sent_at=one.clock())])
     await listen(one, TIMEOUT - 5)
@@ -115,7 +115,7 @@ async def test_the_look_comes_when_the_first_is_due(one: Process) -> None:
 
 
 async def test_one_of_two_processes_announces(database: Database, one: Process) -> None:
-    """Both notice at the same moment."""
+    """Both detect the loss at the same moment."""
     await one.routes.update([registered(f"w{number}@a") for number in range(10)])
     async with process(database, one.clock) as other:
         await listen(one, TIMEOUT)
@@ -126,8 +126,8 @@ async def test_one_of_two_processes_announces(database: Database, one: Process) 
     assert told == [f"w{number}@a" for number in range(10)]
 
 
-async def test_what_only_another_process_heard_counts(database: Database, one: Process) -> None:
-    """Heartbeats are not told around, but whoever would call a node silent looks into the database."""
+async def test_heartbeats_received_by_another_process_count(database: Database, one: Process) -> None:
+    """Heartbeats cause no notification, but the check reads the database."""
     await one.routes.update([registered("w@a")])
     async with process(database, one.clock) as other:
         for _ in range(8):
@@ -137,8 +137,8 @@ async def test_what_only_another_process_heard_counts(database: Database, one: P
     assert one.announcer.told == []
 
 
-async def test_an_announcement_that_fails_is_made_again(database: Database, one: Process) -> None:
-    """By whichever process looks next: that it is still to be made is part of the agent's row."""
+async def test_a_failed_announcement_is_repeated(database: Database, one: Process) -> None:
+    """By the process that checks next: it is part of the agent's row."""
     await one.routes.update([registered("w@a")])
     one.announcer.failures = 1
     await listen(one, TIMEOUT)
@@ -153,8 +153,8 @@ async def test_an_announcement_that_fails_is_made_again(database: Database, one:
     assert one.announcer.told == []
 
 
-async def test_a_node_that_was_away_itself_reproaches_nobody(database: Database, one: Process) -> None:
-    """Everybody has the whole time again from its return on."""
+async def test_after_an_outage_every_agent_has_the_full_timeout(database: Database, one: Process) -> None:
+    """From the return of this node."""
     await one.routes.update([registered("w@a")])
     await listen(one, INTERVAL)
     one.clock.advance(10 * TIMEOUT)
@@ -165,8 +165,8 @@ async def test_a_node_that_was_away_itself_reproaches_nobody(database: Database,
         assert again.announcer.names() == ["w@a"]
 
 
-async def test_a_quick_restart_loses_no_time(database: Database, one: Process) -> None:
-    """A node that is restarted every minute still notices that another one is dead."""
+async def test_a_quick_restart_does_not_restart_the_timeout(database: Database, one: Process) -> None:
+    """A node that restarts every minute still detects lost agents."""
     await one.routes.update([registered("w@a")])
     for _ in range(4):
         await listen(one, INTERVAL)
@@ -175,8 +175,8 @@ async def test_a_quick_restart_loses_no_time(database: Database, one: Process) -
     assert one.announcer.names() == ["w@a"]
 
 
-async def test_a_node_that_comes_back_brings_its_agents(one: Process) -> None:
-    """The first heartbeat is enough; nobody has to register again."""
+async def test_a_heartbeat_brings_a_nodes_agents_back(one: Process) -> None:
+    """They need not register again."""
     await one.routes.update([registered("w@a")])
     await listen(one, TIMEOUT + 1)
     await one.routes.update([NodeHeartbeat("a", one.clock(), {"w": IDLE})])
@@ -185,8 +185,8 @@ async def test_a_node_that_comes_back_brings_its_agents(one: Process) -> None:
     assert one.announcer.names() == ["w@a", "w@a"]
 
 
-async def test_this_node_says_nothing_of_its_agents_by_being_there(one: Process) -> None:
-    """Its clock may be put back, and what it says of them next is news all the same."""
+async def test_the_nodes_own_heartbeat_does_not_outdate_its_agents(one: Process) -> None:
+    """If its clock is set back, later updates of its agents are still newer."""
     await one.routes.update([registered("me@here")])
     one.clock.advance(1_000)
     await one.watch.check()
@@ -196,8 +196,8 @@ async def test_this_node_says_nothing_of_its_agents_by_being_there(one: Process)
     assert isinstance(verdict, Updated)
 
 
-async def test_those_who_are_gone_are_forgotten_after_a_day(one: Process) -> None:
-    """In the database and in the memory."""
+async def test_offline_agents_are_pruned_after_a_day(one: Process) -> None:
+    """From the database and from memory."""
     await one.routes.update([registered("w@a")])
     await listen(one, TIMEOUT + 1)
     one.clock.advance(24 * 3_600_000 + 1)
@@ -205,8 +205,8 @@ async def test_those_who_are_gone_are_forgotten_after_a_day(one: Process) -> Non
     assert one.routes.agent(address("w@a")) is None
 
 
-async def test_it_looks_by_itself(database: Database) -> None:
-    """And goes on after a failure."""
+async def test_the_monitor_checks_periodically(database: Database) -> None:
+    """And continues after an error."""
     noticed = asyncio.Event()
     reports: list[str] = []
     failures = [KeyError("broken")]
@@ -235,8 +235,8 @@ async def test_it_looks_by_itself(database: Database) -> None:
         assert len(reports) == 1
 
 
-async def test_an_agent_of_a_new_node_lives_as_long_as_the_node(one: Process) -> None:
-    """Also when it has said what it does in the same breath: it sends no heartbeats of its own."""
+async def test_an_agent_of_a_new_node_is_online_as_long_as_the_node(one: Process) -> None:
+    """Also if it reported a status at once: it sends no heartbeats of its own."""
     await one.watch.start()
     await one.watch.close()
     await one.routes.update(

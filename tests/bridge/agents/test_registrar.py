@@ -1,4 +1,4 @@
-"""What is said of agents, on the database."""
+"""Updates of agents on the database."""
 
 import pytest
 
@@ -35,8 +35,8 @@ def registered(address: AgentAddress, sent_at: int = NOW, *, sends_heartbeats: b
     return Registration(address, "cis", "claude", ("coding",), sent_at, sends_heartbeats)
 
 
-class Intake:
-    """One, and a table that follows it as that of a process does."""
+class Registrar:
+    """A registrar, and a table that follows it like that of a process."""
 
     def __init__(self, database: Database, limits: RegistrarLimits | None = None) -> None:
         self.database = database
@@ -64,12 +64,12 @@ class Intake:
 
 
 @pytest.fixture
-def intake(database: Database) -> Intake:
-    return Intake(database)
+def intake(database: Database) -> Registrar:
+    return Registrar(database)
 
 
-async def test_news_is_worked_on_in_its_order(intake: Intake) -> None:
-    """Each verdict at the place of its news, all in one transaction."""
+async def test_updates_are_applied_in_order(intake: Registrar) -> None:
+    """The outcomes have the order of the updates, all in one transaction."""
     applied = await intake.take(
         registered(at("w")),
         StatusUpdate(at("v"), BUSY, "t", NOW),
@@ -82,8 +82,8 @@ async def test_news_is_worked_on_in_its_order(intake: Intake) -> None:
     assert applied.has_changed
 
 
-async def test_what_is_said_a_second_time_changes_nothing(intake: Intake) -> None:
-    """Whatever is killed between commit and answer, it may be said again."""
+async def test_a_repeated_update_changes_nothing(intake: Registrar) -> None:
+    """After a kill between commit and response it may be sent again."""
     news: list[Update] = [registered(at("w")), StatusUpdate(at("w"), BUSY, "t", NOW + 1)]
     await intake.take(*news)
     before = intake.agent("w")
@@ -95,9 +95,9 @@ async def test_what_is_said_a_second_time_changes_nothing(intake: Intake) -> Non
     assert not (await intake.take(*gone, registered(at("w")))).has_changed
 
 
-async def test_a_decision_is_made_on_what_the_database_has(database: Database) -> None:
-    """A process that is a moment behind does not undo what another one has written."""
-    here, there = Intake(database), Intake(database)
+async def test_decisions_use_the_database(database: Database) -> None:
+    """A process with outdated memory does not overwrite a newer update."""
+    here, there = Registrar(database), Registrar(database)
     await here.take(registered(at("w")))
     await there.follow()
     async with database.transaction() as connection:
@@ -108,15 +108,15 @@ async def test_a_decision_is_made_on_what_the_database_has(database: Database) -
     assert not there.agent("w").is_online
 
 
-async def test_the_first_word_of_a_node_begins_the_listening(intake: Intake) -> None:
-    """Agents that live with their node would never be lost if it never sent a heartbeat at all."""
+async def test_the_first_registration_of_a_node_starts_its_timeout(intake: Registrar) -> None:
+    """Otherwise its agents would never be lost if it sent no heartbeat at all."""
     await intake.take(registered(at("w")), registered(at("v", "b"), sends_heartbeats=True))
     assert {node.node_id: node.last_heartbeat for node in intake.table.nodes()} == {"a": NOW, "b": None}
     assert intake.agent("v", "b").last_seen == NOW
 
 
-async def test_a_node_that_was_silent_is_heard_when_it_registers_agents(intake: Intake) -> None:
-    """Else they would be there for ever, for it is lost only once."""
+async def test_a_registration_restarts_the_timeout_of_a_silent_node(intake: Registrar) -> None:
+    """Otherwise its agents would stay online for ever, because it is lost only once."""
     await intake.take(registered(at("w")))
     async with intake.database.transaction() as connection:
         await agents.expire_silent(connection, NOW + 1, NOW + 2, "own")
@@ -128,8 +128,8 @@ async def test_a_node_that_was_silent_is_heard_when_it_registers_agents(intake: 
     assert (node.silent_since, node.last_heartbeat) == (None, NOW + 3)
 
 
-async def test_a_heartbeat_without_news_writes_one_row(intake: Intake) -> None:
-    """However many agents it has; and nobody who follows is told."""
+async def test_a_heartbeat_without_changes_writes_one_row(intake: Registrar) -> None:
+    """For any number of agents, and without a notification."""
     await intake.take(*(registered(at(f"w{number}")) for number in range(50)))
     beat = NodeHeartbeat("a", NOW + 9, {f"w{number}": IDLE for number in range(50)})
     applied = await intake.take(beat, now_ms=NOW + 10)
@@ -142,8 +142,8 @@ async def test_a_heartbeat_without_news_writes_one_row(intake: Intake) -> None:
     assert (repeated.heartbeats, [type(verdict) for verdict in repeated.outcomes]) == ([], [StaleUpdate])
 
 
-async def test_a_heartbeat_brings_back_and_leaves_out(intake: Intake) -> None:
-    """What it says of agents is news like any other."""
+async def test_a_heartbeat_brings_agents_back_and_omits_others(intake: Registrar) -> None:
+    """Differences are applied like other updates."""
     await intake.take(registered(at("w")), registered(at("v")), registered(at("u")))
     await intake.take(NodeHeartbeat("a", NOW + 1, {"w": IDLE, "v": IDLE, "u": IDLE}), now_ms=NOW + 2)
     async with intake.database.transaction() as connection:
@@ -158,8 +158,8 @@ async def test_a_heartbeat_brings_back_and_leaves_out(intake: Intake) -> None:
     assert intake.agent("w").last_seen == NOW + 6, "it was last heard with the heartbeat before"
 
 
-async def test_a_heartbeat_of_one_agent_is_only_noted(intake: Intake) -> None:
-    """Agents that speak for themselves do it every thirty seconds."""
+async def test_an_agents_own_heartbeat_changes_timestamps_only(intake: Registrar) -> None:
+    """It is sent every thirty seconds."""
     await intake.take(registered(at("w"), sends_heartbeats=True))
     applied = await intake.take(AgentHeartbeat(at("w"), IDLE, NOW + 5), now_ms=NOW + 6)
     assert not applied.has_changed
@@ -169,8 +169,8 @@ async def test_a_heartbeat_of_one_agent_is_only_noted(intake: Intake) -> None:
 
 
 async def test_agents_of_a_node_are_bounded(database: Database) -> None:
-    """And those that are gone count; the ones it has go on being heard."""
-    intake = Intake(database, RegistrarLimits(agents_per_node=2))
+    """Those that are offline count; known agents can still be updated."""
+    intake = Registrar(database, RegistrarLimits(agents_per_node=2))
     await intake.take(registered(at("w")), Unregistration(at("w"), "x", NOW + 1))
     applied = await intake.take(registered(at("v")), registered(at("u")), registered(at("v"), NOW + 1))
     assert [type(verdict) for verdict in applied.outcomes] == [Updated, LimitReached, Updated]
@@ -178,8 +178,8 @@ async def test_agents_of_a_node_are_bounded(database: Database) -> None:
 
 
 async def test_nodes_are_bounded(database: Database) -> None:
-    """Those that are known stay."""
-    intake = Intake(database, RegistrarLimits(nodes=1))
+    """Known nodes can still be updated."""
+    intake = Registrar(database, RegistrarLimits(nodes=1))
     await intake.take(registered(at("w")))
     applied = await intake.take(
         registered(at("w", "b")), NodeHeartbeat("c", NOW, {}), registered(at("v")), NodeHeartbeat("a", NOW)
@@ -193,8 +193,8 @@ async def test_nodes_are_bounded(database: Database) -> None:
     assert [node.node_id for node in intake.table.nodes()] == ["a"]
 
 
-async def test_what_agents_have_in_common_is_kept_once(intake: Intake) -> None:
-    """There are a hundred thousand of them."""
+async def test_common_values_are_interned(intake: Registrar) -> None:
+    """There may be a hundred thousand agents."""
     await intake.take(registered(at("w")), registered(at("v")))
     assert intake.agent("w").capabilities is intake.agent("v").capabilities
     assert intake.agent("w").node_id is intake.agent("v").node_id

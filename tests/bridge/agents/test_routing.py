@@ -45,7 +45,7 @@ def unknown(route: Route) -> Unknown:
 
 
 def test_the_example_of_the_specification() -> None:
-    """Its functions by their names, and its three answers."""
+    """Its functions by their names, and its three results."""
     routing = AgentRoutingTable()
     routing.register_remote("worker-1", "kitchen.local")
     routing.register_node_url("kitchen.local", "http://kitchen.local:7676")
@@ -56,15 +56,15 @@ def test_the_example_of_the_specification() -> None:
     assert isinstance(routing.route("worker-2", "living.local"), Unknown)
 
 
-def test_what_is_known_of_an_agent_is_not_lost_by_registering_it_as_remote() -> None:
-    """The specification's function knows no more than where it is."""
+def test_register_remote_keeps_a_known_agent() -> None:
+    """The specification's function has only the address."""
     routing = table(agent("w@a"))
     routing.register_remote("w", "a")
     assert routing.agent(address("w@a")) == agent("w@a")
 
 
 def test_an_address_is_not_a_bare_id() -> None:
-    """ "The same agent id on two nodes is two addresses": neither takes the other's place."""
+    """ "The same agent id on two nodes is two addresses": neither replaces the other."""
     routing = table(agent("w@a", runtime="kimi"), agent("w@b"))
     assert routing.route("w@a", HERE) == Remote(address("w@a"), None)
     assert routing.route(address("w@b"), HERE) == Remote(address("w@b"), None)
@@ -77,7 +77,7 @@ def test_a_bare_id_is_this_nodes_first() -> None:
     assert table(agent("w@a")).route(BareAgentId("w"), HERE) == Remote(address("w@a"), None)
 
 
-def test_a_bare_id_that_several_nodes_have_leads_nowhere() -> None:
+def test_an_ambiguous_bare_id_has_no_route() -> None:
     """ "several or none: `AGENT_NOT_FOUND` with the candidates in metadata"."""
     several = unknown(table(agent("w@b"), agent("w@a")).route("w", HERE))
     assert several.code is NOT_FOUND
@@ -87,8 +87,8 @@ def test_a_bare_id_that_several_nodes_have_leads_nowhere() -> None:
     assert (none.code, none.candidates, none.error().metadata) == (NOT_FOUND, (), {})
 
 
-def test_an_agent_that_is_gone_is_no_candidate() -> None:
-    """Of two nodes that had it one still has it."""
+def test_an_offline_agent_is_no_candidate() -> None:
+    """Of two nodes that had the id one still has it."""
     routing = table(agent("w@a"), agent("w@b", gone_at=1, gone_reason="shutdown"))
     assert routing.route("w", HERE) == Remote(address("w@a"), None)
     at_home = table(agent("w@a"), agent(f"w@{HERE}", gone_at=1, gone_reason="shutdown"))
@@ -96,7 +96,7 @@ def test_an_agent_that_is_gone_is_no_candidate() -> None:
 
 
 def test_the_number_of_candidates_is_bounded() -> None:
-    """A name that every node has does not fill an answer."""
+    """An id that every node has does not fill an answer."""
     routing = table(*(agent(f"w@n{number}") for number in range(100)))
     for target in ("w", "w@elsewhere"):
         assert len(unknown(routing.route(target, HERE)).candidates) == MAX_CANDIDATES
@@ -115,8 +115,8 @@ def test_the_number_of_candidates_is_bounded() -> None:
         ("a@b@c", ErrorCode.INVALID_PAYLOAD, "must not contain an @"),
     ],
 )
-def test_nowhere_has_a_reason(target: str, code: ErrorCode, words: str) -> None:
-    """What a requester is told: an agent that is not there is something else than a node that is silent."""
+def test_an_unknown_route_has_a_reason(target: str, code: ErrorCode, words: str) -> None:
+    """A missing agent and a silent node are different errors."""
     left, lost = {"gone_at": 5, "gone_reason": "maintenance"}, {"gone_at": 5, "gone_reason": TIMEOUT}
     routing = table(agent("left@a", **left), agent("lost@a", **lost))
     routing.put(agent("left@b", **left))
@@ -128,14 +128,14 @@ def test_nowhere_has_a_reason(target: str, code: ErrorCode, words: str) -> None:
     assert route.error().code is code
 
 
-def test_a_wrong_node_is_answered_with_the_right_one() -> None:
-    """Whoever writes worker-1@kitchen meant worker-1@kitchen.local."""
+def test_the_candidates_of_a_wrong_node() -> None:
+    """worker-1@kitchen was meant to be worker-1@kitchen.local."""
     route = unknown(table(agent("w@kitchen.local")).route("w@kitchen", HERE))
     assert route.candidates == (address("w@kitchen.local"),)
 
 
-def test_agents_of_a_node_are_counted_while_they_are_there() -> None:
-    """Put twice it is one; gone it is none; forgotten it is not there at all."""
+def test_online_agents_are_counted() -> None:
+    """Each once, however often it is put; not those that are offline or removed."""
     routing = table(agent("w@a"), agent("v@a"))
     assert routing.put(agent("w@a", status=AgentStatus.BUSY)) == agent("w@a")
     assert routing.count("a") == 2
@@ -148,8 +148,8 @@ def test_agents_of_a_node_are_counted_while_they_are_there() -> None:
     assert (routing.count("a"), dict(routing.agents_of("a")), routing.count("c")) == (0, {}, 0)
 
 
-def test_an_agent_is_seen_with_its_node_or_by_itself() -> None:
-    """One heartbeat is worth as much as one for each of the agents."""
+def test_when_an_agent_was_last_seen() -> None:
+    """By its own heartbeat or by its node's."""
     with_node, alone = agent("w@a"), agent("v@a", last_seen=3)
     routing = table(with_node, alone)
     assert routing.last_seen(with_node) is None
@@ -161,8 +161,8 @@ def test_an_agent_is_seen_with_its_node_or_by_itself() -> None:
     assert routing.last_seen(with_node) == 50
 
 
-def test_a_record_that_was_read_earlier_takes_no_heartbeat_back() -> None:
-    """What is in the database may be a moment behind what this process heard."""
+def test_an_outdated_row_keeps_the_newer_heartbeat() -> None:
+    """The database may be older than this process's memory."""
     routing = table()
     routing.record_heartbeat("a", 50, 40)
     routing.put_node(AgentNode("a", "http://a", True, 7, 30, 20))
@@ -171,8 +171,8 @@ def test_a_record_that_was_read_earlier_takes_no_heartbeat_back() -> None:
     assert routing.nodes() == [AgentNode("a", "http://a", True, 7, 60, 55)]
 
 
-def test_who_is_able_is_found_by_what_is_wanted() -> None:
-    """Those first that would begin at once; those that are gone not at all."""
+def test_agents_are_found_by_capabilities() -> None:
+    """Available ones first, offline ones not at all."""
     routing = table(
         agent("a@x", status=AgentStatus.BUSY, capabilities=("coding", "test")),
         agent("b@x", capabilities=("coding", "test", "runtime:kimi")),
@@ -183,8 +183,9 @@ def test_who_is_able_is_found_by_what_is_wanted() -> None:
     assert [one.agent_id for one in routing.find_capable(["runtime:*"])] == ["b"]
 
 
-def test_equal_values_are_kept_once() -> None:
-    """Most agents have the same few capabilities; a peer that gives each its own does not grow the memory."""
+def test_equal_values_are_interned() -> None:
+    """Most agents have the same few capabilities; a peer that gives each agent its own does not grow the
+    memory without bound."""
     routing = AgentRoutingTable()
     names = ["coding", "test"]
     first = routing.intern(tuple(names))
@@ -204,8 +205,8 @@ def test_equal_values_are_kept_once() -> None:
         ("w@kitchen", ["No node kitchen is known.", "Known: w@kitchen.local."]),
     ],
 )
-def test_a_person_is_told_where_and_why(target: str, words: list[str]) -> None:
-    """One or two sentences, for `palaver route`."""
+def test_a_route_is_explained(target: str, words: list[str]) -> None:
+    """In one or two sentences, for `palaver route`."""
     routing = table(
         agent("w@kitchen.local", status=AgentStatus.BUSY, current_task="t-1", last_seen=NOW - 12_000),
         agent("v@n"),
@@ -217,8 +218,8 @@ def test_a_person_is_told_where_and_why(target: str, words: list[str]) -> None:
         assert word in explained
 
 
-def test_a_node_that_is_not_trusted_is_not_reached() -> None:
-    """None of its agents, whether they were known or not; trusted again, it is like any other."""
+def test_an_untrusted_node_has_no_route() -> None:
+    """None of its agents; trusted again, it is like any other."""
     gone = agent("w@a", gone_at=1, gone_reason=UNTRUSTED)
     routing = table(gone, agent("left@a", gone_at=1, gone_reason="shutdown"))
     routing.put_node(AgentNode("a", None, trusted=False, first_seen_at=1, silent_since=2))

@@ -1,4 +1,4 @@
-"""The routing table as several processes share it."""
+"""The routing table that several processes share."""
 
 import asyncio
 from collections.abc import Sequence
@@ -26,8 +26,8 @@ from tests.support.postgres import end_sessions
 BUSY = AgentStatus.BUSY
 
 
-class Ear:
-    """Gathers changes, and lets a test wait for one."""
+class ChangeListener:
+    """Collects changes, and lets a test wait for one."""
 
     def __init__(self, routes: RoutingTable) -> None:
         self.heard: asyncio.Queue[Change] = asyncio.Queue()
@@ -38,8 +38,8 @@ class Ear:
             self.heard.put_nowait(change)
 
 
-async def test_what_is_taken_in_is_known_at_once(database: Database) -> None:
-    """On return, not some time later: the next task may be for it."""
+async def test_an_update_is_visible_on_return(database: Database) -> None:
+    """The next task may be for the agent."""
     async with routing_table(database) as routes:
         await routes.set_node("kitchen", "http://kitchen:7676", trusted=True)
         await routes.update([registered("w@kitchen"), registered("me@here")])
@@ -51,8 +51,8 @@ async def test_what_is_taken_in_is_known_at_once(database: Database) -> None:
         assert agent.runtime == "claude"
 
 
-async def test_a_node_that_is_not_trusted_is_reached_no_more(database: Database) -> None:
-    """On return its agents are gone. Trusted again it is what it says of itself from then on."""
+async def test_distrust_takes_effect_on_return(database: Database) -> None:
+    """Its agents are offline. Trusted again, it reports them anew."""
     async with routing_table(database) as routes:
         await routes.set_node("kitchen", None, trusted=True)
         await routes.update([registered("w@kitchen"), NodeHeartbeat("kitchen", NOW)])
@@ -68,8 +68,8 @@ async def test_a_node_that_is_not_trusted_is_reached_no_more(database: Database)
         assert routes.route("w@kitchen") == Remote(address("w@kitchen"), None)
 
 
-async def test_it_is_known_after_a_restart(database: Database) -> None:
-    """State lives in Postgres, not in a process."""
+async def test_agents_are_loaded_after_a_restart(database: Database) -> None:
+    """The state is in Postgres, not in a process."""
     async with routing_table(database) as routes:
         await routes.update([registered("w@kitchen"), NodeHeartbeat("kitchen", NOW + 5)])
     async with routing_table(database) as again:
@@ -78,13 +78,13 @@ async def test_it_is_known_after_a_restart(database: Database) -> None:
         assert again.table.last_seen(agent) == NOW
 
 
-async def test_what_another_process_takes_in_is_followed(database: Database) -> None:
-    """Told by a notice: without one this would take an hour."""
+async def test_updates_of_another_process_are_followed(database: Database) -> None:
+    """By a notification: without it this would take an hour here."""
     async with (
         routing_table(database) as one,
         routing_table(database) as other,
     ):
-        ear = Ear(other)
+        ear = ChangeListener(other)
         await one.update([registered("w@kitchen")])
         new = await ear.heard.get()
         assert (new.before, new.after) == (None, one.agent(address("w@kitchen")))
@@ -96,10 +96,10 @@ async def test_what_another_process_takes_in_is_followed(database: Database) -> 
         assert isinstance(other.route("w"), Unknown)
 
 
-async def test_nothing_is_missed_while_there_was_no_connection(database: Database) -> None:
-    """What was notified meanwhile is lost, so it is read again when there is one."""
+async def test_changes_during_a_disconnection_are_loaded(database: Database) -> None:
+    """Notifications are lost meanwhile, so the table is read again."""
     async with routing_table(database) as routes, routing_table(database) as other:
-        ear = Ear(routes)
+        ear = ChangeListener(routes)
         await other.update([registered("v@kitchen")])
         await ear.heard.get()
         await end_sessions(database)
@@ -109,14 +109,14 @@ async def test_nothing_is_missed_while_there_was_no_connection(database: Databas
     assert change.after.agent_id == "w"
 
 
-async def test_it_is_found_without_a_notification(
+async def test_a_change_without_a_notification_is_found(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that was killed between its commit and its notification sends none."""
+    """A process killed between its commit and its notification sends none."""
     monkeypatch.setattr("storage.session.POLL_INTERVAL", 0.05)
     monkeypatch.setattr("storage.session.CHECK_INTERVAL", 0.05)
     async with routing_table(database) as routes:
-        ear = Ear(routes)
+        ear = ChangeListener(routes)
         killed = RoutingTable("here", database, now_ms=Clock())
         async with database.transaction() as connection:
             await killed.apply(connection, [registered("w@kitchen")])
@@ -124,10 +124,10 @@ async def test_it_is_found_without_a_notification(
     assert change.after is not None
 
 
-async def test_it_goes_on_following_after_an_unforeseen_error(
+async def test_following_continues_after_an_error(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which is reported."""
+    """The error is reported."""
     list_changes = storage.agents.agents.list_changes
     failed = asyncio.Event()
 
@@ -137,7 +137,7 @@ async def test_it_goes_on_following_after_an_unforeseen_error(
         raise ValueError("broken")
 
     async with routing_table(database) as routes:
-        ear = Ear(routes)
+        ear = ChangeListener(routes)
         monkeypatch.setattr("storage.agents.agents.list_changes", fail_once)
         await end_sessions(database)
         await failed.wait()
@@ -147,8 +147,8 @@ async def test_it_goes_on_following_after_an_unforeseen_error(
     assert change.after is not None
 
 
-async def test_what_is_rolled_back_has_not_been_said(database: Database) -> None:
-    """The effect and the reader's cursor are committed together or not at all."""
+async def test_a_rolled_back_update_has_no_effect(database: Database) -> None:
+    """The update and the reader's position are committed together or not at all."""
     async with routing_table(database) as routes:
         try:
             async with database.transaction() as connection:
@@ -159,12 +159,12 @@ async def test_what_is_rolled_back_has_not_been_said(database: Database) -> None
         assert routes.agent(address("w@kitchen")) is None
 
 
-async def test_a_heartbeat_is_known_and_tells_nobody(database: Database) -> None:
-    """One row for each node and interval, and no work for anybody."""
+async def test_a_heartbeat_without_changes_sends_no_notification(database: Database) -> None:
+    """One row for each node and interval."""
     clock = Clock()
     async with routing_table(database, now_ms=clock) as routes:
         await routes.update([registered("w@kitchen")])
-        ear = Ear(routes)
+        ear = ChangeListener(routes)
         clock.advance(30_000)
         verdicts = await routes.update([NodeHeartbeat("kitchen", NOW + 1, {"w": AgentStatus.IDLE})])
         assert verdicts == [HeartbeatRecorded()]
@@ -174,12 +174,12 @@ async def test_a_heartbeat_is_known_and_tells_nobody(database: Database) -> None
         assert ear.heard.empty()
 
 
-async def test_words_that_may_wait_are_written_behind(database: Database) -> None:
-    """The newest of each agent; a heartbeat does not take away what the agent is busy with."""
+async def test_deferred_updates_are_written_behind(database: Database) -> None:
+    """The newest of each agent; a heartbeat keeps the agent's current task."""
     w = address("w@here")
     async with routing_table(database) as routes, routing_table(database) as other:
         await routes.update([registered("w@here")])
-        ear = Ear(other)
+        ear = ChangeListener(other)
         routes.update_later(StatusUpdate(w, AgentStatus.IDLE, None, NOW + 1))
         routes.update_later(StatusUpdate(w, BUSY, "t", NOW + 2))
         routes.update_later(AgentHeartbeat(w, BUSY, NOW + 3))
@@ -190,8 +190,8 @@ async def test_words_that_may_wait_are_written_behind(database: Database) -> Non
         assert (agent.current_task, agent.sent_at) == ("t", NOW + 3)
 
 
-async def test_words_that_wait_are_written_at_the_end(database: Database) -> None:
-    """A stop in good order loses nothing."""
+async def test_deferred_updates_are_written_at_the_end(database: Database) -> None:
+    """An orderly stop loses nothing."""
     async with routing_table(database) as routes:
         await routes.update([registered("w@here")])
         routes.update_later(StatusUpdate(address("w@here"), BUSY, "t", NOW + 2))
@@ -201,8 +201,8 @@ async def test_words_that_wait_are_written_at_the_end(database: Database) -> Non
         assert agent.status is BUSY
 
 
-async def test_one_listener_that_fails_keeps_nobody_from_hearing(database: Database) -> None:
-    """And whoever does not want to hear any more is not told."""
+async def test_a_failing_listener_does_not_affect_others(database: Database) -> None:
+    """And a listener that was removed is not called."""
     reports: list[str] = []
     async with routing_table(database, report=lambda sentence, error: reports.append(sentence)) as routes:
 
@@ -210,7 +210,7 @@ async def test_one_listener_that_fails_keeps_nobody_from_hearing(database: Datab
             raise KeyError
 
         routes.subscribe(fail)
-        ear, deaf = Ear(routes), Ear(routes)
+        ear, deaf = ChangeListener(routes), ChangeListener(routes)
         deaf.end()
         deaf.end()
         await routes.update([registered("w@here")])
@@ -219,7 +219,7 @@ async def test_one_listener_that_fails_keeps_nobody_from_hearing(database: Datab
         assert len(reports) == 1
 
 
-async def test_those_who_are_gone_are_forgotten_here_too(database: Database) -> None:
+async def test_offline_agents_are_pruned_from_memory(database: Database) -> None:
     """Not before their time."""
     clock = Clock()
     async with routing_table(database, now_ms=clock) as routes:
@@ -228,15 +228,15 @@ async def test_those_who_are_gone_are_forgotten_here_too(database: Database) -> 
         )
         routes.prune_offline(NOW)
         assert len(routes.table.agents_of("a")) == 2
-        ear = Ear(routes)
+        ear = ChangeListener(routes)
         routes.prune_offline(NOW + 1)
         assert set(routes.table.agents_of("a")) == {"v"}
         change = ear.heard.get_nowait()
         assert change.after is None
 
 
-async def test_many_at_once_read_once(database: Database) -> None:
-    """A crowd of commits does not become a crowd of readers; each sees its own."""
+async def test_concurrent_refreshes_share_a_query(database: Database) -> None:
+    """Each caller still sees its own commit."""
     async with routing_table(database) as routes:
         names = [f"w{number}@a" for number in range(40)]
         found = await asyncio.gather(*(routes.update([registered(name)]) for name in names))

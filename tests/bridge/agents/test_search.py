@@ -1,4 +1,4 @@
-"""Which agents are shown."""
+"""Searching for agents."""
 
 from typing import Any
 
@@ -30,13 +30,13 @@ LOST = AGENT._replace(gone_at=NOW, gone_reason=TIMEOUT)
         ({"words": AgentSearch.words_of("claude oven")}, False),
     ],
 )
-def test_each_condition_counts(wanted: dict[str, Any], fits: bool) -> None:
-    """What is not said is not looked at."""
+def test_each_criterion_applies(wanted: dict[str, Any], fits: bool) -> None:
+    """One that is not given does not."""
     assert AgentSearch(**wanted).matches(AGENT) is fits
 
 
-def test_who_is_gone_is_shown_on_demand() -> None:
-    """Whatever they did last: one that was lost in the middle of its work is not busy."""
+def test_offline_agents_are_shown_on_request() -> None:
+    """With their last status hidden: an agent lost during a task is not busy."""
     assert display_status(LOST) == "gone"
     assert not AgentSearch().matches(LOST)
     assert not AgentSearch(status="busy", with_gone=True).matches(LOST)
@@ -45,6 +45,6 @@ def test_who_is_gone_is_shown_on_demand() -> None:
     assert AgentSearch(words=("timeout",), with_gone=True).matches(LOST)
 
 
-def test_every_status_can_be_asked_for() -> None:
-    """But the one that is never said of an agent."""
+def test_every_sent_status_can_be_searched() -> None:
+    """`initial` is never sent."""
     assert set(STATUSES) == {status.value for status in AgentStatus} - {"initial"} | {"gone"}

@@ -1,4 +1,4 @@
-"""What the agents of this node do, held to the table."""
+"""The statuses of this node's agents."""
 
 from collections.abc import AsyncIterator
 
@@ -38,8 +38,8 @@ def known(routes: RoutingTable) -> tuple[AgentStatus, str | None]:
     return agent.status, agent.current_task
 
 
-async def test_a_step_of_the_table_is_said(routes: RoutingTable, statuses: AgentStatuses) -> None:
-    """With what it is busy with, and with nothing when it is not."""
+async def test_a_valid_step_is_published(routes: RoutingTable, statuses: AgentStatuses) -> None:
+    """With the current task while the agent is busy."""
     assert statuses.apply(W, StatusInput.START, "t")
     await routes._write_pending()
     assert known(routes) == (AgentStatus.BUSY, "t")
@@ -48,10 +48,10 @@ async def test_a_step_of_the_table_is_said(routes: RoutingTable, statuses: Agent
     assert known(routes) == (AgentStatus.IDLE, None)
 
 
-async def test_steps_follow_each_other_before_they_are_written(
+async def test_consecutive_steps_before_they_are_written(
     routes: RoutingTable, statuses: AgentStatuses
 ) -> None:
-    """A short task begins and ends in less time than that takes."""
+    """A short task starts and ends within the write-behind delay."""
     assert statuses.apply(W, StatusInput.START, "a")
     assert statuses.apply(W, StatusInput.COMPLETE)
     assert statuses.apply(W, StatusInput.START, "b")
@@ -61,9 +61,7 @@ async def test_steps_follow_each_other_before_they_are_written(
     assert statuses._pending == {}, "what was written is known by all"
 
 
-async def test_what_the_table_does_not_have_is_not_said(
-    routes: RoutingTable, statuses: AgentStatuses
-) -> None:
+async def test_an_invalid_step_is_not_published(routes: RoutingTable, statuses: AgentStatuses) -> None:
     """ "only palaver's own agents are held to the table"."""
     assert not statuses.apply(W, StatusInput.COMPLETE)
     assert not statuses.apply(W, StatusInput.RECOVER)
@@ -73,15 +71,15 @@ async def test_what_the_table_does_not_have_is_not_said(
     assert known(routes) == (AgentStatus.BUSY, "a")
 
 
-async def test_of_whom_nothing_is_said(routes: RoutingTable, statuses: AgentStatuses) -> None:
-    """Other nodes' agents, those that nobody knows, and those that take as many tasks as come."""
+async def test_agents_without_a_published_status(routes: RoutingTable, statuses: AgentStatuses) -> None:
+    """Agents of other nodes, unknown ones, and those without a limit of concurrent tasks."""
     for name in ("w@kitchen", "nobody@here", "crowd@here"):
         assert not statuses.apply(address(name), StatusInput.START, "t")
     assert statuses.apply(CROWD, StatusInput.SHUTDOWN)
 
 
-async def test_an_agent_that_is_shut_down_is_gone(routes: RoutingTable, statuses: AgentStatuses) -> None:
-    """From every state; and does nothing any more."""
+async def test_an_agent_that_is_shut_down_is_offline(routes: RoutingTable, statuses: AgentStatuses) -> None:
+    """From every status, and no further step applies."""
     assert statuses.apply(W, StatusInput.START, "t")
     assert statuses.apply(W, StatusInput.SHUTDOWN)
     await routes._write_pending()
@@ -91,15 +89,17 @@ async def test_an_agent_that_is_shut_down_is_gone(routes: RoutingTable, statuses
     assert not statuses.apply(W, StatusInput.START, "t")
 
 
-async def test_what_somebody_else_says_later_counts(routes: RoutingTable, statuses: AgentStatuses) -> None:
-    """The agent itself, or another process."""
+async def test_a_later_update_replaces_a_pending_status(
+    routes: RoutingTable, statuses: AgentStatuses
+) -> None:
+    """Of the agent itself or of another process."""
     assert statuses.apply(W, StatusInput.START, "t")
     await routes.update([StatusUpdate(W, AgentStatus.ERROR, None, NOW + 5)])
     assert statuses.apply(W, StatusInput.RECOVER)
 
 
 async def test_an_agent_that_was_lost_stays_lost(routes: RoutingTable, statuses: AgentStatuses) -> None:
-    """Its task fails because nobody hears of it any more, and what follows is written when it is gone."""
+    """Its task fails because of the loss; the status that follows does not bring it back."""
     assert statuses.apply(W, StatusInput.START, "t")
     await routes._write_pending()
     statuses._now_ms = Clock(NOW + 2)
@@ -111,8 +111,8 @@ async def test_an_agent_that_was_lost_stays_lost(routes: RoutingTable, statuses:
     assert (agent.is_online, agent.gone_reason) == (False, "timeout")
 
 
-async def test_at_the_end_it_is_not_told_any_more(routes: RoutingTable, statuses: AgentStatuses) -> None:
-    """The routing table may go on."""
+async def test_closing_ends_the_subscription(routes: RoutingTable, statuses: AgentStatuses) -> None:
+    """The routing table may continue."""
     statuses.close()
     assert statuses.apply(W, StatusInput.START, "t")
     await routes._write_pending()

@@ -1,4 +1,4 @@
-"""What is said of agents, and what becomes of it."""
+"""Updates of agents and their effect."""
 
 from typing import Any
 
@@ -63,8 +63,8 @@ SAYINGS: list[Any] = [
 
 
 @pytest.mark.parametrize("say", SAYINGS)
-def test_only_what_is_newer_is_taken(say: Any) -> None:
-    """An old word changes nothing, one of the same time counts; one that brings back must be newer indeed."""
+def test_only_newer_updates_are_applied(say: Any) -> None:
+    """An equal timestamp is accepted; to bring an agent back online it must be newer."""
     assert apply_update(AGENT, NODE, say(SAID - 1), NOW) == StaleUpdate(
         "a newer update of the agent is known"
     )
@@ -74,16 +74,16 @@ def test_only_what_is_newer_is_taken(say: Any) -> None:
 
 
 @pytest.mark.parametrize("say", SAYINGS)
-def test_what_comes_from_the_future_is_not_taken(say: Any) -> None:
-    """ "at most five minutes ahead", or one wrong clock would be right for ever."""
+def test_updates_from_the_future_are_stale(say: Any) -> None:
+    """ "at most five minutes ahead": otherwise one wrong clock would win for ever."""
     assert isinstance(apply_update(AGENT, NODE, say(NOW + MAX_CLOCK_AHEAD_MS), NOW), Updated)
     assert isinstance(apply_update(AGENT, NODE, say(NOW + MAX_CLOCK_AHEAD_MS + 1), NOW), StaleUpdate)
     assert isinstance(apply_update(None, None, say(NOW + MAX_CLOCK_AHEAD_MS + 1), NOW), StaleUpdate)
 
 
-def test_a_heartbeat_of_the_node_is_as_good_as_one_of_each_of_its_agents() -> None:
-    """But for none that is heard from by itself. It is no word on what only a registration or a status says,
-    and may have overtaken those."""
+def test_a_nodes_heartbeat_outdates_heartbeats_of_its_agents() -> None:
+    """But not of an agent that sends its own. It does not outdate registrations and statuses, which it may
+    have overtaken."""
     node = NODE._replace(heartbeat_sent_at=SAID + 10)
     beat = AgentHeartbeat(W1, BUSY, SAID + 5)
     assert isinstance(apply_update(AGENT, node, beat, NOW), StaleUpdate)
@@ -94,8 +94,8 @@ def test_a_heartbeat_of_the_node_is_as_good_as_one_of_each_of_its_agents() -> No
     assert not taken(AGENT, Unregistration(W1, "x", SAID + 5), node).is_online
 
 
-def test_what_a_heartbeat_has_overtaken_still_tells_the_task() -> None:
-    """That the agent is busy is known by then, and not with what. Nothing else of the older word counts."""
+def test_a_status_overtaken_by_a_heartbeat_adds_the_task() -> None:
+    """The heartbeat reported the agent busy without the task. Nothing else of the older status applies."""
     busy = AGENT._replace(status=BUSY, sent_at=SAID + 10)
     assert taken(busy, StatusUpdate(W1, BUSY, "t", SAID + 5)) == busy._replace(current_task="t")
     for known, said in [
@@ -117,50 +117,50 @@ def test_what_a_heartbeat_has_overtaken_still_tells_the_task() -> None:
         StatusUpdate(W1, BUSY, "x" * 257, SAID),
     ],
 )
-def test_what_nobody_can_keep_is_refused(news: AgentUpdate) -> None:
-    """Lengths, NULs and halves of surrogates: it comes from strangers."""
+def test_updates_that_cannot_be_stored_are_malformed(news: AgentUpdate) -> None:
+    """Lengths, NUL and unpaired surrogates."""
     assert isinstance(apply_update(AGENT, NODE, news, NOW), MalformedUpdate)
 
 
 @pytest.mark.parametrize("say", SAYINGS)
-def test_a_time_before_all_times_is_not_taken(say: Any) -> None:
-    """Nor one that no column can hold."""
+def test_timestamps_outside_the_range_are_stale(say: Any) -> None:
+    """Before 1970, or too large for a column."""
     for sent_at in (-1, -(10**30), 10**30):
         assert isinstance(apply_update(None, None, say(sent_at), NOW), StaleUpdate)
 
 
 @pytest.mark.parametrize("say", SAYINGS[1:])
-def test_of_an_agent_that_was_never_registered_nothing_is_taken(say: Any) -> None:
-    """What its runtime and its capabilities are, nobody has said."""
+def test_an_unregistered_agent_is_unknown(say: Any) -> None:
+    """Its runtime and capabilities are not known."""
     assert apply_update(None, NODE, say(SAID), NOW) == UnknownAgent(W1)
     assert apply_update(None, None, MissingFromHeartbeat(W1, 5), NOW) == UnknownAgent(W1)
 
 
 def test_a_new_agent_is_idle() -> None:
-    """The step from Initial."""
+    """The transition from `initial`."""
     assert taken(None, registered()) == Agent(
         "w1", "kitchen.local", "cis", "kimi", ("test",), IDLE, None, NOW, SAID + 1, None
     )
 
 
-def test_registered_again_it_goes_on_with_what_it_does() -> None:
-    """Nodes send their whole list to whoever is new; that must not make a busy agent idle."""
+def test_registering_an_online_agent_keeps_its_status() -> None:
+    """Nodes send all registrations to each new peer; that must not make a busy agent idle."""
     busy = AGENT._replace(status=BUSY, current_task="t")
     again = taken(busy, registered())
     assert (again.status, again.current_task, again.registered_at) == (BUSY, "t", SAID)
     assert (again.runtime, again.capabilities) == ("kimi", ("test",))
 
 
-def test_registered_again_after_it_was_gone_it_begins_anew() -> None:
-    """Its work has ended with it."""
+def test_registering_an_offline_agent_makes_it_idle() -> None:
+    """Its earlier tasks have ended."""
     again = taken(LOST._replace(status=BUSY, current_task="t"), registered(sends_heartbeats=True))
     assert again.is_online
     assert (again.status, again.current_task, again.registered_at) == (IDLE, None, NOW)
     assert again.last_seen == NOW
 
 
-def test_an_agent_that_says_goodbye_is_gone_with_its_reason() -> None:
-    """And stays so, with the first reason, when it says it twice."""
+def test_an_unregistered_agent_is_offline_with_its_reason() -> None:
+    """A second unregistration keeps the first reason."""
     gone = taken(AGENT, Unregistration(W1, "maintenance", SAID + 1))
     assert (gone.gone_at, gone.gone_reason, gone.status) == (NOW, "maintenance", DOWN)
     assert taken(gone, Unregistration(W1, "other", SAID + 2)) == gone._replace(sent_at=SAID + 2)
@@ -174,22 +174,22 @@ def test_an_agent_that_says_goodbye_is_gone_with_its_reason() -> None:
         ReportedByNode(W1, DOWN, SAID + 1),
     ],
 )
-def test_an_agent_that_is_shut_down_is_gone(news: AgentUpdate) -> None:
-    """ "any —shutdown→ shutdown"; whether it also says goodbye does not matter."""
+def test_an_agent_that_is_shut_down_is_offline(news: AgentUpdate) -> None:
+    """ "any —shutdown→ shutdown", whether or not it also unregisters."""
     gone = taken(AGENT._replace(status=BUSY, current_task="t"), news)
     assert (gone.gone_reason, gone.status, gone.current_task) == ("shutdown", DOWN, None)
 
 
-def test_a_status_is_taken_as_said_even_if_it_skips_a_step() -> None:
-    """Only the agents of this node are held to the table."""
+def test_a_reported_status_may_skip_a_step() -> None:
+    """Only the agents of this node follow the table."""
     error = AGENT._replace(status=AgentStatus.ERROR)
     busy = taken(error, StatusUpdate(W1, BUSY, "t2", SAID + 1))
     assert (busy.status, busy.current_task, busy.sent_at) == (BUSY, "t2", SAID + 1)
 
 
-def test_what_follows_from_its_tasks_is_no_sign_of_life() -> None:
-    """A task that fails because its agent is silent leaves the agent idle, and neither brings it back nor
-    gives it more time."""
+def test_a_status_from_tasks_is_no_heartbeat() -> None:
+    """A task that fails because its agent is silent makes the agent idle, but neither brings it back nor
+    extends its timeout."""
     idle = StatusUpdate(W1, IDLE, None, SAID + 1, from_tasks=True)
     assert apply_update(LOST, NODE, idle, NOW) == StaleUpdate("the agent has gone offline since")
     silent = AGENT._replace(status=BUSY, current_task="t", last_seen=NOW - 90_000)
@@ -198,7 +198,7 @@ def test_what_follows_from_its_tasks_is_no_sign_of_life() -> None:
 
 
 def test_a_heartbeat_keeps_the_task_of_a_busy_agent() -> None:
-    """It says that the agent is busy, and not with what."""
+    """Heartbeats do not contain the task."""
     busy = AGENT._replace(status=BUSY, current_task="t")
     assert taken(busy, AgentHeartbeat(W1, BUSY, SAID + 1)).current_task == "t"
     assert taken(busy, ReportedByNode(W1, BUSY, SAID + 1)).current_task == "t"
@@ -217,17 +217,17 @@ def test_a_heartbeat_keeps_the_task_of_a_busy_agent() -> None:
     ],
 )
 @pytest.mark.parametrize("news", [AgentHeartbeat(W1, IDLE, SAID + 1), StatusUpdate(W1, IDLE, None, SAID + 1)])
-def test_who_speaks_for_itself_is_heard_from_by_itself(
+def test_an_agents_own_heartbeat_sets_last_seen(
     known: Agent, node: AgentNode | None, last_seen: int | None, news: AgentUpdate
 ) -> None:
-    """Unless its node speaks for it: nodes may send both kinds of heartbeat."""
+    """Unless its node reports it: nodes may send both kinds of heartbeat."""
     agent = taken(known, news, node)
     assert agent.is_online
     assert agent.last_seen == last_seen
 
 
-def test_left_out_it_was_last_heard_from_with_the_heartbeat_before() -> None:
-    """From now on its own silence counts."""
+def test_an_omitted_agent_was_last_seen_with_the_previous_heartbeat() -> None:
+    """From then on its own timeout counts."""
     assert taken(AGENT, MissingFromHeartbeat(W1, 77)).last_seen == 77
     assert taken(AGENT._replace(last_seen=88), MissingFromHeartbeat(W1, 77)).last_seen == 88
 
@@ -245,14 +245,14 @@ def differences(agents: list[Agent], news: NodeHeartbeat) -> tuple[set[Any], set
     return set(found.updates), set(found.unknown)
 
 
-def test_a_heartbeat_that_says_nothing_new_costs_nothing() -> None:
-    """However many agents it has."""
+def test_a_heartbeat_without_changes_has_no_updates() -> None:
+    """For any number of agents."""
     agents = [AGENT._replace(agent_id=f"w{number}") for number in range(100)]
     assert differences(agents, beat(**{agent.agent_id: IDLE for agent in agents})) == (set(), set())
 
 
-def test_only_what_is_new_is_told() -> None:
-    """Another status, an agent that was on its own, one that was gone, one left out, one unheard of."""
+def test_a_heartbeat_yields_the_differences() -> None:
+    """Another status, an agent with its own heartbeats, an offline one, an omitted one, an unknown one."""
     agents = [
         AGENT,
         AGENT._replace(agent_id="w2"),
@@ -273,25 +273,25 @@ def test_only_what_is_new_is_told() -> None:
     assert unknown == {"w9"}
 
 
-def test_a_newer_word_on_an_agent_stands() -> None:
-    """The heartbeat was written before it, and came after it."""
+def test_a_newer_update_of_an_agent_stays() -> None:
+    """The heartbeat was sent before it and arrived after it."""
     newer = AGENT._replace(sent_at=SAID + 5)
     gone = LEFT._replace(agent_id="w2", sent_at=SAID + 1)
     assert differences([newer, gone], beat(w1=BUSY, w2=IDLE)) == (set(), set())
 
 
-def test_an_agent_that_stays_shut_down_is_no_news() -> None:
-    """Its node may go on listing it."""
+def test_an_agent_that_stays_shut_down_is_no_difference() -> None:
+    """Its node may keep listing it."""
     assert differences([LEFT], beat(w1=DOWN)) == (set(), set())
 
 
-def test_a_heartbeat_for_all_alike_says_nothing_of_any() -> None:
-    """It is a sign of life and no more."""
+def test_a_heartbeat_without_statuses_has_no_differences() -> None:
+    """It only shows that the node is online."""
     assert differences([AGENT, LOST], NodeHeartbeat("kitchen.local", SAID + 1)) == (set(), set())
 
 
 @pytest.mark.parametrize("sent_at", [SAID - 5, SAID - 6, NOW + MAX_CLOCK_AHEAD_MS + 1, -1])
-def test_an_old_heartbeat_and_one_from_the_future_are_not_taken(sent_at: int) -> None:
-    """One that is repeated is no sign of life."""
+def test_an_old_heartbeat_and_one_from_the_future_are_stale(sent_at: int) -> None:
+    """A repeated heartbeat does not show that the node is online."""
     assert isinstance(compare_heartbeat(NODE, {}, beat(sent_at), NOW), StaleUpdate)
     assert not isinstance(compare_heartbeat(None, {}, beat(SAID), NOW), StaleUpdate)

@@ -5,8 +5,8 @@ from bridge.tasks.task import Task
 from tests.support.tasks import request
 
 
-def test_all_that_an_agent_needs_is_in_it() -> None:
-    """And it is known by a name that no requester has chosen."""
+def test_the_fields_of_an_assignment() -> None:
+    """Its id is not chosen by the requester."""
     asked = request(
         context="In the kitchen", system_prompt="Be kind", model="m", metadata={"a": 1}, prompt="Do it"
     )

@@ -1,4 +1,4 @@
-"""The interface on a listener of its own, with a desk behind it, and clients that speak it."""
+"""The API for attached agents on a listener of its own, with a task service, and clients for it."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ from federation.http.server.listener import Bind, Listener, ListenerSettings
 from federation.http.services import Node, Readiness
 from federation.matrix.networks import AdmissionRules
 from storage.database import Database
-from tests.bridge.agents.kitchen import Kitchen, kitchen
+from tests.bridge.agents.agent_node import AgentNode, agent_node
 from tests.federation.http.running import PATIENT, Recorder
 from tests.support.agents import Clock
 
@@ -40,9 +40,9 @@ class Answer:
 
 @dataclass
 class Api:
-    """A node's interface, and what speaks to it."""
+    """A node's API, and clients for it."""
 
-    node: Kitchen
+    node: AgentNode
     tokens: AgentTokens
     services: AgentServices
     listener: Listener
@@ -102,8 +102,8 @@ class Api:
             yield Socket(web_socket)
 
 
-async def someone_waits(one: Api, agent_id: str = "worker", session: str = SESSION) -> None:
-    """For a task."""
+async def until_waiting(one: Api, agent_id: str = "worker", session: str = SESSION) -> None:
+    """Wait until a request for a task is waiting."""
     async with asyncio.timeout(TIMEOUT):
         while not one.node.attached.session(agent_id, session)._waiters:
             await asyncio.sleep(0.01)
@@ -111,7 +111,7 @@ async def someone_waits(one: Api, agent_id: str = "worker", session: str = SESSI
 
 @dataclass
 class Socket:
-    """What comes unasked is in `pushed`."""
+    """`pushed` has the messages that the node sends on its own."""
 
     socket: aiohttp.ClientWebSocketResponse
     pushed: "asyncio.Queue[dict[str, Any]]" = field(default_factory=asyncio.Queue)
@@ -119,7 +119,7 @@ class Socket:
     code: int | None = None
 
     async def receive(self) -> dict[str, Any] | None:
-        """None when it is closed."""
+        """The next message; None when the socket is closed."""
         message = await asyncio.wait_for(self.socket.receive(), TIMEOUT)
         if message.type is aiohttp.WSMsgType.CLOSE:
             # What the client itself makes of it depends on who is faster.
@@ -151,7 +151,7 @@ class Socket:
         return message
 
     async def is_closed(self) -> int | None:
-        """With which code, once it is."""
+        """Wait for the close, and return its code."""
         while await self.receive() is not None:
             pass
         return self.code
@@ -168,7 +168,7 @@ async def api(
     **wanted: Any,
 ) -> AsyncIterator[Api]:
     clock = wanted.pop("clock", Clock())
-    async with kitchen(database, directory, clock=clock, limits=attached_limits, **wanted) as node:
+    async with agent_node(database, directory, clock=clock, limits=attached_limits, **wanted) as node:
         tokens = AgentTokens(database, now_ms=clock)
         services = AgentServices(
             tokens, node.attached, node.work, node.routes, clock, wanted.get("monotonic", monotonic),

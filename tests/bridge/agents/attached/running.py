@@ -1,4 +1,4 @@
-"""A runner in this process, and what it says."""
+"""A runner in this process, and its status messages."""
 
 import asyncio
 import contextlib

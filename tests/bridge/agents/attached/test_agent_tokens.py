@@ -1,4 +1,4 @@
-"""What tokens are made of."""
+"""The form of tokens."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from bridge.agents.attached.tokens import ID_BYTES, SECRET_BYTES, Token, make_to
 TOKEN = make_token(bytes(range(ID_BYTES)), bytes(range(SECRET_BYTES)))
 
 
-def test_a_token_reads_as_what_it_is() -> None:
-    """A fixed prefix, by which scanners of secrets find it, an id, and always the same length."""
+def test_the_parts_of_a_token() -> None:
+    """A fixed prefix, by which secret scanners find it, an id, and a fixed length."""
     assert TOKEN.text.startswith(f"plv_{TOKEN.token_id}")
     assert len(TOKEN.token_id) == 10
     for filling in (b"\0", b"\xff"):
@@ -17,8 +17,8 @@ def test_a_token_reads_as_what_it_is() -> None:
     assert TOKEN.text not in repr(TOKEN)
 
 
-def test_the_hash_tells_one_from_another() -> None:
-    """It is all that is kept."""
+def test_each_token_has_its_own_hash() -> None:
+    """Only the hash is stored."""
     other = make_token(bytes(range(ID_BYTES)), bytes(SECRET_BYTES))
     assert other.token_id == TOKEN.token_id
     assert TOKEN.matches(TOKEN.hash)
@@ -41,8 +41,8 @@ def test_the_hash_tells_one_from_another() -> None:
         TOKEN.text[:-1] + "\ud800",
     ],
 )
-def test_what_was_copied_badly_is_no_token(text: str) -> None:
-    """The checksum tells it before anybody looks for it."""
+def test_a_miscopied_token_is_invalid(text: str) -> None:
+    """The checksum shows it before the database is queried."""
     assert parse_token(text) is None
 
 
@@ -59,6 +59,6 @@ def test_what_was_copied_badly_is_no_token(text: str) -> None:
         ([""], None),
     ],
 )
-def test_it_comes_in_a_header(headers: list[str], token: Token | None) -> None:
-    """RFC 6750: one, and of this scheme."""
+def test_the_authorization_header(headers: list[str], token: Token | None) -> None:
+    """RFC 6750: exactly one, of the scheme `Bearer`."""
     assert parse_bearer(headers) == token

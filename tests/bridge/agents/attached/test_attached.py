@@ -1,4 +1,4 @@
-"""Agents that attach themselves: coming, going, and coming back."""
+"""Programs attach themselves as agents, detach, and come back."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ from bridge.tasks.queue_settings import AgentSettings
 from bridge.tasks.task import State
 from federation.matrix.errors import MatrixError
 from storage.database import Database
-from tests.bridge.agents.kitchen import Kitchen, kitchen
+from tests.bridge.agents.agent_node import AgentNode, agent_node
 from tests.support.agents import NOW, Clock, address, registered
 
 DONE = Answer(True, "done", 0)
@@ -28,12 +28,12 @@ def program(session: str = "session-1", parallel: int = 1, queue: int = 100) -> 
 
 
 async def attach(
-    node: Kitchen, session: str = "session-1", working: Mapping[str, int] | None = None, **changed: int
+    node: AgentNode, session: str = "session-1", working: Mapping[str, int] | None = None, **changed: int
 ) -> Mapping[str, int]:
     return await node.attached.register("worker", program(session, **changed), working or {})
 
 
-async def begun(node: Kitchen, request_id: str = "a", session: str = "session-1") -> tuple[str, int]:
+async def begun(node: AgentNode, request_id: str = "a", session: str = "session-1") -> tuple[str, int]:
     """A task that the program has begun."""
     await node.ask(request_id)
     task, _ = await node.work.take("worker", session, 30.0, [])
@@ -43,8 +43,8 @@ async def begun(node: Kitchen, request_id: str = "a", session: str = "session-1"
 
 
 async def test_a_program_becomes_an_agent(database: Database, tmp_path: Path) -> None:
-    """With an address, and with what it says it can do."""
-    async with kitchen(database, tmp_path) as node:
+    """With an address, and with its capabilities."""
+    async with agent_node(database, tmp_path) as node:
         assert await attach(node, parallel=3, queue=7) == {}
         agent = node.routes.agent(address("worker@here"))
         assert agent is not None
@@ -55,37 +55,37 @@ async def test_a_program_becomes_an_agent(database: Database, tmp_path: Path) ->
         assert node.attached.settings(agent._replace(connector="cis")) is None
 
 
-async def test_it_takes_nobody_elses_place(database: Database, tmp_path: Path) -> None:
-    """Not that of an agent that the node runs itself, nor of one of another connector."""
-    async with kitchen(database, tmp_path, [Agent(id="worker", command=["true"])]) as node:
+async def test_a_program_cannot_replace_another_agent(database: Database, tmp_path: Path) -> None:
+    """Neither one that the node runs itself nor one of another connector."""
+    async with agent_node(database, tmp_path, [Agent(id="worker", command=["true"])]) as node:
         await node.routes.update([registered("other@here")])
         for agent_id in ("worker", "other"):
             with pytest.raises(MatrixError, match="runs an agent with this id"):
                 await node.attached.register(agent_id, program(), {})
 
 
-async def test_an_address_may_be_kept_for_others(database: Database, tmp_path: Path) -> None:
-    """Whether or not they are there; the program is told for whom."""
-    async with kitchen(database, tmp_path, reserved_for=why_reserved) as node:
+async def test_an_address_may_be_reserved(database: Database, tmp_path: Path) -> None:
+    """Also while the other agent is offline; the error says for what."""
+    async with agent_node(database, tmp_path, reserved_for=why_reserved) as node:
         with pytest.raises(MatrixError, match="address of boss in the office a: choose an id without"):
             await node.attached.register("a/boss", program(), {})
         await node.attached.register("a/b/c", program(), {})
         assert node.routes.agent(address("a/boss@here")) is None
 
 
-async def test_only_so_many_are_attached(database: Database, tmp_path: Path) -> None:
-    """One that is there already may register again."""
-    async with kitchen(database, tmp_path, limits=AttachedLimits(max_agents=1)) as node:
+async def test_the_number_of_attached_agents_is_limited(database: Database, tmp_path: Path) -> None:
+    """An attached agent may register again."""
+    async with agent_node(database, tmp_path, limits=AttachedLimits(max_agents=1)) as node:
         await attach(node)
         with pytest.raises(MatrixError, match="Too many"):
             await node.attached.register("other", program(), {})
         await attach(node, "session-2")
 
 
-async def test_a_new_session_takes_the_place_of_the_old_one(database: Database, tmp_path: Path) -> None:
-    """What waits goes over to it; what the old one has begun fails at once, and the old one is told to
+async def test_a_new_session_replaces_the_old_one(database: Database, tmp_path: Path) -> None:
+    """It gets the pending tasks. Tasks that the old one has begun fail at once, and the old one is told to
     stop."""
-    async with kitchen(database, tmp_path) as node:
+    async with agent_node(database, tmp_path) as node:
         await attach(node, parallel=2)
         work_id, attempt = await begun(node, "a")
         await node.ask("b")
@@ -112,8 +112,8 @@ async def test_a_new_session_takes_the_place_of_the_old_one(database: Database, 
 
 
 async def test_registering_again_loses_nothing(database: Database, tmp_path: Path) -> None:
-    """The same session: it changes what it said of itself, and goes on with its work."""
-    async with kitchen(database, tmp_path) as node:
+    """With the same session: its description changes, and its tasks continue."""
+    async with agent_node(database, tmp_path) as node:
         await attach(node)
         work_id, attempt = await begun(node)
         assert await attach(node, parallel=5, working={work_id: attempt, "99": 1}) == {work_id: attempt}
@@ -124,15 +124,15 @@ async def test_registering_again_loses_nothing(database: Database, tmp_path: Pat
         assert (await node.answered()).answer == DONE
 
 
-async def test_work_survives_the_node(database: Database, tmp_path: Path) -> None:
-    """The node is gone and comes back: what the program has begun it answers to the new one; what was on its
-    way to it is brought again."""
-    async with kitchen(database, tmp_path, killed=True) as node:
+async def test_tasks_survive_a_restart_of_the_node(database: Database, tmp_path: Path) -> None:
+    """The program answers its begun tasks to the new process; a task that was being offered is offered
+    again."""
+    async with agent_node(database, tmp_path, killed=True) as node:
         await attach(node, parallel=2)
         work_id, attempt = await begun(node, "a")
         await node.ask("b")
         assert (await node.work.take("worker", "session-1", 30.0, []))[0] is not None
-    async with kitchen(database, tmp_path) as node:
+    async with agent_node(database, tmp_path) as node:
         with pytest.raises(MatrixError, match="not attached"):
             node.attached.session("worker", "session-1")
         kept = await attach(node, parallel=2, working={work_id: attempt, "99": 1})
@@ -145,19 +145,19 @@ async def test_work_survives_the_node(database: Database, tmp_path: Path) -> Non
         assert task.task_id == "task-b"
 
 
-async def test_work_that_nobody_comes_back_for_is_lost(database: Database, tmp_path: Path) -> None:
-    """Another program of the agent comes instead: what the first had begun fails."""
-    async with kitchen(database, tmp_path, killed=True) as node:
+async def test_tasks_of_a_replaced_program_fail(database: Database, tmp_path: Path) -> None:
+    """Another program of the agent registers: what the first one had begun fails."""
+    async with agent_node(database, tmp_path, killed=True) as node:
         await attach(node)
         await begun(node)
-    async with kitchen(database, tmp_path) as node:
+    async with agent_node(database, tmp_path) as node:
         await attach(node, "session-2")
         assert (await node.answered()).state is State.FAILED
 
 
-async def test_going_is_told(database: Database, tmp_path: Path) -> None:
-    """The agent is gone, for the reason that it gave; what it had begun and what waits for it fails."""
-    async with kitchen(database, tmp_path) as node:
+async def test_unregistering(database: Database, tmp_path: Path) -> None:
+    """The agent is offline for the given reason; its begun and queued tasks fail."""
+    async with agent_node(database, tmp_path) as node:
         await attach(node)
         await begun(node, "a")
         await node.ask("b")
@@ -170,13 +170,11 @@ async def test_going_is_told(database: Database, tmp_path: Path) -> None:
         await node.attached.unregister("worker", "session-1", "again")
 
 
-async def test_one_that_was_attached_to_a_process_before_can_go_too(
-    database: Database, tmp_path: Path
-) -> None:
-    """It need not come back for that. But only the newest session speaks for an agent."""
-    async with kitchen(database, tmp_path, killed=True) as node:
+async def test_unregistering_after_a_restart(database: Database, tmp_path: Path) -> None:
+    """The program need not register first. But only the newest session may unregister the agent."""
+    async with agent_node(database, tmp_path, killed=True) as node:
         await attach(node)
-    async with kitchen(database, tmp_path) as node:
+    async with agent_node(database, tmp_path) as node:
         await node.attached.unregister("worker", "session-1", "shutdown")
         agent = node.routes.agent(address("worker@here"))
         assert agent is not None
@@ -186,9 +184,9 @@ async def test_one_that_was_attached_to_a_process_before_can_go_too(
             await node.attached.unregister("worker", "session-1", "shutdown")
 
 
-async def test_one_that_is_not_heard_from_has_to_register_again(database: Database, tmp_path: Path) -> None:
+async def test_an_agent_that_timed_out_must_register_again(database: Database, tmp_path: Path) -> None:
     """Its tasks have failed meanwhile."""
-    async with kitchen(database, tmp_path) as node:
+    async with agent_node(database, tmp_path) as node:
         await attach(node)
         await begun(node)
         await node.routes.update([Unregistration(address("worker@here"), "timeout", NOW)])
@@ -199,11 +197,9 @@ async def test_one_that_is_not_heard_from_has_to_register_again(database: Databa
         assert (await node.status_is(AgentStatus.IDLE)).is_online
 
 
-async def test_a_token_that_is_revoked_ends_what_was_attached_with_it(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_revoking_a_token_detaches_its_agent(database: Database, tmp_path: Path) -> None:
     """At once, and no other session."""
-    async with kitchen(database, tmp_path) as node:
+    async with agent_node(database, tmp_path) as node:
         await attach(node)
         await node.attached.register("other", Program("session-2", "token-2", "x", ()), {})
         node.attached.detach_revoked("token-1")
@@ -213,9 +209,9 @@ async def test_a_token_that_is_revoked_ends_what_was_attached_with_it(
         assert node.attached.is_attached("other")
 
 
-async def test_a_status_is_held_to_the_table(database: Database, tmp_path: Path) -> None:
-    """One that has failed gets no tasks until it has recovered."""
-    async with kitchen(database, tmp_path) as node:
+async def test_a_status_follows_the_transition_table(database: Database, tmp_path: Path) -> None:
+    """A failed agent gets no tasks until it has recovered."""
+    async with agent_node(database, tmp_path) as node:
         await attach(node)
         session = node.attached.session("worker", "session-1")
         node.attached.set_status(session, has_failed=True)
@@ -228,9 +224,9 @@ async def test_a_status_is_held_to_the_table(database: Database, tmp_path: Path)
         await node.status_is(AgentStatus.IDLE)
 
 
-async def test_a_node_that_stops_gives_and_takes_nothing(database: Database, tmp_path: Path) -> None:
+async def test_a_stopping_node_offers_no_tasks(database: Database, tmp_path: Path) -> None:
     """The program asks again, and the next process answers."""
-    async with kitchen(database, tmp_path) as node:
+    async with agent_node(database, tmp_path) as node:
         await attach(node)
         node.attached.stop()
         with pytest.raises(MatrixError, match="stopping") as refused:
@@ -240,10 +236,12 @@ async def test_a_node_that_stops_gives_and_takes_nothing(database: Database, tmp
             await node.work.take("worker", "session-1", 30.0, [])
 
 
-async def test_a_clock_that_was_put_back_keeps_nobody_away(database: Database, tmp_path: Path) -> None:
-    """By less than what others take for a mistake: what is said now is newer than what is known."""
-    async with kitchen(database, tmp_path) as node:
+async def test_a_program_can_register_after_the_clock_was_set_back(
+    database: Database, tmp_path: Path
+) -> None:
+    """By less than the tolerance of others: the new update must be newer than the last one."""
+    async with agent_node(database, tmp_path) as node:
         await attach(node)
-    async with kitchen(database, tmp_path, clock=Clock(NOW - 200_000)) as node:
+    async with agent_node(database, tmp_path, clock=Clock(NOW - 200_000)) as node:
         await attach(node, "session-2")
         assert node.attached.is_attached("worker")

@@ -1,4 +1,4 @@
-"""What a program that has attached itself is given."""
+"""The tasks of one attached program."""
 
 from bridge.agents.attached.attachment import MAX_FINISHED, Attachment, Phase
 from bridge.agents.work import TaskAssignment
@@ -18,8 +18,8 @@ def attachment(*work_ids: str, parallel: int = 1) -> Attachment:
     return made
 
 
-def test_tasks_are_given_in_their_order_as_many_as_there_is_room_for() -> None:
-    """What is offered takes a place like what is begun."""
+def test_tasks_are_offered_in_order_while_there_is_room() -> None:
+    """An offered task takes up room like a begun one."""
     made = attachment("a", "b", "c", parallel=2)
     assert [made.take(0.0), made.take(0.0), made.take(0.0)] == [work("a"), work("b"), None]
     made.begin("a")
@@ -28,8 +28,8 @@ def test_tasks_are_given_in_their_order_as_many_as_there_is_room_for() -> None:
     assert made.take(0.0) == work("c")
 
 
-def test_whether_something_waits() -> None:
-    """What was offered does not, until it is offered again."""
+def test_pending_tasks() -> None:
+    """An offered task is not pending until the offer expires."""
     made = attachment("a", "b", parallel=2)
     assert made.has_pending()
     made.take(0.0)
@@ -41,8 +41,8 @@ def test_whether_something_waits() -> None:
     assert not made.has_pending()
 
 
-def test_one_that_is_brought_twice_is_there_once() -> None:
-    """Also when it has been answered already."""
+def test_a_task_that_is_delivered_twice_is_added_once() -> None:
+    """Also after it was answered."""
     made = attachment("a")
     assert not made.deliver(work("a"))
     made.take(0.0)
@@ -53,8 +53,8 @@ def test_one_that_is_brought_twice_is_there_once() -> None:
     assert made.take(0.0) is None
 
 
-def test_what_is_not_begun_in_time_is_offered_again() -> None:
-    """As another attempt; nothing counts that is said of the one before."""
+def test_a_task_that_is_not_begun_in_time_is_offered_again() -> None:
+    """As another attempt; messages about the earlier attempt are ignored."""
     made = attachment("a")
     made.take(0.0)
     assert made.deadline() == LASTS
@@ -65,7 +65,7 @@ def test_what_is_not_begun_in_time_is_offered_again() -> None:
     assert made.phase_of("a", 2, LASTS) is Phase.OFFERED
 
 
-def test_what_is_begun_is_given_to_nobody_else() -> None:
+def test_a_begun_task_is_not_offered_again() -> None:
     """However long it takes."""
     made = attachment("a")
     made.take(0.0)
@@ -77,8 +77,8 @@ def test_what_is_begun_is_given_to_nobody_else() -> None:
     assert made.phase_of("a", 1, 1000.0) is Phase.BEGUN
 
 
-def test_what_has_not_arrived_is_offered_again_at_once() -> None:
-    """The one who asked for it was gone."""
+def test_a_withdrawn_offer_is_repeated_at_once() -> None:
+    """Its recipient had disconnected."""
     made = attachment("a")
     made.take(0.0)
     made.withdraw_offer("a")
@@ -86,14 +86,14 @@ def test_what_has_not_arrived_is_offered_again_at_once() -> None:
     assert made.take(0.0) == work("a", 2)
 
 
-def test_nothing_can_be_said_of_what_was_not_given() -> None:
-    """One that waits, one that never was."""
+def test_messages_about_a_task_that_was_not_offered_are_ignored() -> None:
+    """A pending task, and one that the session never had."""
     made = attachment("a")
     assert (made.phase_of("a", 1, 0.0), made.phase_of("b", 1, 0.0)) == (None, None)
 
 
 def test_an_answer_may_be_repeated() -> None:
-    """By the same attempt; the program did not hear that it was taken. After many others it is forgotten."""
+    """By the same attempt, if the program missed the response. After many other answers it is forgotten."""
     made = attachment("a")
     made.take(0.0)
     made.begin("a")
@@ -104,8 +104,8 @@ def test_an_answer_may_be_repeated() -> None:
     assert made.phase_of("a", 1, 0.0) is None
 
 
-def test_what_nobody_wants_any_more_is_told() -> None:
-    """To a program that says that it works on it."""
+def test_cancelled_tasks_are_reported() -> None:
+    """To a program that still works on them."""
     made = attachment("a", "b", parallel=2)
     made.take(0.0)
     made.begin("a")
@@ -116,8 +116,9 @@ def test_what_nobody_wants_any_more_is_told() -> None:
     assert made.phase_of("a", 1, 0.0) is None
 
 
-def test_what_was_begun_and_what_was_not() -> None:
-    """The next session gets the latter; what the program had begun before it came back it goes on with."""
+def test_begun_tasks_and_others() -> None:
+    """The next session gets those that are not begun; a program that comes back continues those that it had
+    begun."""
     made = attachment("a", "b", "c", parallel=2)
     made.take(0.0)
     made.begin("a")

@@ -1,4 +1,4 @@
-"""The client in `examples/`, against the real interface."""
+"""The client in `examples/`, against the real API."""
 
 import asyncio
 import signal
@@ -40,8 +40,8 @@ async def line(process: asyncio.subprocess.Process) -> str:
     return (await asyncio.wait_for(process.stdout.readline(), TIMEOUT)).decode().strip()
 
 
-async def test_it_says_what_it_hears(database: Database, tmp_path: Path) -> None:
-    """Until it is told to leave."""
+async def test_the_example_answers_tasks(database: Database, tmp_path: Path) -> None:
+    """Until it is stopped."""
     async with api(database, tmp_path) as one, echo(one, tmp_path, await one.token("echo")) as process:
         assert await line(process) == "Attached as echo@here."
         for prompt in ("Hello", "Grüße\n"):
@@ -54,8 +54,8 @@ async def test_it_says_what_it_hears(database: Database, tmp_path: Path) -> None
         assert (await one.node.status_is(AgentStatus.SHUTDOWN, "echo@here")).gone_reason == "shutdown"
 
 
-async def test_it_comes_back(database: Database, tmp_path: Path) -> None:
-    """When the node has forgotten it."""
+async def test_the_example_registers_again(database: Database, tmp_path: Path) -> None:
+    """When the node has lost its session."""
     async with api(database, tmp_path) as one, echo(one, tmp_path, await one.token("echo")) as process:
         assert "Attached" in await line(process)
         one.node.attached._sessions.pop("echo").end()
@@ -75,8 +75,10 @@ print(client.progress(task, "back"), client.finish(task, "Done."), flush=True)
 """
 
 
-async def test_it_goes_on_with_what_it_had_begun(database: Database, tmp_path: Path) -> None:
-    """When the node has forgotten it meanwhile: what it has done is not lost."""
+async def test_the_example_continues_its_task_after_a_disconnection(
+    database: Database, tmp_path: Path
+) -> None:
+    """The result is not lost."""
     async with api(database, tmp_path) as one:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-I", "-S", "-c", SLOW,
@@ -99,8 +101,8 @@ async def test_it_goes_on_with_what_it_had_begun(database: Database, tmp_path: P
                 await process.wait()
 
 
-async def test_it_stops_when_it_may_not(database: Database, tmp_path: Path) -> None:
-    """With the node's own sentence."""
+async def test_the_example_stops_when_it_is_refused(database: Database, tmp_path: Path) -> None:
+    """With the node's error."""
     async with api(database, tmp_path) as one, echo(one, tmp_path, await one.token("other")) as process:
         assert "403 M_FORBIDDEN: The token belongs to another agent." in await line(process)
         assert await asyncio.wait_for(process.wait(), TIMEOUT) == 1

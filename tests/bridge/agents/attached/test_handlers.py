@@ -1,4 +1,4 @@
-"""The operations, however they are called."""
+"""The operations, independent of the transport."""
 
 import asyncio
 from pathlib import Path
@@ -15,8 +15,8 @@ from tests.bridge.agents.attached.api_running import SESSION, api
 HOLDER = TokenOwner("worker", "token-1")
 
 
-async def test_what_is_done_is_answered_in_its_form(database: Database, tmp_path: Path) -> None:
-    """Which is the one that the operation is described with."""
+async def test_each_operation_returns_its_response_type(database: Database, tmp_path: Path) -> None:
+    """The one that the OpenAPI document describes."""
     async with api(database, tmp_path) as one:
         await one.register()
         answer = await call_operation(
@@ -32,8 +32,8 @@ async def test_what_is_done_is_answered_in_its_form(database: Database, tmp_path
             assert isinstance(answered, operation.response_type)
 
 
-async def test_a_database_that_is_away_is_no_fault_of_the_program(database: Database, tmp_path: Path) -> None:
-    """503: it asks again, and nothing is lost."""
+async def test_a_lost_database_connection_is_a_503(database: Database, tmp_path: Path) -> None:
+    """The program repeats the call, and nothing is lost."""
     async with api(database, tmp_path) as one:
         await one.register()
         async with database.transaction() as connection:

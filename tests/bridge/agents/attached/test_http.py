@@ -1,4 +1,4 @@
-"""The interface over HTTP."""
+"""The API over HTTP."""
 
 import asyncio
 import json
@@ -20,8 +20,8 @@ from storage.database import Database
 from tests.bridge.agents.attached.api_running import SESSION, api, someone_waits
 
 
-async def test_the_whole_way(database: Database, tmp_path: Path) -> None:
-    """Register, take, begin, report, answer, leave; each answer has the form that is described."""
+async def test_all_operations_of_a_task(database: Database, tmp_path: Path) -> None:
+    """Register, take, begin, report, answer, unregister; each response has the described form."""
     async with api(database, tmp_path) as one:
         registered = await one.register(runtime="opencode", capabilities=["coding"])
         messages.RegisterResponse.model_validate(registered)
@@ -55,7 +55,7 @@ async def test_the_whole_way(database: Database, tmp_path: Path) -> None:
 
 
 async def test_a_failure_has_a_code(database: Database, tmp_path: Path) -> None:
-    """One of those that an agent can know."""
+    """One of those that an agent may use."""
     async with api(database, tmp_path) as one:
         await one.register()
         await one.node.ask("a")
@@ -66,8 +66,8 @@ async def test_a_failure_has_a_code(database: Database, tmp_path: Path) -> None:
         assert (answer.error_code, answer.output) == (ErrorCode.INVALID_PAYLOAD, "Not this.")
 
 
-async def test_a_heartbeat_tells_what_is_cancelled(database: Database, tmp_path: Path) -> None:
-    """Of what the program says that it works on."""
+async def test_a_heartbeat_returns_cancelled_tasks(database: Database, tmp_path: Path) -> None:
+    """Of those that the program works on."""
     async with api(database, tmp_path) as one:
         await one.register()
         assert (await one.ask("POST", "/heartbeat", {"session": SESSION})).body == {"cancelled": []}
@@ -82,8 +82,8 @@ async def test_a_heartbeat_tells_what_is_cancelled(database: Database, tmp_path:
         assert (await one.say(task, "result", output="late")).body == {"wanted": False}
 
 
-async def test_a_status_is_said(database: Database, tmp_path: Path) -> None:
-    """That it has failed, and that it has recovered."""
+async def test_a_status_is_reported(database: Database, tmp_path: Path) -> None:
+    """The agent has failed, and has recovered."""
     async with api(database, tmp_path) as one:
         await one.register()
         for status in (AgentStatus.ERROR, AgentStatus.IDLE):
@@ -91,15 +91,15 @@ async def test_a_status_is_said(database: Database, tmp_path: Path) -> None:
             await one.node.status_is(status)
 
 
-async def test_waiting_in_vain(database: Database, tmp_path: Path) -> None:
-    """No task is an answer too."""
+async def test_taking_without_a_task(database: Database, tmp_path: Path) -> None:
+    """Null is a valid response."""
     async with api(database, tmp_path) as one:
         await one.register()
         assert await one.take(wait=0) == {"task": None, "cancelled": []}
 
 
-async def test_a_task_for_one_who_has_left_goes_to_the_next(database: Database, tmp_path: Path) -> None:
-    """The connection was closed while it waited; nobody waits until it should have begun."""
+async def test_an_offer_to_a_closed_connection_is_repeated(database: Database, tmp_path: Path) -> None:
+    """At once, without waiting for the time within which it should have begun."""
     async with api(database, tmp_path) as one:
         await one.register()
         _, writer = await asyncio.open_connection("127.0.0.1", one.port)
@@ -121,7 +121,7 @@ async def test_a_task_for_one_who_has_left_goes_to_the_next(database: Database, 
 
 @pytest.mark.parametrize("agent_id", ["a/b", "..", "ü ber", "a%2Fb", "a+b?c#d", "{x}", "x" * 200])
 async def test_agents_of_any_name(database: Database, tmp_path: Path, agent_id: str) -> None:
-    """Whatever is escaped in the address is theirs."""
+    """The escaped path is decoded."""
     async with api(database, tmp_path) as one:
         registered = await one.register(agent_id=agent_id)
         assert registered["address"] == f"{agent_id}@here"
@@ -130,8 +130,8 @@ async def test_agents_of_any_name(database: Database, tmp_path: Path, agent_id: 
 # -- refusals --
 
 
-async def test_without_a_good_token_nothing_is_said(database: Database, tmp_path: Path) -> None:
-    """None, none of ours, a revoked one, another agent's; in one form, and without telling what there is."""
+async def test_without_a_valid_token_everything_is_refused(database: Database, tmp_path: Path) -> None:
+    """No token, a malformed one, a revoked one, another agent's: with errors that reveal nothing."""
     async with api(database, tmp_path) as one:
         await one.register()
         good = await one.token()
@@ -154,8 +154,8 @@ async def test_without_a_good_token_nothing_is_said(database: Database, tmp_path
                 assert (answer.status, answer.body["errcode"]) == (status, errcode), operation
 
 
-async def test_whoever_tries_many_tokens_is_stopped(database: Database, tmp_path: Path) -> None:
-    """By address; a good token is not refused for others' bad ones before that."""
+async def test_failed_authentication_is_limited(database: Database, tmp_path: Path) -> None:
+    """By address; valid tokens are accepted up to the limit."""
     limits = ApiLimits(failures=Rate(0.001, 2), shared_addresses=())
     async with api(database, tmp_path) as one:
         one.services.limits = limits
@@ -165,8 +165,8 @@ async def test_whoever_tries_many_tokens_is_stopped(database: Database, tmp_path
         assert statuses == [401, 401, 429]
 
 
-async def test_whoever_calls_too_often_is_told_when_to_go_on(database: Database, tmp_path: Path) -> None:
-    """With a header, too."""
+async def test_the_call_rate_is_limited(database: Database, tmp_path: Path) -> None:
+    """The response says when to retry, also in a header."""
     async with api(database, tmp_path) as one:
         one.services.limits = ApiLimits(of_agent=Rate(0.001, 1))
         await one.register()
@@ -175,8 +175,8 @@ async def test_whoever_calls_too_often_is_told_when_to_go_on(database: Database,
         assert answer.body["retry_after_ms"] > 1000
 
 
-async def test_only_the_newest_session_speaks(database: Database, tmp_path: Path) -> None:
-    """Others are told whether to register or to stop."""
+async def test_only_the_newest_session_is_accepted(database: Database, tmp_path: Path) -> None:
+    """Others learn whether to register or to stop."""
     async with api(database, tmp_path) as one:
         answer = await one.ask("POST", "/heartbeat", {"session": SESSION})
         assert (answer.status, answer.body["errcode"]) == (409, "PALAVER_NOT_ATTACHED")
@@ -244,9 +244,9 @@ HOSTILE: list[tuple[str, str, Any, str]] = [
 ]
 
 
-async def test_whatever_is_sent_is_refused_in_words(database: Database, tmp_path: Path) -> None:
-    """Sizes, depths, numbers, types, names: never a 500, always the same form, with the field where there is
-    one; and nothing has happened."""
+async def test_invalid_messages_get_an_error(database: Database, tmp_path: Path) -> None:
+    """Sizes, depths, numbers, types, names: never a 500, always the same form, with the field if there is
+    one; nothing is changed."""
     async with api(database, tmp_path) as one:
         await one.register()
         for method, path, body, errcode in HOSTILE:
@@ -260,8 +260,8 @@ async def test_whatever_is_sent_is_refused_in_words(database: Database, tmp_path
         assert (await one.ask("GET", "")).body["status"] == "idle"
 
 
-async def test_what_an_agent_answers_may_be_anything(database: Database, tmp_path: Path) -> None:
-    """NUL, huge numbers, deep metadata, a long output: it is kept as far as it can be."""
+async def test_unusual_answers_are_stored(database: Database, tmp_path: Path) -> None:
+    """NUL, huge numbers, deep metadata, a long output: as far as they can be stored."""
     async with api(database, tmp_path) as one:
         await one.register()
         deep: Any = 1
@@ -279,8 +279,8 @@ async def test_what_an_agent_answers_may_be_anything(database: Database, tmp_pat
             assert (await one.node.answered()).state is State.DONE
 
 
-async def test_the_description_is_served(database: Database, tmp_path: Path) -> None:
-    """To anybody: it is no secret."""
+async def test_the_openapi_document_is_served(database: Database, tmp_path: Path) -> None:
+    """Without authentication."""
     async with (
         api(database, tmp_path) as one,
         one.http.get(f"http://127.0.0.1:{one.port}{DOCUMENT}") as response,
@@ -293,8 +293,8 @@ async def test_the_description_is_served(database: Database, tmp_path: Path) -> 
 # -- the end --
 
 
-async def test_whoever_waits_is_told_that_the_node_stops(database: Database, tmp_path: Path) -> None:
-    """And what it has begun it may still answer."""
+async def test_a_waiting_request_ends_when_the_node_stops(database: Database, tmp_path: Path) -> None:
+    """Begun tasks may still be answered."""
     async with api(database, tmp_path) as one:
         await one.register()
         await one.node.ask("a")
@@ -310,7 +310,7 @@ async def test_whoever_waits_is_told_that_the_node_stops(database: Database, tmp
 
 
 @pytest.mark.parametrize("most", [1])
-async def test_limits_of_the_node_are_told(database: Database, tmp_path: Path, most: int) -> None:
+async def test_the_limit_of_agents_is_reported(database: Database, tmp_path: Path, most: int) -> None:
     """One agent too many."""
     async with api(database, tmp_path) as one:
         one.node.attached.limits = AttachedLimits(max_agents=most)

@@ -1,4 +1,4 @@
-"""The description and what is really answered."""
+"""The OpenAPI document and the routes."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from storage.database import Database
 from tests.bridge.agents.attached.api_running import api
 
 
-def test_what_is_answered_is_described_and_the_other_way_round() -> None:
+def test_routes_and_document_agree() -> None:
     """Every path, with every method."""
     app = web.Application()
     app.add_routes(ROUTES)
@@ -26,8 +26,8 @@ def test_what_is_answered_is_described_and_the_other_way_round() -> None:
     assert answered == described
 
 
-async def test_it_is_served_beside_everything_else(database: Database, tmp_path: Path) -> None:
-    """On the node's own port."""
+async def test_the_api_is_on_the_nodes_port(database: Database, tmp_path: Path) -> None:
+    """Beside the other APIs."""
     async with api(database, tmp_path) as one:
         for path, status in (
             ("/health/live", 200),

@@ -1,4 +1,4 @@
-"""What is said in the interface."""
+"""The messages of the API."""
 
 import pytest
 from pydantic import ValidationError
@@ -13,7 +13,7 @@ SESSION = "session-1"
 
 
 def test_a_task_arrives_as_it_was_sent() -> None:
-    """Its deadline by the clock of whoever gets it: two machines do not agree on the time."""
+    """Its deadline is by the recipient's clock, because clocks differ."""
     sent = task(context="c", system_prompt="s", model="m", metadata={"a": [1]}, deadline_ms=NOW + 5_000)
     message = Task.of(sent, NOW)
     assert message.seconds_left == 5.0
@@ -25,8 +25,8 @@ def test_a_task_arrives_as_it_was_sent() -> None:
     assert Task.of(sent, NOW + 10_000).seconds_left == 0.0
 
 
-def test_an_answer_and_an_error_are_what_the_desk_takes() -> None:
-    """A failure of the tool is an answer, and has no code."""
+def test_an_answer_and_an_error_become_outcomes() -> None:
+    """A failure of the tool is an answer without an error code."""
     assert Result(
         session=SESSION, attempt=1, success=False, output="no", exit_code=3, metadata={"a": 1}
     ).outcome() == Answer(False, "no", 3, {"a": 1})
@@ -35,12 +35,12 @@ def test_an_answer_and_an_error_are_what_the_desk_takes() -> None:
 
 
 def test_names_of_runtimes_and_capabilities() -> None:
-    """`opencode` is `open_code`, and of two spellings of a capability the first is kept."""
+    """`opencode` is `open_code`, and of two spellings of a capability the first one stays."""
     said = Register(session=SESSION, runtime="opencode", capabilities=["Coding", "coding"])
     assert (said.runtime, said.capabilities) == ("open_code", ["Coding"])
 
 
-def test_half_a_pair_of_surrogates_is_refused() -> None:
-    """Nobody could write it down."""
+def test_unpaired_surrogates_are_refused() -> None:
+    """They could not be stored."""
     with pytest.raises(ValidationError, match="unicode"):
         Progress(session=SESSION, attempt=1, text="\ud800")

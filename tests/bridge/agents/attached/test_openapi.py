@@ -1,4 +1,4 @@
-"""The description of the interface."""
+"""The OpenAPI document."""
 
 import re
 from pathlib import Path
@@ -18,13 +18,13 @@ def references(value: Any) -> set[str]:
     return set().union(*map(references, value)) if isinstance(value, list) else set()
 
 
-def test_the_file_in_docs_is_this_description() -> None:
-    """`palaver agents openapi > docs/agents-openapi.yaml` brings it up to date."""
+def test_the_file_in_docs_is_up_to_date() -> None:
+    """`palaver agents openapi > docs/agents-openapi.yaml` updates it."""
     assert FILE.read_text("utf-8") == yaml_text(document())
 
 
-def test_all_that_is_referred_to_is_there() -> None:
-    """And nothing is there that nobody refers to."""
+def test_all_references_resolve() -> None:
+    """And every component is referenced."""
     described = document()
     components = described["components"]
     there = {f"#/components/{kind}/{name}" for kind in ("schemas", "responses") for name in components[kind]}
@@ -35,7 +35,7 @@ def test_all_that_is_referred_to_is_there() -> None:
 
 
 def test_every_operation_is_described() -> None:
-    """By its name, with what goes in, what comes out, and each parameter of its path."""
+    """By its name, with its request, its response and each path parameter."""
     paths = document()["paths"]
     for operation in OPERATIONS:
         described = paths[operation.path][operation.method.lower()]
@@ -46,6 +46,6 @@ def test_every_operation_is_described() -> None:
         assert set(described["responses"]) > {"200", "400", "401"}
 
 
-def test_nothing_is_said_twice() -> None:
+def test_there_are_no_generated_titles() -> None:
     """Pydantic's titles repeat the names."""
     assert "title" not in document()["components"]["schemas"]["Register"]

@@ -1,16 +1,16 @@
-"""What a program can do."""
+"""The operations of the API."""
 
 from bridge.agents.attached.messages import AGENT, OPERATIONS, OPERATIONS_BY_NAME
 
 
-def test_each_has_a_name_and_a_place_of_its_own() -> None:
-    """Two that are called alike could not be told apart in a WebSocket, nor two at one place over HTTP."""
+def test_each_operation_has_its_own_name_and_route() -> None:
+    """The WebSocket distinguishes operations by name, HTTP by method and path."""
     assert len(OPERATIONS_BY_NAME) == len(OPERATIONS)
     assert len({(one.method, one.path) for one in OPERATIONS}) == len(OPERATIONS)
 
 
-def test_all_are_about_an_agent() -> None:
-    """Whose token is shown; and what speaks of a task names it."""
+def test_each_path_names_the_agent() -> None:
+    """Whose token is required; paths about a task name it."""
     for one in OPERATIONS:
         assert one.path.startswith(AGENT)
         assert one.of_task == one.path.endswith(("/begin", "/progress", "/result", "/failure"))

@@ -1,4 +1,4 @@
-"""From what was sent to a message."""
+"""Parsing of messages."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from federation.matrix.errors import MatrixError
 SESSION = "session-1"
 
 
-def test_a_message_is_read_as_it_is() -> None:
-    """With its defaults; a whole number will do where a number is wanted."""
+def test_a_valid_message() -> None:
+    """Defaults are filled in; an integer is accepted where a number is expected."""
     assert parse_json_object(b'{"session":"session-1","wait_seconds":5}') == {
         "session": SESSION,
         "wait_seconds": 5,
@@ -37,8 +37,8 @@ def test_a_message_is_read_as_it_is() -> None:
         ({"session": SESSION, "x" * 10_000: 1}, "x" * 200 + "…", "not permitted"),
     ],
 )
-def test_what_is_wrong_is_named(value: dict[str, Any], field: str, part: str) -> None:
-    """By its field, in a sentence without what was sent, of any length."""
+def test_the_error_names_the_field(value: dict[str, Any], field: str, part: str) -> None:
+    """In a short sentence that does not repeat the value."""
     with pytest.raises(MatrixError, match=part) as refused:
         parse_message(Register, value)
     assert (refused.value.status, refused.value.errcode) == (400, "M_BAD_JSON")
@@ -50,8 +50,8 @@ def test_what_is_wrong_is_named(value: dict[str, Any], field: str, part: str) ->
     ("body", "errcode"),
     [(b"", "M_NOT_JSON"), (b"nan", "M_NOT_JSON"), (b"1", "M_BAD_JSON"), ("[]", "M_BAD_JSON")],
 )
-def test_what_is_no_object_is_refused(body: bytes | str, errcode: str) -> None:
-    """Whatever else it is."""
+def test_only_objects_are_accepted(body: bytes | str, errcode: str) -> None:
+    """Any other JSON, and text that is not JSON, is refused."""
     with pytest.raises(MatrixError) as refused:
         parse_json_object(body)
     assert refused.value.errcode == errcode

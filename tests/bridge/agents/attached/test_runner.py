@@ -1,4 +1,4 @@
-"""A command that is an agent from another process."""
+"""A command that is attached as an agent from another process."""
 
 import asyncio
 from pathlib import Path
@@ -20,13 +20,13 @@ from tests.bridge.agents.running import is_alive, process_in
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody has to wait for a second attempt."""
+def fast_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries without delay."""
     monkeypatch.setattr(runner_module, "MIN_RETRY_DELAY", 0.02)
 
 
-async def test_it_does_tasks(database: Database, tmp_path: Path) -> None:
-    """As an agent of the node's own would: prompt in, progress on its way, answer out."""
+async def test_the_runner_does_tasks(database: Database, tmp_path: Path) -> None:
+    """Like an agent of the node's own: prompt in, progress, answer out."""
     async with api(database, tmp_path) as one:
         script = 'read -r line; echo "looking" >&2; echo "$line in $PALAVER_TASK_CONTEXT"; exit 3'
         async with running(await place(one), script) as other:
@@ -39,8 +39,8 @@ async def test_it_does_tasks(database: Database, tmp_path: Path) -> None:
             await other.until("was answered")
 
 
-async def test_one_after_the_other_or_side_by_side(database: Database, tmp_path: Path) -> None:
-    """As many as it says that it works on at once."""
+async def test_tasks_run_up_to_the_registered_number(database: Database, tmp_path: Path) -> None:
+    """One after the other, or concurrently."""
     async with api(database, tmp_path) as one:
         both = f"[ -e {tmp_path}/task-a -a -e {tmp_path}/task-b ]"
         script = f"touch {tmp_path}/$PALAVER_TASK_ID; until {both}; do sleep 0.01; done"
@@ -51,7 +51,7 @@ async def test_one_after_the_other_or_side_by_side(database: Database, tmp_path:
             assert [(await one.node.answered()).state for _ in "abc"] == [State.DONE] * 3
 
 
-async def test_what_is_cancelled_is_ended(database: Database, tmp_path: Path) -> None:
+async def test_a_cancelled_task_is_stopped(database: Database, tmp_path: Path) -> None:
     """With all its processes."""
     async with api(database, tmp_path) as one:
         script = f"echo $$ > {tmp_path}/it; exec sleep 1000"
@@ -65,8 +65,10 @@ async def test_what_is_cancelled_is_ended(database: Database, tmp_path: Path) ->
                 await asyncio.sleep(0.01)
 
 
-async def test_it_goes_on_while_the_node_is_gone(database: Database, tmp_path: Path) -> None:
-    """A task that it has begun is answered when the node is there again, and is not done twice."""
+async def test_a_begun_task_continues_while_the_node_is_unavailable(
+    database: Database, tmp_path: Path
+) -> None:
+    """It is answered when the node is back, and is not done twice."""
     script = f"echo x >> {tmp_path}/count; until [ -e {tmp_path}/go ]; do sleep 0.01; done; echo done"
     async with api(database, tmp_path, killed=True) as one:
         where = await place(one)
@@ -83,8 +85,8 @@ async def test_it_goes_on_while_the_node_is_gone(database: Database, tmp_path: P
     assert (tmp_path / "count").read_text() == "x\n"
 
 
-async def test_told_to_leave_it_finishes_first(database: Database, tmp_path: Path) -> None:
-    """And takes nothing more; then the agent is gone."""
+async def test_the_first_stop_finishes_tasks(database: Database, tmp_path: Path) -> None:
+    """The runner takes no more tasks, and then unregisters the agent."""
     async with api(database, tmp_path) as one:
         script = f"until [ -e {tmp_path}/go ]; do sleep 0.01; done; echo done"
         async with running(await place(one), script, parallel=2) as other:
@@ -104,8 +106,8 @@ async def test_told_to_leave_it_finishes_first(database: Database, tmp_path: Pat
         assert gone.gone_reason == "shutdown"
 
 
-async def test_told_again_it_ends_what_it_does(database: Database, tmp_path: Path) -> None:
-    """Whoever asked is told."""
+async def test_the_second_stop_ends_tasks(database: Database, tmp_path: Path) -> None:
+    """The requester gets an error."""
     async with api(database, tmp_path) as one:
         script = f"echo $$ > {tmp_path}/it; exec sleep 1000"
         async with running(await place(one), script) as other:
@@ -122,8 +124,8 @@ async def test_told_again_it_ends_what_it_does(database: Database, tmp_path: Pat
             assert not is_alive(it)
 
 
-async def test_without_work_it_leaves_at_once(database: Database, tmp_path: Path) -> None:
-    """Also when there is no node."""
+async def test_without_tasks_the_runner_stops_at_once(database: Database, tmp_path: Path) -> None:
+    """Also without a node."""
     async with api(database, tmp_path) as one:
         where = await place(one)
     async with running(where, "true") as other:
@@ -133,8 +135,8 @@ async def test_without_work_it_leaves_at_once(database: Database, tmp_path: Path
             await other.task
 
 
-async def test_it_waits_for_no_node_for_ever(database: Database, tmp_path: Path) -> None:
-    """The third time that it is told to leave it does, although nobody has its answer."""
+async def test_the_third_stop_does_not_wait_for_the_node(database: Database, tmp_path: Path) -> None:
+    """Although the answer was not delivered."""
     async with api(database, tmp_path) as one, running(await place(one), "sleep 1000", grace=0.1) as other:
         await one.node.status_is(AgentStatus.IDLE)
         await one.node.ask("a")
@@ -147,8 +149,8 @@ async def test_it_waits_for_no_node_for_ever(database: Database, tmp_path: Path)
             await other.task
 
 
-async def test_a_program_whose_place_is_taken_stops(database: Database, tmp_path: Path) -> None:
-    """The two would take it from each other without end."""
+async def test_a_replaced_program_stops(database: Database, tmp_path: Path) -> None:
+    """Otherwise the two would replace each other for ever."""
     async with api(database, tmp_path) as one, running(await place(one), "true") as first:
         await first.until("Attached as worker@here")
         async with running(await place(one), "true") as second:
@@ -159,8 +161,8 @@ async def test_a_program_whose_place_is_taken_stops(database: Database, tmp_path
             assert (await one.node.answered()).state is State.DONE
 
 
-async def test_one_that_may_not_says_so(database: Database, tmp_path: Path) -> None:
-    """To whoever has started it, with what to do."""
+async def test_a_refused_program_ends_with_an_error(database: Database, tmp_path: Path) -> None:
+    """The error says what to do."""
     async with api(database, tmp_path) as one:
         good = await place(one)
         bad = AgentEndpoint(good.url, "worker", good.token[:-1] + ("a" if good.token[-1] != "a" else "b"))
@@ -174,8 +176,8 @@ async def test_one_that_may_not_says_so(database: Database, tmp_path: Path) -> N
                     await asyncio.wait_for(other.task, TIMEOUT)
 
 
-async def test_one_that_was_thought_lost_comes_back(database: Database, tmp_path: Path) -> None:
-    """It registers again, by itself."""
+async def test_a_program_that_timed_out_registers_again(database: Database, tmp_path: Path) -> None:
+    """By itself."""
     async with api(database, tmp_path) as one, running(await place(one), "true") as other:
         await other.until("Attached")
         await one.node.attached.unregister("worker", other.runner._session, "timeout")
@@ -184,8 +186,8 @@ async def test_one_that_was_thought_lost_comes_back(database: Database, tmp_path
         assert (await one.node.answered()).state is State.DONE
 
 
-async def test_it_gives_signs_of_life(database: Database, tmp_path: Path) -> None:
-    """As often as the node wants them; what is cancelled without a word it hears then."""
+async def test_the_runner_sends_heartbeats(database: Database, tmp_path: Path) -> None:
+    """As often as the node requires; their responses report cancelled tasks."""
     async with (
         api(database, tmp_path, attached_limits=AttachedLimits(heartbeat=0.05)) as one,
         running(await place(one), "sleep 1000", grace=0.1) as other,
@@ -200,8 +202,8 @@ async def test_it_gives_signs_of_life(database: Database, tmp_path: Path) -> Non
         await other.until("was cancelled")
 
 
-async def test_a_command_that_does_not_work_is_told(database: Database, tmp_path: Path) -> None:
-    """The agent has failed, and recovers when the command is there."""
+async def test_a_command_that_does_not_work_is_reported(database: Database, tmp_path: Path) -> None:
+    """The agent has failed, and recovers when the command works."""
     program = tmp_path / "program"
     async with api(database, tmp_path) as one, running(await place(one), "", program=str(program)) as other:
         await other.until("Attached")

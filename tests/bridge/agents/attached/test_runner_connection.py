@@ -1,4 +1,4 @@
-"""A connection from the agent's side."""
+"""The runner's connection to the node."""
 
 import asyncio
 import json
@@ -21,8 +21,8 @@ from tests.support.ports import lasting_port
 Speak = Callable[[web.WebSocketResponse], Awaitable[None]]
 
 
-def speaking(speak: Speak) -> LoopbackServer:
-    """A node that says what the test wants."""
+def scripted_node(speak: Speak) -> LoopbackServer:
+    """A node that sends what the test says."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         socket = web.WebSocketResponse()
@@ -39,7 +39,7 @@ def at(server: LoopbackServer) -> AgentEndpoint:
 
 
 async def test_calls_are_answered_and_pushes_arrive(database: Database, tmp_path: Path) -> None:
-    """Each in its form."""
+    """Both are parsed."""
     pushed: asyncio.Queue[Push] = asyncio.Queue()
     async with api(database, tmp_path) as one, connect(await place(one), pushed.put_nowait) as connection:
         listening = asyncio.create_task(connection.listen())
@@ -55,29 +55,29 @@ async def test_calls_are_answered_and_pushes_arrive(database: Database, tmp_path
         listening.cancel()
 
 
-async def test_any_name_is_a_place() -> None:
-    """Whatever is in it stays in it."""
+async def test_the_url_of_any_agent() -> None:
+    """Its id is escaped."""
     where = AgentEndpoint("https://node.example:7676/", "../a b/ü", "t")
     assert str(where.socket_url) == (
         "https://node.example:7676/_palaver/v1/agents/..%2Fa%20b%2F%C3%BC/socket"
     )
 
 
-async def test_nobody_there_is_a_closed_connection() -> None:
-    """As is a node that says nothing any more; both are tried again."""
+async def test_an_unreachable_node_is_a_closed_connection() -> None:
+    """As is a node that stops responding; both are retried."""
     nobody = AgentEndpoint(f"http://127.0.0.1:{lasting_port()}", "worker", "token")
     with pytest.raises(ConnectionClosed, match="could not be reached: connection refused"):
         async with connect(nobody, lambda push: None):
             pass
 
 
-async def test_what_helps_against_a_certificate_that_is_not_believed(tmp_path: Path) -> None:
+async def test_the_advice_about_an_untrusted_certificate(tmp_path: Path) -> None:
     """Most nodes have a development certificate at first."""
 
     async def silent(socket: web.WebSocketResponse) -> None:
         await socket.receive()
 
-    server = speaking(silent)
+    server = scripted_node(silent)
     files = Certificates(tmp_path).make("localhost")
     async with server.running(files):
         where = AgentEndpoint(f"https://localhost:{server.port}", "worker", "token")
@@ -86,15 +86,15 @@ async def test_what_helps_against_a_certificate_that_is_not_believed(tmp_path: P
                 pass
 
 
-async def test_a_node_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is waited for, but not for ever; and one that leaves in the middle answers nobody."""
+async def test_a_call_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a node that disconnects meanwhile ends the call."""
     monkeypatch.setattr(connection_module, "CALL_TIMEOUT", 0.1)
 
     async def silent(socket: web.WebSocketResponse) -> None:
         await socket.receive()
         await socket.receive()
 
-    server = speaking(silent)
+    server = scripted_node(silent)
     async with server.running(None), connect(at(server), lambda push: None) as connection:
         listening = asyncio.create_task(connection.listen())
         with pytest.raises(ConnectionClosed, match="did not answer"):
@@ -107,21 +107,21 @@ async def test_a_node_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"task": 1}', '{"id": 1, "status": "x"}', '{"what": 1}'])
-async def test_a_node_that_talks_nonsense_is_left(text: str) -> None:
-    """It is no node, or not of this version."""
+async def test_invalid_messages_close_the_connection(text: str) -> None:
+    """The peer is not a node, or has another version."""
 
     async def nonsense(socket: web.WebSocketResponse) -> None:
         await socket.send_str(text)
         await socket.receive()
 
-    server = speaking(nonsense)
+    server = scripted_node(nonsense)
     async with server.running(None), connect(at(server), lambda push: None) as connection:
         with pytest.raises(ConnectionClosed, match="invalid message"):
             await connection.listen()
 
 
-async def test_an_answer_to_nobody_is_passed_over() -> None:
-    """It came too late; and why a node leaves is known from its last words."""
+async def test_an_unexpected_answer_is_ignored() -> None:
+    """It came too late. The reason for closing is taken from the node's last message."""
 
     async def late(socket: web.WebSocketResponse) -> None:
         await socket.send_str(json.dumps({"id": 99, "answer": {}}))
@@ -130,7 +130,7 @@ async def test_an_answer_to_nobody_is_passed_over() -> None:
         )
         await socket.send_str(json.dumps({"closing": "The node is stopping."}))
 
-    server = speaking(late)
+    server = scripted_node(late)
     pushed: list[Push] = []
     async with server.running(None), connect(at(server), pushed.append) as connection:
         with pytest.raises(ConnectionClosed, match="The node is stopping"):
@@ -138,8 +138,8 @@ async def test_an_answer_to_nobody_is_passed_over() -> None:
     assert [push.closing for push in pushed] == ["The node is stopping."]
 
 
-async def test_a_page_of_something_else_is_refused() -> None:
-    """No WebSocket: a status of HTTP, in words."""
+async def test_a_server_without_websocket_is_refused() -> None:
+    """The error contains the HTTP status."""
 
     async def page(request: web.Request) -> web.StreamResponse:
         return web.Response(status=502)

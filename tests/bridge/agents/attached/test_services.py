@@ -1,4 +1,4 @@
-"""Who may call."""
+"""Authentication and rates."""
 
 from pathlib import Path
 
@@ -11,8 +11,8 @@ from storage.database import Database
 from tests.bridge.agents.attached.api_running import api
 
 
-async def test_agents_are_told_apart(database: Database, tmp_path: Path) -> None:
-    """One that calls too often is no reason to refuse another."""
+async def test_each_agent_has_its_own_rate(database: Database, tmp_path: Path) -> None:
+    """One that calls too often does not affect another."""
     async with api(database, tmp_path) as one:
         one.services.limits = ApiLimits(of_agent=Rate(0.001, 1))
         one.services.admit("worker")
@@ -21,8 +21,8 @@ async def test_agents_are_told_apart(database: Database, tmp_path: Path) -> None
         one.services.admit("other")
 
 
-async def test_a_good_token_is_not_counted(database: Database, tmp_path: Path) -> None:
-    """However often it is shown; a bad one is, until there were too many from one address."""
+async def test_only_failed_authentication_is_counted(database: Database, tmp_path: Path) -> None:
+    """Until there were too many failures from one address."""
     async with api(database, tmp_path) as one:
         one.services.limits = ApiLimits(failures=Rate(0.001, 1), shared_addresses=())
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""One session of a program that is attached."""
+"""One session of an attached program."""
 
 import asyncio
 
@@ -21,9 +21,9 @@ def work(number: int) -> Task:
     return Task(request(str(number)), 0, 1000, id=number)
 
 
-async def test_whoever_waits_is_woken_by_news() -> None:
-    """A task, one that is taken back, room for one that waits, and the end; all who wait, and only by what
-    comes after the look."""
+async def test_waiting_ends_at_a_change() -> None:
+    """A task, a cancellation, room for a pending task, or the end; for all who wait, and only after a later
+    change."""
     one = session()
     one.wake()
     for happening in (
@@ -42,8 +42,8 @@ async def test_whoever_waits_is_woken_by_news() -> None:
     assert one.has_ended
 
 
-async def test_nobody_is_woken_where_nothing_waits() -> None:
-    """A task is over and there is no other: whoever waits goes on waiting, as long as was said."""
+async def test_a_finished_task_without_a_successor_is_no_change() -> None:
+    """Waiting continues until its timeout."""
     one = session()
     one.deliver(work(1))
     assert one.next([], 0.0, 30.0) == assignment_of(work(1))
@@ -57,8 +57,8 @@ async def test_nobody_is_woken_where_nothing_waits() -> None:
         await waiting
 
 
-def test_what_comes_next() -> None:
-    """A task; else what of the work is not wanted; else how long to wait."""
+def test_the_next_result() -> None:
+    """A task; otherwise the cancelled tasks; otherwise the time to wait."""
     one = session(parallel=2)
     assert one.next([], 0.0, 30.0) == 30.0
     assert one.next(["7"], 0.0, 30.0) == ["7"]
@@ -69,8 +69,8 @@ def test_what_comes_next() -> None:
     assert one.next([], 0.0, 5.0) == 5.0
 
 
-def test_the_desks_task_goes_with_it() -> None:
-    """As long as it is here."""
+def test_the_session_has_its_tasks() -> None:
+    """Until they end."""
     one = session()
     one.deliver(work(1))
     one.deliver(work(1))

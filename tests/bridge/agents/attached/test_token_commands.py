@@ -1,4 +1,4 @@
-"""What an operator does with tokens."""
+"""The token commands."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from storage.errors import LocalError
 from tests.support.agents import NOW, Clock
 
 
-async def test_from_the_first_to_the_last_day(database: Database) -> None:
-    """Made, listed, revoked; the token itself is said once."""
+async def test_the_life_of_a_token(database: Database) -> None:
+    """Created, listed, revoked; the token itself is shown once."""
     clock = Clock()
     tokens = AgentTokens(database, now_ms=clock)
     known = commands(tokens)
@@ -56,9 +56,9 @@ async def test_from_the_first_to_the_last_day(database: Database) -> None:
         ("agents-token-revoke", {"agent": "a", "token_id": "x"}, "has no token x"),
     ],
 )
-async def test_what_cannot_be_done(
+async def test_invalid_commands_get_an_error(
     database: Database, command: str, given: dict[str, Any], part: str
 ) -> None:
-    """In a sentence."""
+    """A sentence for the operator."""
     with pytest.raises(LocalError, match=part):
         await commands(AgentTokens(database, now_ms=Clock()))[command](given)

@@ -1,4 +1,4 @@
-"""Tokens given, used and revoked."""
+"""Tokens are created, used and revoked."""
 
 import pytest
 
@@ -19,8 +19,8 @@ async def tokens(database: Database, clock: Clock) -> AgentTokens:
     return AgentTokens(database, now_ms=clock)
 
 
-async def test_a_token_shows_whose_it_is(tokens: AgentTokens, database: Database) -> None:
-    """Of the secret nothing is in the database."""
+async def test_a_token_identifies_its_owner(tokens: AgentTokens, database: Database) -> None:
+    """The database does not contain the secret."""
     token, row = await tokens.create("worker-1", "laptop", None)
     assert await tokens.owner_of(token) == TokenOwner("worker-1", token.token_id)
     assert parse_token(token.text) == token
@@ -30,8 +30,8 @@ async def test_a_token_shows_whose_it_is(tokens: AgentTokens, database: Database
     assert row.note == "laptop"
 
 
-async def test_a_secret_that_is_not_its_own_opens_nothing(tokens: AgentTokens) -> None:
-    """An id that is known with another secret, and one that nobody has."""
+async def test_a_wrong_secret_is_invalid(tokens: AgentTokens) -> None:
+    """With a known id and with an unknown one."""
     token, _ = await tokens.create("worker-1", "", None)
     other, _ = await tokens.create("worker-2", "", None)
     forged = type(token)(token.token_id, other.text)
@@ -39,7 +39,7 @@ async def test_a_secret_that_is_not_its_own_opens_nothing(tokens: AgentTokens) -
     assert await tokens.owner_of(type(token)("0" * 10, token.text)) is None
 
 
-async def test_it_ends_when_its_time_has_come(tokens: AgentTokens, clock: Clock) -> None:
+async def test_a_token_expires(tokens: AgentTokens, clock: Clock) -> None:
     """To the millisecond."""
     token, _ = await tokens.create("worker-1", "", 1)
     assert await tokens.owner_of(token) is not None
@@ -47,8 +47,8 @@ async def test_it_ends_when_its_time_has_come(tokens: AgentTokens, clock: Clock)
     assert await tokens.owner_of(token) is None
 
 
-async def test_it_ends_at_once_when_it_is_revoked(tokens: AgentTokens) -> None:
-    """And whoever is connected with it is named."""
+async def test_a_revoked_token_is_invalid_at_once(tokens: AgentTokens) -> None:
+    """And listeners get its id."""
     told: list[str] = []
     tokens.on_revoked(told.append)
     token, _ = await tokens.create("worker-1", "", None)
@@ -63,7 +63,9 @@ async def test_it_ends_at_once_when_it_is_revoked(tokens: AgentTokens) -> None:
             await tokens.revoke(agent_id, token_id)
 
 
-async def test_its_use_is_noted_to_the_minute(tokens: AgentTokens, clock: Clock, database: Database) -> None:
+async def test_its_use_is_recorded_once_a_minute(
+    tokens: AgentTokens, clock: Clock, database: Database
+) -> None:
     """Not with every request."""
     token, _ = await tokens.create("worker-1", "", None)
 
@@ -79,8 +81,8 @@ async def test_its_use_is_noted_to_the_minute(tokens: AgentTokens, clock: Clock,
     assert await used() == NOW + USE_RECORDED_EVERY_MS
 
 
-async def test_what_cannot_be_is_refused(tokens: AgentTokens, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a sentence for the operator."""
+async def test_invalid_tokens_are_not_created(tokens: AgentTokens, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is a sentence for the operator."""
     with pytest.raises(LocalError, match="must not contain an @"):
         await tokens.create("worker-1@kitchen.local", "", None)
     monkeypatch.setattr(agent_tokens, "MAX_TOKENS", 1)

@@ -1,4 +1,4 @@
-"""The interface through a WebSocket."""
+"""The API through a WebSocket."""
 
 import asyncio
 import contextlib
@@ -20,8 +20,8 @@ from storage.database import Database
 from tests.bridge.agents.attached.api_running import TIMEOUT, api
 
 
-async def test_the_whole_way(database: Database, tmp_path: Path) -> None:
-    """Tasks come by themselves; calls are answered by their numbers, in the forms that are described."""
+async def test_all_operations_of_a_task(database: Database, tmp_path: Path) -> None:
+    """Tasks are pushed; responses have the id of their call and the described form."""
     async with api(database, tmp_path) as one, one.socket() as socket:
         registered = await socket.call("register", runtime="kimi")
         messages.CallAnswer.model_validate(registered)
@@ -42,10 +42,10 @@ async def test_the_whole_way(database: Database, tmp_path: Path) -> None:
         await one.node.status_is(AgentStatus.SHUTDOWN)
 
 
-async def test_tasks_go_on_coming_after_a_failure(
+async def test_tasks_are_pushed_after_an_error(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An agent that is attached gets its tasks, whatever failed before; what failed is logged."""
+    """The error is logged."""
     monkeypatch.setattr("bridge.agents.attached.websocket.RETRY_DELAY", 0.01)
     async with api(database, tmp_path) as one, one.socket() as socket:
         await socket.call("register")
@@ -68,8 +68,8 @@ async def test_tasks_go_on_coming_after_a_failure(
         assert (await socket.call("finish", pushed["task"]["work_id"], attempt=3))["answer"]["wanted"]
 
 
-async def test_several_tasks_come_at_once(database: Database, tmp_path: Path) -> None:
-    """As many as the program works on at the same time, and the next when one is done."""
+async def test_several_tasks_are_pushed(database: Database, tmp_path: Path) -> None:
+    """As many as the program works on, and the next one when one is done."""
     async with api(database, tmp_path) as one, one.socket() as socket:
         await socket.call("register", parallel=2)
         for name in "abc":
@@ -81,8 +81,8 @@ async def test_several_tasks_come_at_once(database: Database, tmp_path: Path) ->
         assert socket.pushed.empty()
 
 
-async def test_what_is_cancelled_is_told_at_once(database: Database, tmp_path: Path) -> None:
-    """Begun or not."""
+async def test_a_cancellation_is_pushed(database: Database, tmp_path: Path) -> None:
+    """Of begun tasks and of others."""
     async with api(database, tmp_path) as one, one.socket() as socket:
         await socket.call("register", parallel=2)
         for name in "ab":
@@ -96,9 +96,8 @@ async def test_what_is_cancelled_is_told_at_once(database: Database, tmp_path: P
         assert answered["answer"] == {"wanted": False}
 
 
-async def test_a_program_comes_back_on_another_connection(database: Database, tmp_path: Path) -> None:
-    """With the same session: it goes on with what it has begun, and the old connection brings nothing
-    more."""
+async def test_a_session_continues_on_another_connection(database: Database, tmp_path: Path) -> None:
+    """Its tasks continue, and the old connection is closed."""
     async with api(database, tmp_path) as one, one.socket() as old:
         await old.call("register", parallel=2)
         await one.node.ask("a")
@@ -116,8 +115,8 @@ async def test_a_program_comes_back_on_another_connection(database: Database, tm
         assert (await one.node.answered()).state is State.DONE
 
 
-async def test_a_program_whose_place_is_taken_has_to_leave(database: Database, tmp_path: Path) -> None:
-    """By another session, over HTTP in this case."""
+async def test_the_socket_of_a_replaced_program_is_closed(database: Database, tmp_path: Path) -> None:
+    """The other session may use HTTP."""
     async with api(database, tmp_path) as one, one.socket() as socket:
         await socket.call("register")
         await one.register("session-2")
@@ -127,7 +126,7 @@ async def test_a_program_whose_place_is_taken_has_to_leave(database: Database, t
         assert await socket.is_closed() == aiohttp.WSCloseCode.POLICY_VIOLATION
 
 
-async def test_a_task_for_a_connection_that_is_gone_comes_again(database: Database, tmp_path: Path) -> None:
+async def test_a_task_for_a_closed_connection_is_pushed_again(database: Database, tmp_path: Path) -> None:
     """On the next one: it was not begun."""
     async with api(database, tmp_path) as one:
         one.node.attached.limits = AttachedLimits(begin_timeout=0.1)
@@ -141,8 +140,8 @@ async def test_a_task_for_a_connection_that_is_gone_comes_again(database: Databa
             assert (await socket.push())["task"]["task_id"] == "task-a"
 
 
-async def test_a_revoked_token_closes_what_was_opened_with_it(database: Database, tmp_path: Path) -> None:
-    """Registered or not, and there is no way back on another's connection."""
+async def test_a_revoked_token_closes_its_sockets(database: Database, tmp_path: Path) -> None:
+    """Registered or not, and calls on another connection are refused."""
     async with api(database, tmp_path) as one, one.socket() as socket, one.socket() as idle:
         await socket.call("register")
         # Its handshake is over, and it is among those that are open.
@@ -154,10 +153,8 @@ async def test_a_revoked_token_closes_what_was_opened_with_it(database: Database
         await one.node.status_is(AgentStatus.SHUTDOWN)
 
 
-async def test_a_token_that_was_revoked_elsewhere_registers_nobody(
-    database: Database, tmp_path: Path
-) -> None:
-    """This process was not told; it looks when somebody registers."""
+async def test_a_token_that_another_process_revoked_is_refused(database: Database, tmp_path: Path) -> None:
+    """This process checks the token at registration."""
     async with api(database, tmp_path) as one, one.socket() as socket:
         async with database.transaction() as connection:
             await connection.execute("UPDATE agent_tokens SET revoked_at = 1")
@@ -165,8 +162,8 @@ async def test_a_token_that_was_revoked_elsewhere_registers_nobody(
         assert (answered["status"], answered["problem"]["errcode"]) == (401, "M_UNKNOWN_TOKEN")
 
 
-async def test_a_node_that_stops_says_so(database: Database, tmp_path: Path) -> None:
-    """Before it closes; nobody has to be cut off."""
+async def test_a_stopping_node_closes_its_sockets(database: Database, tmp_path: Path) -> None:
+    """After a message with the reason."""
     async with api(database, tmp_path) as one, one.socket() as socket:
         await socket.call("register")
         closing = asyncio.create_task(one.listener.close(TIMEOUT))
@@ -175,16 +172,16 @@ async def test_a_node_that_stops_says_so(database: Database, tmp_path: Path) -> 
         await closing
 
 
-async def test_silence_ends_it(database: Database, tmp_path: Path) -> None:
-    """Pings keep a connection open; whoever says nothing by itself is no agent."""
+async def test_a_silent_socket_is_closed(database: Database, tmp_path: Path) -> None:
+    """Pings keep a connection open, but a program must send messages."""
     async with api(database, tmp_path) as one:
         one.node.attached.limits = AttachedLimits(timeout=0.1)
         async with one.socket() as socket:
             assert await socket.is_closed() is not None
 
 
-async def test_it_is_not_for_strangers(database: Database, tmp_path: Path) -> None:
-    """The same tokens as over HTTP; and what is no WebSocket is told so."""
+async def test_the_socket_requires_a_token(database: Database, tmp_path: Path) -> None:
+    """The same tokens as over HTTP. A request that is not a WebSocket gets an error."""
     async with api(database, tmp_path) as one:
         for headers, status in (({}, 401), ({"Authorization": f"Bearer {await one.token('other')}"}, 403)):
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
@@ -213,10 +210,10 @@ async def test_it_is_not_for_strangers(database: Database, tmp_path: Path) -> No
         ('{"id": 1, "do": "heartbeat", "body": {"session": "session-1"}}', 1, "PALAVER_NOT_ATTACHED"),
     ],
 )
-async def test_whatever_is_said_is_answered_in_words(
+async def test_invalid_calls_get_an_error(
     database: Database, tmp_path: Path, text: str, number: int | None, errcode: str
 ) -> None:
-    """With its number, if it had one; and the connection stays."""
+    """With the call's id, if it had one; the connection stays open."""
     async with api(database, tmp_path) as one, one.socket() as socket:
         await socket.socket.send_str(text)
         answered: Any = await socket.receive()
@@ -225,7 +222,7 @@ async def test_whatever_is_said_is_answered_in_words(
         assert (await socket.call("register"))["status"] == 200
 
 
-async def test_what_is_no_text_ends_the_connection(database: Database, tmp_path: Path) -> None:
+async def test_invalid_frames_close_the_connection(database: Database, tmp_path: Path) -> None:
     """Bytes, and a message that is too large."""
     async with api(database, tmp_path) as one:
         async with one.socket() as socket:

@@ -1,4 +1,4 @@
-"""What attached programs say of their tasks."""
+"""The calls of attached programs about their tasks."""
 
 import asyncio
 from pathlib import Path
@@ -13,14 +13,14 @@ from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode, TaskError
 from bridge.tasks.task import State
 from storage.database import Database
+from tests.bridge.agents.agent_node import AgentNode, agent_node
 from tests.bridge.agents.attached.test_attached import DONE, attach
-from tests.bridge.agents.kitchen import Kitchen, kitchen
 from tests.bridge.agents.running import TIMEOUT
 from tests.support.agents import NOW, Clock
 
 
 class Seconds:
-    """A clock that never runs backwards, and stands still until it is moved."""
+    """A monotonic clock that stands still until a test moves it."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -29,16 +29,16 @@ class Seconds:
         return self.now
 
 
-async def taken(node: Kitchen, session: str = "session-1") -> tuple[AttachedSession, str, int]:
+async def taken(node: AgentNode, session: str = "session-1") -> tuple[AttachedSession, str, int]:
     async with asyncio.timeout(TIMEOUT):
         task, _ = await node.work.take("worker", session, TIMEOUT, [])
     assert task is not None
     return node.attached.session("worker", session), task.work_id, task.attempt
 
 
-async def test_the_way_of_a_task(database: Database, tmp_path: Path) -> None:
+async def test_all_calls_of_a_task(database: Database, tmp_path: Path) -> None:
     """Taken, begun, reported on, answered."""
-    async with kitchen(database, tmp_path) as node:
+    async with agent_node(database, tmp_path) as node:
         await attach(node)
         asking = asyncio.create_task(node.work.take("worker", "session-1", TIMEOUT, []))
         await asyncio.sleep(0)
@@ -56,28 +56,26 @@ async def test_the_way_of_a_task(database: Database, tmp_path: Path) -> None:
         assert (await node.answered()).answer == DONE
 
 
-async def test_whoever_waits_in_vain_is_told_so(database: Database, tmp_path: Path) -> None:
-    """When the time is over; without any, at once."""
-    async with kitchen(database, tmp_path) as node:
+async def test_taking_times_out(database: Database, tmp_path: Path) -> None:
+    """After the wait; without a wait at once."""
+    async with agent_node(database, tmp_path) as node:
         await attach(node)
         assert await node.work.take("worker", "session-1", 0.0, []) == (None, [])
         assert await node.work.take("worker", "session-1", 0.05, []) == (None, [])
 
 
-async def test_nobody_waits_so_long_that_they_would_be_taken_for_gone(
-    database: Database, tmp_path: Path
-) -> None:
-    """The next question is the next sign of life."""
+async def test_waiting_is_limited_by_the_heartbeat_interval(database: Database, tmp_path: Path) -> None:
+    """The next request is the next heartbeat."""
     limits = AttachedLimits(heartbeat=0.05)
-    async with kitchen(database, tmp_path, limits=limits) as node:
+    async with agent_node(database, tmp_path, limits=limits) as node:
         await attach(node)
         async with asyncio.timeout(TIMEOUT):
             assert await node.work.take("worker", "session-1", 2 * TIMEOUT, []) == (None, [])
 
 
-async def test_what_is_said_twice_counts_once(database: Database, tmp_path: Path) -> None:
-    """Beginnings and answers; the second answer is not the first one's end."""
-    async with kitchen(database, tmp_path) as node:
+async def test_calls_are_idempotent(database: Database, tmp_path: Path) -> None:
+    """Repeated starts and answers change nothing."""
+    async with agent_node(database, tmp_path) as node:
         await attach(node)
         await node.ask("a")
         session, work_id, attempt = await taken(node)
@@ -90,9 +88,9 @@ async def test_what_is_said_twice_counts_once(database: Database, tmp_path: Path
         assert (await node.task("a")).answer == DONE
 
 
-async def test_an_answer_alone_is_enough(database: Database, tmp_path: Path) -> None:
-    """So is a report: both begin the task. A refusal does not have to."""
-    async with kitchen(database, tmp_path) as node:
+async def test_an_answer_begins_the_task(database: Database, tmp_path: Path) -> None:
+    """So does progress. A refusal does not."""
+    async with agent_node(database, tmp_path) as node:
         await attach(node)
         outcomes: list[WorkOutcome] = [DONE, TaskError(ErrorCode.INVALID_PAYLOAD, "Not this.")]
         for number, outcome in enumerate(outcomes):
@@ -108,9 +106,9 @@ async def test_an_answer_alone_is_enough(database: Database, tmp_path: Path) -> 
         assert (await node.task("c")).state is State.RUNNING
 
 
-async def test_to_answer_is_also_to_begin(database: Database, tmp_path: Path) -> None:
-    """It is stored when the program is told so; said again, it still is, and another answer is none."""
-    async with kitchen(database, tmp_path) as node:
+async def test_an_answer_is_stored_before_the_response(database: Database, tmp_path: Path) -> None:
+    """A repeated answer is accepted, and a different one is not."""
+    async with agent_node(database, tmp_path) as node:
         await attach(node)
         await node.ask("a")
         session, work_id, attempt = await taken(node)
@@ -121,9 +119,9 @@ async def test_to_answer_is_also_to_begin(database: Database, tmp_path: Path) ->
         assert await node.tasks.finish(task.key, Answer(True, "more", 0), by=session.address) == task
 
 
-async def test_who_answers_at_once_and_comes_too_late_is_told_so(database: Database, tmp_path: Path) -> None:
-    """The task was cancelled, or begun by another session, and nobody could say so yet."""
-    async with kitchen(database, tmp_path) as node:
+async def test_an_answer_that_comes_too_late_is_refused(database: Database, tmp_path: Path) -> None:
+    """The task was cancelled, or begun by another session, before the program could know."""
+    async with agent_node(database, tmp_path) as node:
         await attach(node)
         node.attached.cancel = _later  # type: ignore[method-assign] # the word is still on its way
         await node.ask("a")
@@ -139,9 +137,9 @@ async def test_who_answers_at_once_and_comes_too_late_is_told_so(database: Datab
         assert (await node.task("b")).state is State.RUNNING
 
 
-async def test_what_was_never_given_cannot_be_answered(database: Database, tmp_path: Path) -> None:
-    """Another's task, one that waits, another attempt."""
-    async with kitchen(database, tmp_path) as node:
+async def test_only_an_offered_task_can_be_answered(database: Database, tmp_path: Path) -> None:
+    """Not another agent's task, a pending one, or another attempt."""
+    async with agent_node(database, tmp_path) as node:
         await attach(node)
         await node.ask("a")
         await node.ask("b")
@@ -153,10 +151,10 @@ async def test_what_was_never_given_cannot_be_answered(database: Database, tmp_p
         assert (await node.task("a")).state is State.ACCEPTED
 
 
-async def test_what_was_taken_and_not_begun_is_given_again(database: Database, tmp_path: Path) -> None:
-    """The one who took it may have vanished. If it has not, it comes too late."""
+async def test_a_task_that_was_not_begun_is_offered_again(database: Database, tmp_path: Path) -> None:
+    """If the first program still works on it, it comes too late."""
     seconds = Seconds()
-    async with kitchen(database, tmp_path, monotonic=seconds) as node:
+    async with agent_node(database, tmp_path, monotonic=seconds) as node:
         await attach(node)
         await node.ask("a")
         session, work_id, attempt = await taken(node)
@@ -168,9 +166,9 @@ async def test_what_was_taken_and_not_begun_is_given_again(database: Database, t
         assert await node.work.finish(session, work_id, attempt + 1, DONE)
 
 
-async def test_whoever_waits_hears_of_what_was_not_begun(database: Database, tmp_path: Path) -> None:
-    """Without anything else happening."""
-    async with kitchen(database, tmp_path, limits=AttachedLimits(begin_timeout=0.05)) as node:
+async def test_an_expired_offer_ends_the_wait(database: Database, tmp_path: Path) -> None:
+    """Without any other event."""
+    async with agent_node(database, tmp_path, limits=AttachedLimits(begin_timeout=0.05)) as node:
         await attach(node)
         await node.ask("a")
         await taken(node)
@@ -178,9 +176,9 @@ async def test_whoever_waits_hears_of_what_was_not_begun(database: Database, tmp
         assert attempt > 1
 
 
-async def test_what_is_cancelled_is_told_to_whoever_works_on_it(database: Database, tmp_path: Path) -> None:
-    """At once, if the program waits; and nothing counts that it still says."""
-    async with kitchen(database, tmp_path) as node:
+async def test_a_cancellation_is_reported_to_the_program(database: Database, tmp_path: Path) -> None:
+    """At once, if the program waits; later messages about the task are ignored."""
+    async with agent_node(database, tmp_path) as node:
         await attach(node, parallel=2)
         await node.ask("a")
         session, work_id, attempt = await taken(node)
@@ -193,9 +191,9 @@ async def test_what_is_cancelled_is_told_to_whoever_works_on_it(database: Databa
         assert not await node.work.finish(session, work_id, attempt, DONE)
 
 
-async def test_a_desk_that_has_closed_the_case_is_believed(database: Database, tmp_path: Path) -> None:
-    """The task was cancelled, and the program wants to begin before anybody could tell it."""
-    async with kitchen(database, tmp_path) as node:
+async def test_the_task_service_decides_whether_a_task_may_begin(database: Database, tmp_path: Path) -> None:
+    """The task was cancelled, and the program begins it before it can know."""
+    async with agent_node(database, tmp_path) as node:
         await attach(node)
         await node.ask("a")
         session, work_id, attempt = await taken(node)
@@ -209,10 +207,10 @@ async def _later(task: object) -> bool:
     return False
 
 
-async def test_work_is_kept_for_who_is_heard_from(database: Database, tmp_path: Path) -> None:
-    """With each sign of life, as long again; what it does not name is not."""
+async def test_heartbeats_renew_the_leases(database: Database, tmp_path: Path) -> None:
+    """Of the tasks that the program names."""
     seconds, clock = Seconds(), Clock()
-    async with kitchen(database, tmp_path, monotonic=seconds, clock=clock) as node:
+    async with agent_node(database, tmp_path, monotonic=seconds, clock=clock) as node:
         await attach(node, parallel=2)
         for name in "ab":
             await node.ask(name)
@@ -229,15 +227,15 @@ async def test_work_is_kept_for_who_is_heard_from(database: Database, tmp_path: 
         assert (await node.task("b")).lease_until == NOW + 180_000
 
 
-async def test_a_sign_of_life_is_passed_on(database: Database, tmp_path: Path) -> None:
-    """But not every one of them: others are to know that it lives, no more."""
+async def test_heartbeats_refresh_the_registration(database: Database, tmp_path: Path) -> None:
+    """But not with every one of them."""
     seconds, clock = Seconds(), Clock()
-    async with kitchen(database, tmp_path, monotonic=seconds, clock=clock) as node:
+    async with agent_node(database, tmp_path, monotonic=seconds, clock=clock) as node:
         await attach(node)
         session = node.attached.session("worker", "session-1")
 
         async def last_seen(now: float, now_ms: int) -> int:
-            """After a sign of life at that time."""
+            """The agent's `last_seen` after a heartbeat at that time."""
             seconds.now, clock.now_ms = now, now_ms
             await node.work.alive(session)
             async with database.transaction() as connection:
@@ -249,10 +247,10 @@ async def test_a_sign_of_life_is_passed_on(database: Database, tmp_path: Path) -
         assert await last_seen(20.0, NOW + 3) == NOW + 3
 
 
-async def test_a_sign_of_life_does_not_say_what_the_agent_does(database: Database, tmp_path: Path) -> None:
-    """What was said of that a moment ago stands, although nobody has written it down yet."""
+async def test_a_heartbeat_does_not_change_the_status(database: Database, tmp_path: Path) -> None:
+    """A status that was reported just before stays, although it is not written yet."""
     seconds = Seconds()
-    async with kitchen(database, tmp_path, monotonic=seconds) as node:
+    async with agent_node(database, tmp_path, monotonic=seconds) as node:
         await attach(node)
         session = node.attached.session("worker", "session-1")
         seconds.now = 100.0
@@ -263,9 +261,9 @@ async def test_a_sign_of_life_does_not_say_what_the_agent_does(database: Databas
 
 
 @pytest.mark.parametrize("queue", [0, 1])
-async def test_a_queue_of_its_own_choice(database: Database, tmp_path: Path, queue: int) -> None:
-    """With none it refuses what comes while it is busy."""
-    async with kitchen(database, tmp_path) as node:
+async def test_the_program_chooses_its_queue_length(database: Database, tmp_path: Path, queue: int) -> None:
+    """With 0 it refuses tasks while it is busy."""
+    async with agent_node(database, tmp_path) as node:
         await attach(node, queue=queue)
         for name in "ab":
             await node.ask(name)

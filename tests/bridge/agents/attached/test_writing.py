@@ -1,4 +1,4 @@
-"""What the node says through a WebSocket."""
+"""The node's WebSocket messages."""
 
 import json
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ NOW = 1_000
         task(prompt='"ü\u2028\\n', metadata={"a": [1, 2.5, None, {"b": True}]}),
     ],
 )
-def test_a_push_is_as_it_is_described(given: TaskAssignment | None, cancelled: Sequence[str]) -> None:
-    """By the model, of which nothing is said that would say nothing."""
+def test_a_push_matches_its_model(given: TaskAssignment | None, cancelled: Sequence[str]) -> None:
+    """Defaults are omitted."""
     described = Push(task=None if given is None else Task.of(given, NOW), cancelled=list(cancelled))
     said = json.loads(push_json(given, cancelled, NOW))
     assert said == described.model_dump(mode="json", exclude_defaults=True)
@@ -54,7 +54,7 @@ def test_a_push_is_as_it_is_described(given: TaskAssignment | None, cancelled: S
         ),
     ],
 )
-def test_an_answer_is_as_it_is_described(answer: Message) -> None:
-    """With all that the model has."""
+def test_an_answer_matches_its_model(answer: Message) -> None:
+    """With all fields."""
     described = CallAnswer(id=2**53 - 1, answer=answer.model_dump(mode="json"))
     assert json.loads(call_answer_json(2**53 - 1, answer)) == described.model_dump(mode="json")

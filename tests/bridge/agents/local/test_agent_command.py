@@ -35,14 +35,14 @@ AIDER = "aider --message-file=/dev/stdin --yes-always --no-pretty --no-stream --
     ],
 )
 def test_the_presets(runtime: str, plain: str, full: str) -> None:
-    """Non-interactive, plain text, the prompt on standard input; the model where the task names one."""
+    """Non-interactive, plain text, the prompt on standard input; the model if the task has one."""
     asked = task(model="m/1", system_prompt="Be kind.")
     assert fill(PRESETS[runtime], task()) == tuple(plain.split(" "))
     assert " ".join(fill(PRESETS[runtime], asked)) == full
 
 
-def test_opencode_is_written_in_two_ways() -> None:
-    """People write it in one word, events in two."""
+def test_opencode_has_two_spellings() -> None:
+    """People write `opencode`, events have `open_code`."""
     assert (runtime_type("opencode"), runtime_type("open_code"), runtime_type("x")) == (
         "open_code",
         "open_code",
@@ -51,7 +51,7 @@ def test_opencode_is_written_in_two_ways() -> None:
 
 
 def test_every_placeholder_is_filled_in() -> None:
-    """Anywhere in a word, more than once, and never twice: a value that looks like one stays what it is."""
+    """Anywhere in a word, more than once; a value that looks like a placeholder is not expanded."""
     words: list[Word] = [
         "run",
         "{from}>{to}",
@@ -71,15 +71,15 @@ def test_every_placeholder_is_filled_in() -> None:
     )
 
 
-def test_a_group_is_left_out_where_something_is_missing() -> None:
-    """All of it, and nothing else; empty counts as missing."""
+def test_a_group_without_its_value_is_omitted() -> None:
+    """Completely; an empty value counts as missing."""
     words: list[Word] = ["run", ["--model", "{model}", "{system_prompt}"], ["--always"], "--model={model}"]
     assert fill(words, task(model="x")) == ("run", "--always", "--model=x")
     assert fill(words, task(model="", system_prompt="s")) == ("run", "--always", "--model=")
 
 
-def test_braces_that_are_no_placeholder_stay() -> None:
-    """JSON and code have them too."""
+def test_other_braces_stay() -> None:
+    """JSON and code contain them too."""
     words: list[Word] = ['{"a": 1}', "{}", "{A}", "${HOME}", "{a b}"]
     assert fill(words, task()) == tuple(words)
     assert unknown_placeholder(["{print}", "{{awk}}", ["{model}", "{aha}"]]) == "aha"
@@ -96,8 +96,8 @@ def test_braces_that_are_no_placeholder_stay() -> None:
         ("-s{system_prompt}", {"system_prompt": "\0"}, "system prompt"),
     ],
 )
-def test_a_value_becomes_no_option(word: str, said: dict[str, str], part: str) -> None:
-    """Nor anything else that a command line cannot hold: the requester is told, and nothing is started."""
+def test_a_value_cannot_become_an_option(word: str, said: dict[str, str], part: str) -> None:
+    """Nor contain what an argument cannot: the requester gets an error, and nothing is started."""
     refused = fill(["run", word], task(**said))
     assert isinstance(refused, TaskError)
     assert refused.code is ErrorCode.INVALID_PAYLOAD
@@ -105,5 +105,5 @@ def test_a_value_becomes_no_option(word: str, said: dict[str, str], part: str) -
 
 
 def test_a_value_behind_an_option_may_begin_with_a_hyphen() -> None:
-    """There it can be taken for nothing else."""
+    """There it cannot be taken for an option."""
     assert fill(["run", "--model={model}"], task(model="-x")) == ("run", "--model=-x")

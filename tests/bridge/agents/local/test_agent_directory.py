@@ -1,4 +1,4 @@
-"""Where an agent works."""
+"""The default working directory of an agent."""
 
 import pytest
 from hypothesis import given
@@ -20,14 +20,14 @@ from bridge.agents.local.command import directory_name
         ("v1.2", "v1.2"),
     ],
 )
-def test_a_name_leads_nowhere_else(agent_id: str, name: str) -> None:
-    """Ids may hold anything but an `@`; what is theirs is one directory below the one it is made in."""
+def test_the_directory_is_below_its_parent(agent_id: str, name: str) -> None:
+    """Agent ids may contain anything but an `@`."""
     assert directory_name(agent_id) == name
 
 
 @given(st.text(min_size=1, max_size=255), st.text(min_size=1, max_size=255))
-def test_every_agent_has_its_own(one: str, other: str) -> None:
-    """Of a length that every file system takes."""
+def test_each_agent_has_its_own_directory(one: str, other: str) -> None:
+    """With a name that every file system accepts."""
     for agent_id in (one, other):
         name = directory_name(agent_id)
         assert "/" not in name
@@ -36,6 +36,6 @@ def test_every_agent_has_its_own(one: str, other: str) -> None:
     assert (directory_name(one) == directory_name(other)) == (one == other)
 
 
-def test_long_ids_that_begin_alike_are_told_apart() -> None:
-    """By a hash of the whole."""
+def test_long_ids_with_a_common_beginning_have_different_names() -> None:
+    """By a hash of the whole id."""
     assert directory_name("x" * 200) != directory_name("x" * 201)

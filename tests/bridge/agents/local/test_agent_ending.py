@@ -1,4 +1,4 @@
-"""What the end of a process means."""
+"""The outcome of a task by the end of its process."""
 
 import pytest
 
@@ -55,9 +55,9 @@ CUT = CapturedOutput("o…t", 1000, 997)
         ),
     ],
 )
-def test_every_ending_is_an_answer(
+def test_each_ending_has_its_outcome(
     ending: Ending, output: CapturedOutput, said: str, expected: WorkOutcome
 ) -> None:
-    """Zero is success; any other end a failure with its code; too late is TIMEOUT. Where a program said
-    nothing else, what it wrote to standard error is the answer."""
+    """Zero is success; any other end is a failure with its code; the time limit is TIMEOUT. Without output
+    the answer is what was written to standard error."""
     assert outcome_of(ending, output, said, 300.0) == expected

@@ -16,8 +16,8 @@ NODE = {
 }
 
 
-def test_little_of_the_node_is_passed_on() -> None:
-    """What a program needs to run at all, and what the operator names."""
+def test_few_variables_are_inherited() -> None:
+    """What a program needs to run, and what the operator names."""
     assert agent_environment(NODE, ["ANTHROPIC_API_KEY", "NOT_THERE"], {"MORE": "1", "LANG": "C"}) == {
         "PATH": "/bin",
         "HOME": "/home/palaver",
@@ -31,8 +31,8 @@ def test_little_of_the_node_is_passed_on() -> None:
     assert agent_environment({}, [], {})["PATH"] == "/usr/local/bin:/usr/bin:/bin"
 
 
-def test_the_task_is_in_variables() -> None:
-    """What it does not have is not there, so that a program can tell."""
+def test_the_variables_of_a_task() -> None:
+    """A value that the task lacks has no variable."""
     made = task_environment(task(metadata={"a": [1, "é"]}))
     assert made.variables == {
         "PALAVER_TASK_ID": "task-1",
@@ -51,8 +51,8 @@ def test_the_task_is_in_variables() -> None:
     assert made.variables["PALAVER_TASK_MODEL"] == "m"
 
 
-def test_what_no_variable_can_hold_goes_into_a_file() -> None:
-    """Too long, counted in bytes, or with a NUL in it."""
+def test_a_value_that_cannot_be_a_variable_is_in_a_file() -> None:
+    """Too long, counted in bytes, or with NUL."""
     long, nul = "é" * (MAX_ARGUMENT_BYTES // 2 + 1), "a\0b"
     made = task_environment(task(context=long, system_prompt=nul, metadata={"a": "\0"}))
     assert made.files == {"PALAVER_TASK_CONTEXT_FILE": long, "PALAVER_TASK_SYSTEM_PROMPT_FILE": nul}

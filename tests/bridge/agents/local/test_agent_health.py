@@ -1,4 +1,4 @@
-"""Whether a command works."""
+"""When a command does not work."""
 
 import pytest
 
@@ -15,15 +15,15 @@ from bridge.agents.local.output import Ending, Exited, NotStarted, Signalled, Te
 MISSING = NotStarted("The command of this agent was not found.", "The command x was not found.", 127)
 
 
-def test_what_cannot_be_started_has_failed() -> None:
-    """At once, and with the sentence that says why."""
+def test_a_command_that_cannot_be_started_does_not_work() -> None:
+    """At once, with the reason."""
     assert Health().ended(MISSING, 0.1, has_answered=False) == Failed(
         "The command x was not found.", MIN_RETRY_DELAY
     )
 
 
 @pytest.mark.parametrize("ending", [Exited(1), Signalled(11, "SIGSEGV")])
-def test_what_ends_at_once_again_and_again_has_failed(ending: Ending) -> None:
+def test_a_command_that_repeatedly_ends_at_once_does_not_work(ending: Ending) -> None:
     """Once may be the task; three times in a row it is the agent."""
     health = Health()
     for _ in range(FAILURES - 1):
@@ -44,10 +44,8 @@ def test_what_ends_at_once_again_and_again_has_failed(ending: Ending) -> None:
         (Termination.FLOOD, 0.1, True),
     ],
 )
-def test_a_task_that_was_not_done_is_no_failure_of_the_agent(
-    ending: Ending, seconds: float, has_answered: bool
-) -> None:
-    """It had its time, or it said something; and what failed before does not count any more."""
+def test_a_failed_task_is_no_failure_of_the_agent(ending: Ending, seconds: float, has_answered: bool) -> None:
+    """If it ran for a while or wrote output; earlier failures then no longer count."""
     health = Health()
     for _ in range(2):
         for _ in range(FAILURES - 1):
@@ -55,8 +53,8 @@ def test_a_task_that_was_not_done_is_no_failure_of_the_agent(
         assert health.ended(ending, seconds, has_answered=has_answered) is None
 
 
-def test_it_is_left_alone_for_longer_each_time() -> None:
-    """Up to a minute; and begins from the start once a task has gone well."""
+def test_the_pause_grows() -> None:
+    """Up to a minute; after a success it starts again."""
     health = Health()
     pauses = []
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""What is kept of a process's output."""
+"""The captured output of a process."""
 
 import pytest
 from hypothesis import given
@@ -14,15 +14,15 @@ def kept(most: int, *pieces: bytes) -> CapturedOutput:
     return output.captured()
 
 
-def test_what_fits_is_kept_as_it_is() -> None:
-    """Up to the last byte, in however many pieces it came."""
+def test_output_within_the_limit_is_unchanged() -> None:
+    """To the byte, in any number of pieces."""
     assert kept(8, b"12345678") == CapturedOutput("12345678", 8, 0)
     assert kept(8, b"1", b"", b"234567", b"8") == CapturedOutput("12345678", 8, 0)
     assert kept(1, b"") == CapturedOutput("", 0, 0)
 
 
-def test_of_more_the_beginning_and_the_end_are_kept() -> None:
-    """And what is missing in between is said, in bytes."""
+def test_of_longer_output_the_beginning_and_the_end_are_captured() -> None:
+    """With the number of missing bytes between them."""
     assert kept(8, b"aaaa", b"x" * 1000, b"zzzz") == CapturedOutput(
         "aaaa\n[… 1000 bytes left out …]\nzzzz", 1008, 1000
     )
@@ -30,21 +30,21 @@ def test_of_more_the_beginning_and_the_end_are_kept() -> None:
 
 
 def test_invalid_utf_8_is_replaced() -> None:
-    """What a process writes need not be text."""
+    """A process may write anything."""
     assert kept(100, b"a\xff\xfeb\xe2\x82").text == "a\ufffd\ufffdb\ufffd"
 
 
 @pytest.mark.parametrize("character", ["é", "€", "𝄞"])
 def test_a_cut_falls_between_characters(character: str) -> None:
-    """Half a character would be shown as one that nobody wrote."""
+    """Never within one."""
     for most in range(1, 40):
         text = kept(most, (character * 1000).encode()).text
         assert "\ufffd" not in text
 
 
 @given(st.lists(st.binary(max_size=50)), st.integers(1, 60))
-def test_no_more_is_kept_than_wanted(pieces: list[bytes], most: int) -> None:
-    """Whatever the pieces: bounded, and together with what is left out it is all that was written."""
+def test_the_capture_is_bounded(pieces: list[bytes], most: int) -> None:
+    """For any pieces; captured and missing bytes add up to what was written."""
     output = OutputCapture(most)
     for piece in pieces:
         output.add(piece)

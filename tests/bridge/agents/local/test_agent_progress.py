@@ -1,4 +1,4 @@
-"""Progress from standard error."""
+"""Progress messages from standard error."""
 
 import pytest
 
@@ -18,8 +18,8 @@ def progress(*pieces: bytes) -> ProgressReader:
     return made
 
 
-def test_a_line_is_a_message_once_it_is_whole() -> None:
-    """Half a line says nothing yet."""
+def test_a_complete_line_is_a_message() -> None:
+    """An incomplete line is not."""
     made = progress(b"read", b"ing fi")
     assert (made.deadline(), made.due(0.0)) == (None, None)
     made.add(b"les\nand")
@@ -27,8 +27,8 @@ def test_a_line_is_a_message_once_it_is_whole() -> None:
     assert made.due(0.0) is None
 
 
-def test_of_many_lines_the_newest_is_told_once_in_a_second() -> None:
-    """The first at once; a program that writes a thousand a second floods nobody."""
+def test_of_many_lines_the_newest_is_sent_once_a_second() -> None:
+    """The first one at once."""
     made = progress(b"1\n2\n3\n")
     assert made.due(10.0) == "3"
     made.add(b"4\n5\n")
@@ -38,8 +38,8 @@ def test_of_many_lines_the_newest_is_told_once_in_a_second() -> None:
     assert made.deadline() is None
 
 
-def test_there_is_an_end_to_it() -> None:
-    """A task has so many messages and no more."""
+def test_the_number_of_messages_is_limited() -> None:
+    """For each task."""
     made = ProgressReader()
     told = 0
     for now in range(MAX_MESSAGES + 10):
@@ -48,8 +48,8 @@ def test_there_is_an_end_to_it() -> None:
     assert told == MAX_MESSAGES
 
 
-def test_a_line_without_end_costs_no_memory() -> None:
-    """It is cut, and the next one is whole again."""
+def test_a_very_long_line_is_cut() -> None:
+    """The next one is complete again."""
     made = ProgressReader()
     for _ in range(100):
         made.add(b"x" * 65536)
@@ -74,13 +74,13 @@ def test_a_line_without_end_costs_no_memory() -> None:
         (b"\n\n   \n", None),
     ],
 )
-def test_what_is_meant_for_a_terminal_is_taken_out(written: bytes, read: str | None) -> None:
-    """People read it elsewhere; a colour or a moved cursor would only spoil it."""
+def test_terminal_sequences_are_removed(written: bytes, read: str | None) -> None:
+    """Colours and cursor movements mean nothing elsewhere."""
     assert progress(written).due(0.0) == read
 
 
-def test_the_end_is_remembered() -> None:
-    """Of a task that fails, the last words often say why."""
+def test_the_end_of_standard_error_is_kept() -> None:
+    """It often explains a failure."""
     made = progress(b"x" * 100_000, b"\n\x1b[31mno such file\x1b[0m\n")
     assert made.end().endswith("x\nno such file")
     assert len(made.end()) <= STDERR_TAIL_BYTES

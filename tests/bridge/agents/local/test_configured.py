@@ -1,4 +1,4 @@
-"""Agents that the node runs itself, at a real desk."""
+"""Agents that the node runs itself, with a real task service."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from bridge.tasks.errors import ErrorCode
 from bridge.tasks.messages import Due
 from bridge.tasks.task import State, Task
 from storage.database import Database
-from tests.bridge.agents.kitchen import kitchen
+from tests.bridge.agents.agent_node import agent_node
 from tests.bridge.agents.running import TIMEOUT, end_of, is_alive, process_in
 from tests.support.agents import address
 
@@ -37,9 +37,9 @@ async def until_exists(file: Path) -> None:
 
 
 async def test_a_task_is_done_by_a_command(database: Database, tmp_path: Path) -> None:
-    """The prompt goes in, the answer comes out, and what it says on its way is passed on."""
+    """Prompt in, answer out, and progress is forwarded."""
     agent = sh('read -r line; echo "looking" >&2; sleep 0.1; echo "$line for $PALAVER_TASK_FROM"')
-    async with kitchen(database, tmp_path, [agent]) as node:
+    async with agent_node(database, tmp_path, [agent]) as node:
         assert (await node.status_is(AgentStatus.IDLE)).connector == CONNECTOR
         await node.ask("a", prompt="Cook\n")
         assert await node.requester.heard.get() == ((await node.task("a")).key, {"message": "looking"})
@@ -48,42 +48,42 @@ async def test_a_task_is_done_by_a_command(database: Database, tmp_path: Path) -
         await node.status_is(AgentStatus.IDLE)
 
 
-async def test_it_works_in_a_directory_of_its_own(database: Database, tmp_path: Path) -> None:
-    """Whatever it is called; others on the machine have no business there."""
+async def test_each_agent_has_a_private_directory(database: Database, tmp_path: Path) -> None:
+    """For any id; other users of the machine have no access."""
     agent = Agent(id="../up", command=["sh", "-c", "pwd; stat -c %a ."])
-    async with kitchen(database, tmp_path / "agents", [agent]) as node:
+    async with agent_node(database, tmp_path / "agents", [agent]) as node:
         await node.ask("a", "../up@here")
         answer = (await node.answered()).answer
     assert answer is not None
     assert answer.output == f"{tmp_path.resolve()}/agents/%2E%2E%2Fup\n700\n"
 
 
-async def test_one_after_the_other(database: Database, tmp_path: Path) -> None:
-    """While it is busy others wait in its queue, and none of them is run beside it."""
+async def test_tasks_run_one_after_the_other(database: Database, tmp_path: Path) -> None:
+    """While the agent is busy, others are queued."""
     script = f"mkdir {tmp_path}/only && sleep 0.05 && rmdir {tmp_path}/only && echo $PALAVER_TASK_ID"
-    async with kitchen(database, tmp_path, [sh(script)]) as node:
+    async with agent_node(database, tmp_path, [sh(script)]) as node:
         for name in "abc":
             await node.ask(name)
         answers = [(await node.answered()).answer for _ in "abc"]
     assert answers == [Answer(True, f"task-{name}\n", 0) for name in "abc"]
 
 
-async def test_several_at_once(database: Database, tmp_path: Path) -> None:
-    """As many as it is set to: each of these two waits for the other."""
+async def test_several_tasks_run_concurrently(database: Database, tmp_path: Path) -> None:
+    """As many as configured: each of these two waits for the other."""
     script = (
         f"touch {tmp_path}/$PALAVER_TASK_ID; until [ -e {tmp_path}/task-a -a -e {tmp_path}/task-b ];"
         "do :; done"
     )
-    async with kitchen(database, tmp_path, [sh(script, parallel=2)]) as node:
+    async with agent_node(database, tmp_path, [sh(script, parallel=2)]) as node:
         await node.ask("a")
         await node.ask("b")
         assert [(await node.answered()).state for _ in "ab"] == [State.DONE, State.DONE]
 
 
-async def test_one_that_refuses_says_that_it_is_busy(database: Database, tmp_path: Path) -> None:
-    """AGENT_BUSY, with what it is busy with."""
+async def test_an_agent_without_a_queue_refuses_while_busy(database: Database, tmp_path: Path) -> None:
+    """AGENT_BUSY, with its current task."""
     script = f"touch {tmp_path}/on; until [ -e {tmp_path}/go ]; do sleep 0.01; done"
-    async with kitchen(database, tmp_path, [sh(script, busy="refuse")]) as node:
+    async with agent_node(database, tmp_path, [sh(script, busy="refuse")]) as node:
         await node.ask("a")
         busy = await node.status_is(AgentStatus.BUSY)
         assert busy.current_task == "task-a"
@@ -96,16 +96,16 @@ async def test_one_that_refuses_says_that_it_is_busy(database: Database, tmp_pat
 
 
 async def test_a_failure_has_its_exit_code(database: Database, tmp_path: Path) -> None:
-    """And none of the five codes: it was the tool that failed."""
-    async with kitchen(database, tmp_path, [sh("echo partly; echo why >&2; exit 9")]) as node:
+    """And no error code: the tool failed."""
+    async with agent_node(database, tmp_path, [sh("echo partly; echo why >&2; exit 9")]) as node:
         await node.ask("a")
         task = await node.answered()
     assert (task.state, task.answer) == (State.FAILED, Answer(False, "partly\n", 9, {"stderr": "why"}))
 
 
-async def test_too_late_is_timeout(database: Database, tmp_path: Path) -> None:
-    """By the agent's own limit, although the task would have had more."""
-    async with kitchen(database, tmp_path, [sh("echo begun; sleep 1000", time_limit=0.5)]) as node:
+async def test_the_time_limit_is_a_timeout(database: Database, tmp_path: Path) -> None:
+    """The agent's own limit, although the task has more time."""
+    async with agent_node(database, tmp_path, [sh("echo begun; sleep 1000", time_limit=0.5)]) as node:
         await node.ask("a")
         task = await node.answered()
     assert task.state is State.TIMED_OUT
@@ -116,17 +116,17 @@ async def test_too_late_is_timeout(database: Database, tmp_path: Path) -> None:
 async def test_a_value_that_cannot_be_an_argument_is_refused(database: Database, tmp_path: Path) -> None:
     """INVALID_PAYLOAD, and nothing is started."""
     agent = Agent(id="worker", command=["touch", "{model}"])
-    async with kitchen(database, tmp_path, [agent]) as node:
+    async with agent_node(database, tmp_path, [agent]) as node:
         await node.ask("a", model="--version")
         answer = (await node.answered()).answer
     assert answer is not None
     assert answer.error_code is ErrorCode.INVALID_PAYLOAD
 
 
-async def test_a_task_that_is_cancelled_is_ended(database: Database, tmp_path: Path) -> None:
-    """With all that it has started; and the next one has its turn."""
+async def test_a_cancelled_task_is_stopped(database: Database, tmp_path: Path) -> None:
+    """With all its processes; then the next one starts."""
     script = f"[ $PALAVER_TASK_ID = task-b ] || {{ sleep 1000 & echo $! > {tmp_path}/child; wait; }}"
-    async with kitchen(database, tmp_path, [sh(script)]) as node:
+    async with agent_node(database, tmp_path, [sh(script)]) as node:
         await node.ask("a")
         child = await process_in(tmp_path / "child")
         await node.ask("b")
@@ -141,11 +141,11 @@ async def test_a_task_that_is_cancelled_is_ended(database: Database, tmp_path: P
 # -- commands that do not work --
 
 
-async def test_a_command_that_is_not_there(database: Database, tmp_path: Path) -> None:
-    """The first task hears of it, without a path; then the agent has failed, and others are not kept waiting.
-    When the command is there, the agent is."""
+async def test_a_missing_command(database: Database, tmp_path: Path) -> None:
+    """The first task fails with an error without a path; then the agent has failed, and other tasks are
+    refused. When the command exists, the agent recovers."""
     program = tmp_path / "program"
-    async with kitchen(database, tmp_path, [Agent(id="worker", command=[str(program)])]) as node:
+    async with agent_node(database, tmp_path, [Agent(id="worker", command=[str(program)])]) as node:
         await node.ask("a")
         answer = (await node.answered()).answer
         assert answer == Answer(False, "The command of this agent was not found.", 127, {"not_started": True})
@@ -165,14 +165,12 @@ async def test_a_command_that_is_not_there(database: Database, tmp_path: Path) -
         assert node.configured.problem(address("worker@here")) is None
 
 
-async def test_what_waits_is_not_burnt_by_a_command_that_does_not_work(
-    database: Database, tmp_path: Path
-) -> None:
-    """Those in the queue stay there until it does."""
+async def test_queued_tasks_survive_a_command_that_does_not_work(database: Database, tmp_path: Path) -> None:
+    """They stay queued until it works."""
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\nrm {program}\nuntil [ -e {tmp_path}/go ]; do sleep 0.01; done\n")
     program.chmod(0o700)
-    async with kitchen(database, tmp_path, [Agent(id="worker", command=[str(program)])]) as node:
+    async with agent_node(database, tmp_path, [Agent(id="worker", command=[str(program)])]) as node:
         for name in "abcd":
             await node.ask(name)
         (tmp_path / "go").touch()
@@ -187,10 +185,10 @@ async def test_what_waits_is_not_burnt_by_a_command_that_does_not_work(
 # -- the node stops, and starts again --
 
 
-async def test_a_node_that_stops_says_so(database: Database, tmp_path: Path) -> None:
-    """NODE_UNREACHABLE for what it works on, at once; nothing runs any more; what waits is done later."""
+async def test_a_stopping_node_ends_its_tasks(database: Database, tmp_path: Path) -> None:
+    """NODE_UNREACHABLE for running tasks, at once; no process is left; queued tasks run later."""
     script = f"[ $PALAVER_TASK_ID = task-b ] || {{ echo $$ > {tmp_path}/it; exec sleep 1000; }}"
-    async with kitchen(database, tmp_path, [sh(script)]) as node:
+    async with agent_node(database, tmp_path, [sh(script)]) as node:
         await node.ask("a")
         it = await process_in(tmp_path / "it")
         await node.ask("b")
@@ -199,7 +197,7 @@ async def test_a_node_that_stops_says_so(database: Database, tmp_path: Path) -> 
     gone = node.routes.agent(address("worker@here"))
     assert gone is not None
     assert (gone.is_online, gone.gone_reason) == (False, "shutdown")
-    async with kitchen(database, tmp_path, [sh(script)]) as node:
+    async with agent_node(database, tmp_path, [sh(script)]) as node:
         while (await node.answered()).key == key:
             pass  # perhaps the node had no time left to say that it was answered
         assert (await node.task("b")).state is State.DONE
@@ -212,15 +210,15 @@ async def test_a_node_that_stops_says_so(database: Database, tmp_path: Path) -> 
         )
 
 
-async def test_a_node_that_is_killed_does_nothing_twice(database: Database, tmp_path: Path) -> None:
-    """`kill -9` while it works on one task and another waits: no process is left; after the next start the
-    first is answered with an error, and the other is done, once."""
+async def test_a_killed_node_repeats_nothing(database: Database, tmp_path: Path) -> None:
+    """`kill -9` with one running and one queued task: no process is left; after the next start the first is
+    answered with an error, and the other runs once."""
     script = f"""
         echo $PALAVER_TASK_ID >> {tmp_path}/done
         [ $PALAVER_TASK_ID = task-b ] || {{ echo $$ > {tmp_path}/it; exec sleep 1000; }}
     """
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.bridge.agents.kitchen_process", database.address.url,
+        sys.executable, "-m", "tests.bridge.agents.agent_node_process", database.address.url,
         str(tmp_path), script, "a", "b", cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         env={**os.environ, "PGPASSWORD": database.address.password or ""},
     )  # fmt: skip
@@ -232,7 +230,7 @@ async def test_a_node_that_is_killed_does_nothing_twice(database: Database, tmp_
         process.kill()
         await process.communicate()
     await end_of(it)
-    async with kitchen(database, tmp_path, [sh(script)]) as node:
+    async with agent_node(database, tmp_path, [sh(script)]) as node:
         answered: dict[str, Task] = {}
         while set(answered) != {"a", "b"}:
             task = await node.answered()
@@ -244,24 +242,24 @@ async def test_a_node_that_is_killed_does_nothing_twice(database: Database, tmp_
     assert (tmp_path / "done").read_text() == "task-a\ntask-b\n"
 
 
-async def test_an_agent_that_is_no_longer_configured_is_gone(database: Database, tmp_path: Path) -> None:
-    """And one that is again is there again, idle, whatever it was when the node was killed."""
+async def test_an_agent_that_is_no_longer_configured_is_offline(database: Database, tmp_path: Path) -> None:
+    """Configured again it is idle, whatever its status was when the node was killed."""
     both = [sh("true"), sh("true", "other")]
-    async with kitchen(database, tmp_path, both, killed=True):
+    async with agent_node(database, tmp_path, both, killed=True):
         pass
-    async with kitchen(database, tmp_path, both[:1]) as node:
+    async with agent_node(database, tmp_path, both[:1]) as node:
         gone = node.routes.agent(address("other@here"))
         assert gone is not None
         assert gone.gone_reason == "removed"
         assert (await node.status_is(AgentStatus.IDLE)).is_online
-    async with kitchen(database, tmp_path, both) as node:
+    async with agent_node(database, tmp_path, both) as node:
         assert (await node.status_is(AgentStatus.IDLE, "other@here")).is_online
 
 
 @pytest.mark.parametrize("said", [{"busy": "refuse"}, {"queue": 7, "parallel": 3}])
-async def test_what_it_is_set_to(database: Database, tmp_path: Path, said: dict[str, Any]) -> None:
-    """The desk asks how many tasks it takes at once, and how many may wait."""
-    async with kitchen(database, tmp_path, [sh("true", **said)]) as node:
+async def test_the_settings_of_an_agent(database: Database, tmp_path: Path, said: dict[str, Any]) -> None:
+    """Its concurrent and queued tasks."""
+    async with agent_node(database, tmp_path, [sh("true", **said)]) as node:
         agent = await node.status_is(AgentStatus.IDLE)
         settings = node.configured.settings(agent)
         assert settings is not None

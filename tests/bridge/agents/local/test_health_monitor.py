@@ -1,4 +1,4 @@
-"""Whether a command works."""
+"""When a command that does not work is tried again."""
 
 import asyncio
 from pathlib import Path
@@ -20,10 +20,10 @@ def recipe(*words: str, directory: Path = Path("/")) -> CommandSettings:
     return CommandSettings(words, PATH, directory, 60.0, 1000)
 
 
-async def test_it_is_left_alone_until_it_may_work_again(
+async def test_nothing_starts_until_the_command_may_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is started meanwhile; the sentence is there as long."""
+    """The reason is available meanwhile."""
     monkeypatch.setattr(agent_health, "MIN_RETRY_DELAY", 0.01)
     told: list[str] = []
     program = tmp_path / "program"
@@ -51,8 +51,8 @@ async def test_it_is_left_alone_until_it_may_work_again(
     await fitness.close()
 
 
-async def test_one_that_is_closed_is_not_tried_again() -> None:
-    """Nobody is told any more."""
+async def test_a_closed_monitor_does_not_recover() -> None:
+    """And calls no listener."""
     told: list[str] = []
     fitness = HealthMonitor(
         recipe("no-such-program"), failed=told.append, recovered=lambda: told.append("again")
@@ -62,8 +62,9 @@ async def test_one_that_is_closed_is_not_tried_again() -> None:
     assert told == ["x is missing."]
 
 
-def test_what_can_be_seen_beforehand(tmp_path: Path) -> None:
-    """A directory that is not there, a program that is not there or may not be run; not what is filled in."""
+def test_visible_problems(tmp_path: Path) -> None:
+    """A missing directory, a program that is missing or not executable; not one with a placeholder in its
+    name."""
     (tmp_path / "here").write_text("#!/bin/sh\n")
     (tmp_path / "here").chmod(0o700)
     (tmp_path / "text").write_text("")

@@ -11,15 +11,16 @@ from bridge.tasks.answer import Answer
 from bridge.tasks.queue_settings import AgentSettings
 from bridge.tasks.task import State
 from storage.database import Database
-from tests.bridge.agents.kitchen import kitchen
+from tests.bridge.agents.agent_node import agent_node
 
 
-async def test_both_kinds_work_side_by_side(database: Database, tmp_path: Path) -> None:
-    """Each brings its own agents their tasks; after the end the one kind is gone, the other not."""
+async def test_both_kinds_of_agents(database: Database, tmp_path: Path) -> None:
+    """Each connector delivers to its own agents; after the stop configured agents are offline, attached ones
+    are not."""
     worker = Agent(
         id="worker", command=["echo", "done"], queue=3, namespaces=["cooks", "all"], display_name="The cook"
     )
-    async with kitchen(database, tmp_path, [worker]) as node:
+    async with agent_node(database, tmp_path, [worker]) as node:
         assert set(node.local.deliveries) == {CONFIGURED, ATTACHED}
         await node.attached.register("other", Program("session-1", "t", "x", (), queue=5), {})
         for agent_id, settings in (("worker", AgentSettings(1, 3)), ("other", AgentSettings(1, 5))):

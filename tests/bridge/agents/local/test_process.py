@@ -1,4 +1,4 @@
-"""One process of an agent, from its start to its end."""
+"""One process of an agent, from start to end."""
 
 import asyncio
 import errno
@@ -25,15 +25,15 @@ from tests.bridge.agents.running import (
 
 
 async def test_input_output_progress_and_exit_code() -> None:
-    """The prompt on standard input, the answer on standard output, progress from standard error."""
+    """Prompt on standard input, answer on standard output, progress on standard error."""
     runner = Runner()
     ran = await runner.sh('read -r line; echo working >&2; echo "<$line>"; exit 3', stdin=b"do this\n")
     assert (ran.ending, ran.output.text, ran.stderr) == (Exited(3), "<do this>\n", "working")
     await runner.until("working")
 
 
-async def test_the_environment_is_what_it_is_given(tmp_path: Path) -> None:
-    """Nothing of the node's own: secrets live there."""
+async def test_the_environment_is_the_given_one(tmp_path: Path) -> None:
+    """It contains nothing of the node's, which may have secrets."""
     os.environ["PALAVER_SECRET_OF_THE_NODE"] = "hidden"
     try:
         ran = await Runner().run(
@@ -46,16 +46,16 @@ async def test_the_environment_is_what_it_is_given(tmp_path: Path) -> None:
     )
 
 
-async def test_it_works_in_its_directory(tmp_path: Path) -> None:
-    """Also where a program is named relative to it."""
+async def test_the_working_directory(tmp_path: Path) -> None:
+    """Also for a program with a relative path."""
     (tmp_path / "here").write_text("#!/bin/sh\npwd\n")
     (tmp_path / "here").chmod(0o700)
     ran = await Runner().run("./here", directory=tmp_path)
     assert ran.output.text == f"{tmp_path.resolve()}\n"
 
 
-async def test_a_node_with_many_open_files_runs_it() -> None:
-    """`select` takes no number above 1,023."""
+async def test_a_node_with_many_open_files_can_run_commands() -> None:
+    """`select` accepts no descriptor above 1,023."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:
@@ -68,8 +68,8 @@ async def test_a_node_with_many_open_files_runs_it() -> None:
     assert (ran.ending, ran.output.text) == (Exited(0), "done\n")
 
 
-async def test_no_file_of_the_node_is_open_in_it(tmp_path: Path) -> None:
-    """Input, output and error; and those are pipes, which also have names that can be opened."""
+async def test_the_command_inherits_no_open_file(tmp_path: Path) -> None:
+    """Only the standard streams, which are pipes and can also be opened by name."""
     with (
         (tmp_path / "file").open() if (tmp_path / "file").exists() else (tmp_path / "file").open("w") as file
     ):
@@ -78,16 +78,16 @@ async def test_no_file_of_the_node_is_open_in_it(tmp_path: Path) -> None:
     assert (ran.output.text, ran.stderr) == ("0\n1\n2\nin", "end")
 
 
-async def test_it_has_a_session_of_its_own() -> None:
-    """Ctrl-C in the node's terminal does not reach it, and it is the first of its process group."""
+async def test_the_command_has_its_own_session() -> None:
+    """Ctrl-C in the node's terminal does not reach it, and it leads its process group."""
     ran = await Runner().run(
         sys.executable, "-c", "import os; print(os.getpid() == os.getsid(0) == os.getpgid(0), os.isatty(0))"
     )
     assert ran.output.text == "True False\n"
 
 
-async def test_signals_are_as_a_program_expects_them() -> None:
-    """Python ignores SIGPIPE, and what is ignored is inherited: `yes | head` would fail."""
+async def test_signals_have_their_defaults() -> None:
+    """Python ignores SIGPIPE, and children inherit that: `yes | head` would fail."""
     ran = await Runner().sh("yes | head -n 1; grep SigIgn /proc/self/status", output=1000)
     said, _, ignored = ran.output.text.partition("\nSigIgn:\t")
     assert said == "y"
@@ -99,8 +99,8 @@ async def test_signals_are_as_a_program_expects_them() -> None:
 # -- sizes --
 
 
-async def test_large_input_and_output_cross_without_a_deadlock() -> None:
-    """While it writes and nobody has read its input yet, and the other way round."""
+async def test_large_input_and_output_do_not_deadlock() -> None:
+    """The process writes before its input is read, and the other way round."""
     big = os.urandom(3 << 20).hex().encode()
     ran = await Runner().run("cat", stdin=big, output=1 << 30)
     assert ran.output.text.encode() == big
@@ -118,19 +118,19 @@ async def test_large_input_and_output_cross_without_a_deadlock() -> None:
     "script", ["exec <&-; echo done", "true; echo done", "head -c 10 >/dev/null; echo done"]
 )
 async def test_a_process_need_not_read_its_input(script: str) -> None:
-    """Closed or left: the answer counts."""
+    """It may close or ignore it."""
     ran = await Runner().sh(script, stdin=b"x" * (3 << 20))
     assert (ran.ending, ran.output.text) == (Exited(0), "done\n")
 
 
-async def test_output_is_cut_in_the_middle() -> None:
-    """No more is kept than is wanted."""
+async def test_long_output_is_cut_in_the_middle() -> None:
+    """Only the limit is captured."""
     ran = await Runner().sh("head -c 100000 /dev/zero | tr '\\0' a; printf zzz", output=10)
     assert ran.output.text == "aaaaa\n[… 99993 bytes left out …]\naazzz"
 
 
-async def test_what_writes_without_end_is_ended() -> None:
-    """Long before its time is over."""
+async def test_a_process_that_writes_without_end_is_stopped() -> None:
+    """Long before its time limit."""
     ran = await Runner().run("yes", output=1000)
     assert ran.ending is Termination.FLOOD
     assert ran.output.total < 3 * process_module.MIN_FLOOD_BYTES
@@ -146,21 +146,21 @@ async def test_invalid_utf_8_is_replaced() -> None:
 # -- ends --
 
 
-async def test_an_end_by_a_signal_is_told() -> None:
-    """Of somebody else."""
+async def test_an_end_by_a_signal_is_reported() -> None:
+    """A signal of another process."""
     assert (await Runner().sh("kill -SEGV $$")).ending == Signalled(11, "SIGSEGV")
 
 
-async def test_the_time_limit_ends_it(tmp_path: Path) -> None:
-    """Asked first: what it writes then is still read."""
+async def test_the_time_limit_stops_the_process(tmp_path: Path) -> None:
+    """With SIGTERM first: what it writes then is still captured."""
     ran = await Runner().sh(
         "trap 'echo interrupted; exit 7' TERM; echo started; while :; do sleep 0.01; done", seconds=1.0
     )
     assert (ran.ending, ran.output.text) == (Termination.TIME_LIMIT, "started\ninterrupted\n")
 
 
-async def test_who_does_not_listen_is_killed(tmp_path: Path) -> None:
-    """SIGTERM ignored, by it and by its children: SIGKILL after the grace."""
+async def test_a_process_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
+    """With its children, after the grace period."""
     ran = await Runner().sh(
         f"trap '' TERM; sleep 1000 & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/it; wait",
         seconds=0.5, grace=0.2,
@@ -170,13 +170,13 @@ async def test_who_does_not_listen_is_killed(tmp_path: Path) -> None:
     assert not is_alive(await process_in(tmp_path / "child"))
 
 
-async def test_one_that_is_stopped_is_ended_too() -> None:
-    """It would not hear a SIGTERM."""
+async def test_a_stopped_process_is_ended() -> None:
+    """It is continued, so that it receives SIGTERM."""
     assert (await Runner().sh("kill -STOP $$", seconds=0.5)).ending is Termination.TIME_LIMIT
 
 
-async def test_cancelled_it_ends_before_its_caller(tmp_path: Path) -> None:
-    """Once the cancellation is through nothing runs any more."""
+async def test_cancellation_ends_the_process(tmp_path: Path) -> None:
+    """When the cancellation is complete, nothing runs any more."""
     runner = Runner()
     task = asyncio.create_task(runner.sh(f"echo $$ > {tmp_path}/it; echo ready >&2; sleep 1000"))
     await runner.until("ready")
@@ -186,15 +186,15 @@ async def test_cancelled_it_ends_before_its_caller(tmp_path: Path) -> None:
     assert not is_alive(await process_in(tmp_path / "it"))
 
 
-async def test_grandchildren_that_hold_the_pipes_are_ended_with_it(tmp_path: Path) -> None:
-    """The answer does not wait for them, and its last bytes are not lost."""
+async def test_grandchildren_with_open_pipes_are_ended(tmp_path: Path) -> None:
+    """The answer does not wait for them, and no output is lost."""
     ran = await Runner().sh(f"sleep 1000 & echo $! > {tmp_path}/child; echo answer")
     assert (ran.ending, ran.output.text) == (Exited(0), "answer\n")
     assert not is_alive(await process_in(tmp_path / "child"))
 
 
-async def test_whoever_flees_into_another_session_is_found(tmp_path: Path) -> None:
-    """A daemon: its parent has ended, its session, group and files are its own."""
+async def test_a_daemon_is_ended(tmp_path: Path) -> None:
+    """Its parent has ended, and its session, group and files are its own."""
     ran = await Runner().sh(
         f"setsid sh -c 'sh -c \"echo \\$\\$ >{tmp_path}/daemon; exec sleep 99\" </dev/null >/dev/null 2>&1 &'"
         f"; until [ -s {tmp_path}/daemon ]; do sleep 0.01; done; echo answer"
@@ -203,8 +203,8 @@ async def test_whoever_flees_into_another_session_is_found(tmp_path: Path) -> No
     assert not is_alive(await process_in(tmp_path / "daemon"))
 
 
-async def test_a_warden_that_is_killed_takes_the_process_along(tmp_path: Path) -> None:
-    """Nobody knows how it ended then, and the node does not wait for ever."""
+async def test_a_killed_supervisor_takes_the_process_along(tmp_path: Path) -> None:
+    """The end of the process is unknown, and the node does not wait for it."""
     runner = Runner()
     task = asyncio.create_task(
         runner.sh(f"sleep 1000 & echo $! > {tmp_path}/child; echo $$ $PPID > {tmp_path}/it; wait")
@@ -223,8 +223,8 @@ async def test_a_warden_that_is_killed_takes_the_process_along(tmp_path: Path) -
 # -- what cannot be started --
 
 
-async def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
-    """To whoever asked in a sentence without a path, to the operator with it."""
+async def test_a_command_that_cannot_be_started(tmp_path: Path) -> None:
+    """The requester gets a reason without a path, the operator one with it."""
     (tmp_path / "text").write_text("no program")
     for words, directory, reason, problem, code in (
         (("no-such-program",), tmp_path, "was not found", "no-such-program", 127),
@@ -240,8 +240,8 @@ async def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
         assert ending.code == code
 
 
-async def test_a_machine_that_is_full_says_so() -> None:
-    """No more files to be had: no exception, and nothing is left open."""
+async def test_no_more_open_files() -> None:
+    """No exception, and nothing is left open."""
     # The event loop opens some for good with its first process.
     await Runner().run("true")
     before = open_files()
@@ -254,7 +254,7 @@ async def test_a_machine_that_is_full_says_so() -> None:
 
 @contextmanager
 def _files_left(number: int) -> Iterator[None]:
-    """So many files can be opened and no more. A limit alone does not say it: some below it may be free."""
+    """Leave this many free descriptors. A limit alone is not enough: some below it may be free."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     highest = max(int(one.name) for one in Path("/proc/self/fd").iterdir())
     taken: list[int] = []
@@ -275,8 +275,8 @@ def _files_left(number: int) -> Iterator[None]:
 # -- files --
 
 
-async def test_what_no_variable_can_hold_is_in_a_file(tmp_path: Path) -> None:
-    """Named by a variable, readable to its user alone, and gone with the process."""
+async def test_a_value_that_cannot_be_a_variable_is_in_a_file(tmp_path: Path) -> None:
+    """Named by a variable, readable only for its user, and removed with the process."""
     ran = await Runner().sh(
         'cat "$CONTEXT_FILE"; echo; stat -c %a "$(dirname "$CONTEXT_FILE")"; echo "$CONTEXT_FILE" >&2',
         files={"CONTEXT_FILE": "a\0b" + "x" * 300_000},
@@ -288,7 +288,7 @@ async def test_what_no_variable_can_hold_is_in_a_file(tmp_path: Path) -> None:
 
 
 async def test_nothing_is_left_open() -> None:
-    """However often and however it ends."""
+    """After any number of processes, however they end."""
     await Runner().run("true")
     before = open_files()
     for _ in range(3):

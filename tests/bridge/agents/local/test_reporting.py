@@ -1,4 +1,4 @@
-"""What agents say at the desk while Postgres is away."""
+"""Reports to the task service while Postgres is unavailable."""
 
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
@@ -20,8 +20,8 @@ TASK = Task(request(), 0, 1, id=1)
 WORKER = address("worker@here")
 
 
-class FarDesk:
-    """Its database is away the first times."""
+class UnavailableTaskService:
+    """Loses its connection at the first calls."""
 
     def __init__(self) -> None:
         self.away = 2
@@ -71,17 +71,17 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reporting, "RETRY_DELAY", 0.0)
 
 
-async def test_an_answer_waits_until_it_is_stored() -> None:
-    """It has cost something; in whose name it is said, the desk is told too."""
+async def test_an_answer_is_retried_until_it_is_stored() -> None:
+    """In the name of its agent."""
     answer, error = Answer(True, "done", 0), TaskError(ErrorCode.TIMEOUT, "Too late.")
     for outcome in (answer, error):
-        tasks = FarDesk()
+        tasks = UnavailableTaskService()
         await report(tasks, TASK, outcome)
         assert tasks.heard == [(outcome, TASK.key, WORKER)]
 
 
-async def test_a_beginning_waits_too() -> None:
-    """What is not known to be begun is not begun."""
-    tasks = FarDesk()
+async def test_a_start_is_retried() -> None:
+    """A task runs only after its start is stored."""
+    tasks = UnavailableTaskService()
     assert await begin(tasks, TASK)
     assert tasks.heard == [("begin", TASK.key, WORKER)]

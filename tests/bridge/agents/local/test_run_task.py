@@ -1,4 +1,4 @@
-"""From a task to its answer."""
+"""From a task to its outcome."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ async def carried_out(made: CommandSettings, **said: object) -> TaskRun:
     return await run_task(made, task(**{"deadline_ms": NOW + 60_000, **said}), tell, now_ms=Clock())
 
 
-async def test_the_task_reaches_the_command() -> None:
+async def test_the_command_gets_the_task() -> None:
     """Prompt, context and the agent's own variables."""
     done = await carried_out(
         recipe("sh", "-c", 'cat; echo "/$PALAVER_TASK_CONTEXT/$OWN/$1"', "sh", ["{model}"]),
@@ -34,14 +34,14 @@ async def test_the_task_reaches_the_command() -> None:
     assert (done.ending, done.has_answered) == (Exited(0), True)
 
 
-async def test_a_prompt_that_is_an_argument_is_not_said_twice() -> None:
-    """Some programs put both together."""
+async def test_a_prompt_that_is_an_argument_is_not_input() -> None:
+    """Some programs would combine both."""
     done = await carried_out(recipe("sh", "-c", 'echo "$1"; cat', "sh", "{prompt}"), prompt="Cook")
     assert done.outcome == Answer(True, "Cook\n", 0)
 
 
-async def test_nothing_is_started_without_time() -> None:
-    """Or with a value that cannot be passed on; and so nothing of it counts against the agent."""
+async def test_nothing_is_started_after_the_deadline() -> None:
+    """Or with an invalid value; the agent's health does not change."""
     late = await carried_out(recipe("true"), deadline_ms=NOW)
     assert isinstance(late.outcome, TaskError)
     assert (late.outcome.code, late.ending) == (ErrorCode.TIMEOUT, None)
@@ -50,8 +50,8 @@ async def test_nothing_is_started_without_time() -> None:
     assert (wrong.outcome.code, wrong.ending) == (ErrorCode.INVALID_PAYLOAD, None)
 
 
-async def test_the_shorter_time_holds() -> None:
-    """The agent's limit, or what the task has left."""
+async def test_the_shorter_time_limit_applies() -> None:
+    """The agent's limit, or the task's remaining time."""
     for made, left in ((recipe("sleep", "1000", time_limit=0.2), 60_000), (recipe("sleep", "1000"), 200)):
         done = await carried_out(made, deadline_ms=NOW + left)
         assert isinstance(done.outcome, TaskError)

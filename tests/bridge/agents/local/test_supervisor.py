@@ -1,4 +1,4 @@
-"""What stands between the node and an agent's process, when the node is gone."""
+"""The supervisor of a process when the node has ended."""
 
 import asyncio
 import os
@@ -40,9 +40,9 @@ async def told(process: asyncio.subprocess.Process) -> str:
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-async def test_a_node_that_is_killed_leaves_no_orphan(tmp_path: Path, loop: str) -> None:
-    """`kill -9` of the node: neither the command, nor its children, nor a daemon that it has made, nor a file
-    that was written for it is left; although all of them ignore SIGTERM."""
+async def test_a_killed_node_leaves_no_process(tmp_path: Path, loop: str) -> None:
+    """`kill -9` of the node: the command, its children and a daemon end although they ignore SIGTERM, and the
+    temporary files are removed."""
     script = f"""
         trap '' TERM
         sleep 1000 & echo $! > {tmp_path}/child
@@ -62,9 +62,8 @@ async def test_a_node_that_is_killed_leaves_no_orphan(tmp_path: Path, loop: str)
             await asyncio.sleep(0.01)
 
 
-async def test_a_process_gets_its_time_to_end_also_then(tmp_path: Path) -> None:
-    """It is asked first: what it has begun it may put in order. (The shell says of its `sleep` that it was
-    terminated, and there is nobody left to hear that.)"""
+async def test_a_process_has_its_grace_period_after_the_nodes_end(tmp_path: Path) -> None:
+    """It gets SIGTERM first. (The shell reports that its `sleep` was terminated, which nobody reads.)"""
     script = f"""
         trap '' PIPE
         trap 'echo clean > {tmp_path}/end; exit' TERM
@@ -79,8 +78,8 @@ async def test_a_process_gets_its_time_to_end_also_then(tmp_path: Path) -> None:
                 await asyncio.sleep(0.01)
 
 
-async def test_signals_for_the_terminal_do_not_end_it(tmp_path: Path) -> None:
-    """Nor does a polite one: whoever ends it alone would have to see to what it looks after."""
+async def test_the_supervisor_ignores_terminal_signals(tmp_path: Path) -> None:
+    """And SIGTERM: only the node ends it."""
     script = f"echo $PPID > {tmp_path}/supervisor; echo ready >&2; sleep 1000"
     async with node("asyncio", 0.1, script) as process:
         assert await told(process) == "ready"
@@ -93,7 +92,7 @@ async def test_signals_for_the_terminal_do_not_end_it(tmp_path: Path) -> None:
 
 
 async def test_descendants_are_found_across_sessions() -> None:
-    """Whose parent is whose: a zombie among them is none any more."""
+    """By their parents' ids; zombies do not count."""
     process = await asyncio.create_subprocess_exec(
         "/bin/sh", "-c", "setsid sh -c 'echo $$; exec sleep 1000' & wait", stdout=subprocess.PIPE
     )
@@ -111,8 +110,7 @@ async def test_descendants_are_found_across_sessions() -> None:
     assert supervisor.descendants(process.pid) == set()
 
 
-async def test_what_cannot_be_text_is_passed_on_as_bytes() -> None:
-    """Names of files and values of variables need not be UTF-8; half a pair of surrogates is a question
-    mark."""
+async def test_bytes_that_are_not_utf_8_are_passed_on() -> None:
+    """File names and variables need not be UTF-8; an unpaired surrogate becomes a question mark."""
     assert supervisor.encode_argument("a\udcff") == b"a\xff"
     assert supervisor.encode_argument("\ud800") == b"?"

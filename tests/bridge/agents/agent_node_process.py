@@ -1,7 +1,7 @@
-"""A node with one configured agent as a process of its own, for a test that kills it.
+"""A node with one configured agent in a process of its own, for a test that kills it.
 
-`python -m tests.bridge.agents.kitchen_process URL DIRECTORY SCRIPT REQUEST…` makes the requests, and
-says when it has.
+`python -m tests.bridge.agents.agent_node_process URL DIRECTORY SCRIPT REQUEST…` makes the requests, and prints
+a line when it has.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import uvloop
 
 from bridge.config.agents import Agent
 from storage.connect import DatabaseAddress
-from tests.bridge.agents.kitchen import kitchen
+from tests.bridge.agents.agent_node import agent_node
 from tests.support.postgres import pool_on
 
 
@@ -20,7 +20,7 @@ async def main(url: str, directory: Path, script: str, requests: list[str]) -> N
     agent = Agent(id="worker", command=["/bin/sh", "-c", script])
     async with (
         pool_on(DatabaseAddress.from_url(url)) as database,
-        kitchen(database, directory, [agent]) as node,
+        agent_node(database, directory, [agent]) as node,
     ):
         for name in requests:
             await node.ask(name)

@@ -1,4 +1,4 @@
-"""A node with a desk, and the agents of which a test speaks."""
+"""A node with a task service, and with agents that a test configures."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ TIMEOUT = 45.0
 
 
 @dataclass
-class Kitchen:
+class AgentNode:
     routes: RoutingTable
     tasks: TaskService
     local: LocalAgents
@@ -64,7 +64,7 @@ class Kitchen:
         return task
 
     async def status_is(self, status: AgentStatus, agent: str = "worker@here") -> Agent:
-        """Once it is so."""
+        """Wait for a status."""
         changed = Event(self.routes)
         try:
             async with asyncio.timeout(TIMEOUT):
@@ -76,7 +76,7 @@ class Kitchen:
 
 
 class Event:
-    """Something has changed in the routing table."""
+    """Set when the routing table has changed."""
 
     def __init__(self, routes: RoutingTable) -> None:
         self._event = asyncio.Event()
@@ -88,7 +88,7 @@ class Event:
 
 
 @contextlib.asynccontextmanager
-async def kitchen(
+async def agent_node(
     database: Database,
     directory: Path,
     agents: Sequence[Configured] = (),
@@ -99,9 +99,9 @@ async def kitchen(
     reserved_for: Callable[[AgentAddress], str | None] = no_reservation,
     killed: bool = False,
     **changed: Any,
-) -> AsyncIterator[Kitchen]:
-    """As `bridge.run` puts it together; in the end it stops as a node does, or, when it is `killed`, without
-    a word of its agents."""
+) -> AsyncIterator[AgentNode]:
+    """A node as `bridge.run` assembles it. At the end it stops in order or, if `killed`, without
+    unregistering its agents."""
     clock = changed.pop("clock", Clock())
     requester, notebook = RecordingReply(), RecordingObserver()
     async with routing_table(database, now_ms=clock) as routes:
@@ -122,7 +122,7 @@ async def kitchen(
         local.use_task_service(tasks)
         try:
             await tasks.start()
-            yield Kitchen(routes, tasks, local, requester, notebook)
+            yield AgentNode(routes, tasks, local, requester, notebook)
         finally:
             await local.stop()
             # From here on nobody works on what waits for agents that go.
