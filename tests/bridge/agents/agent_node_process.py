@@ -1,7 +1,7 @@
 """A node with one configured agent in a process of its own, for a test that kills it.
 
-`python -m tests.bridge.agents.agent_node_process URL DIRECTORY SCRIPT REQUEST…` makes the requests, and prints
-a line when it has.
+`python -m tests.bridge.agents.agent_node_process URL DIRECTORY SCRIPT REQUEST…` makes the requests, and
+prints a line when it has.
 """
 
 import asyncio

@@ -17,7 +17,7 @@ from bridge.tasks.errors import ErrorCode
 from bridge.tasks.task import State
 from federation.peers.limits import Rate
 from storage.database import Database
-from tests.bridge.agents.attached.api_running import SESSION, api, someone_waits
+from tests.bridge.agents.attached.api_running import SESSION, api, until_waiting
 
 
 async def test_all_operations_of_a_task(database: Database, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ async def test_an_offer_to_a_closed_connection_is_repeated(database: Database, t
         )
         writer.write(head.encode() + body)
         await writer.drain()
-        await someone_waits(one)
+        await until_waiting(one)
         writer.close()
         await writer.wait_closed()
         await one.seen.until(lambda seen: seen.closed)
@@ -301,7 +301,7 @@ async def test_a_waiting_request_ends_when_the_node_stops(database: Database, tm
         task = (await one.take())["task"]
         await one.say(task, "begin")
         waiting = asyncio.create_task(one.ask("POST", "/tasks/take", {"session": SESSION}))
-        await someone_waits(one)
+        await until_waiting(one)
         one.node.attached.stop()
         answer = await waiting
         assert (answer.status, answer.body["errcode"]) == (503, "M_LIMIT_EXCEEDED")
