@@ -51,7 +51,7 @@ class FarApart:
     def __getitem__(self, name: str) -> Node:
         return self.running[name]
 
-    # -- starting and ending --
+    # -- starting and stopping --
 
     async def start(self, stack: AsyncExitStack) -> None:
         for here, there in permutations(self.names, 2):
@@ -61,7 +61,7 @@ class FarApart:
         for name in self.names:
             address = self._databases[name] = await self._server.create(self._template)
             stack.push_async_callback(self._server.drop, address)
-        # Whoever stops has the database that it ran on.
+        # A stopped node still has its database.
         stack.push_async_callback(self._stop)
         for name in self.names:
             await self.start_again(name)
@@ -109,7 +109,7 @@ class FarApart:
             if here in group_of and there in group_of and group_of[here] != group_of[there]
         ]
 
-    # -- coming to rest --
+    # -- settling --
 
     def leap(self, milliseconds: int = SOON_MS) -> None:
         """Advance the clock and report a request from each node to each other, so that failed destinations
@@ -127,7 +127,7 @@ class FarApart:
             views = {name: node.outbox.view() for name, node in self.running.items()}
             assert time.monotonic() < latest, f"it never comes to rest: {waiting}, {views}"
             self.leap()
-            # What goes on in the senders can only be looked for.
+            # The state of the senders can only be polled.
             await asyncio.sleep(0.005)
 
     async def _under_way(self) -> list[tuple[str, str]]:

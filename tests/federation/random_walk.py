@@ -83,7 +83,7 @@ class RandomWalk:
         try:
             await self._tried(act(node, user))
         except Exception:
-            # Whoever asked something of a node that was killed died with it.
+            # An operation on a killed node was cancelled with it.
             if self._far.running.get(node.name) is node:
                 raise
 
@@ -95,7 +95,7 @@ class RandomWalk:
     def _own(self, node: Node) -> list[str]:
         return [user for user in self._others if user.endswith(f":{node.name}")]
 
-    # -- what people do --
+    # -- operations of users --
 
     async def _say(self, node: Node, user: str) -> None:
         self._bodies += 1

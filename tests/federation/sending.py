@@ -113,7 +113,7 @@ class Sending:
             while not condition():
                 if self.seen.states.get(destination) is State.PACED:
                     self.later(destination, 500)
-                # In between it looks at its messages, the peer at its requests.
+                # Let the sender handle its inputs and the peer its requests.
                 await asyncio.sleep(0)
 
     async def settled(self, destination: str) -> None:

@@ -59,7 +59,7 @@ class SharedRoom:
         everything = {event_id for one in of.values() for event_id in one.verdicts} - self.since
         refused = {event_id for one in of.values() for event_id in _failed(one, everything)}
         first = of[self.far.names[0]]
-        # A redaction that failed softly somewhere is not applied there.
+        # A redaction that was soft-failed by a node is not applied there.
         unlike = {_redacts(first.shown[event_id]) for event_id in refused}
         for name, one in of.items():
             assert everything <= one.verdicts.keys(), f"{name} lacks events"
@@ -78,7 +78,7 @@ class SharedRoom:
             problems = [sentence for sentence, _ in self.far[name].seen.problems]
             assert not any("unexpected error" in sentence for sentence in problems)
         for event_id in refused:
-            # Of what keepers do only an invite can meet another will: that of who is invited.
+            # Of the keepers' operations only an invite can conflict: with the invited user's own decision.
             pdu = first.shown[event_id]
             assert pdu.sender in self.others or pdu.membership == "invite", pdu
         return of

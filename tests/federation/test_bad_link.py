@@ -78,7 +78,7 @@ async def test_a_partition_that_a_third_node_sees_both_sides_of(
         said = await far[THREE].say(room.room_id, f"@alice:{THREE}", "calm down, both of you")
         await until_known(far, TWO, said)
         await until_known(far, ONE, said)
-        # The two have still not spoken with each other.
+        # The two still have had no contact.
         for name, theirs in ((ONE, names[TWO]), (TWO, names[ONE])):
             assert (await far[name].graph.known_events([theirs]))[theirs].verdict == "accepted"
             assert await far[name].membership_of(room.room_id, f"@eve:{TWO}") == "ban"

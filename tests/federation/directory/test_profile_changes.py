@@ -38,7 +38,7 @@ async def until_updated(node: Node) -> None:
             async with node.database.transaction(readonly=True) as connection:
                 if not await list_changes(connection, 0, 1):
                     return
-            # Nobody is told when a row goes.
+            # There is no notification when a row is deleted.
             await asyncio.sleep(0.01)
 
 
@@ -103,7 +103,7 @@ async def test_a_room_that_refuses_does_not_stop_the_others(node: Node) -> None:
     profiles = profiles_of(node, reports)
     await profiles.ensure_user(alice)
     rooms = sorted([await node.create("12", alice) for _ in range(3)])
-    # There is no place left for a name in what it says of her.
+    # The member event has no space left for a display name.
     full = {"membership": "join", "io.a2c.role": "x" * 59_800}
     await node.graph.send_event(rooms[1], "m.room.member", full, alice, alice)
     await profiles.start()

@@ -121,7 +121,7 @@ async def test_children_are_accessible_inaccessible_or_unknown(pair: tuple[Node,
     assert len(answer["room"]["children_state"]) == 4
 
 
-# -- for our users --
+# -- for local users --
 
 
 async def test_a_walk_through_local_rooms(pair: tuple[Node, Node]) -> None:
@@ -238,7 +238,7 @@ async def test_a_walk_continues_at_other_servers(pair: tuple[Node, Node]) -> Non
     assert ids(page) == [space, theirs, room_id, inner, deep, ours]
     assert page["rooms"][2]["name"] == "Lobby"
     asked = [route for route, _, _ in there.seen.answered if "hierarchy" in route]
-    # Its rooms that are no spaces have been told of with their parents.
+    # Its rooms that are no spaces were reported with their parents.
     assert len(asked) == 2
     assert ids(await spaces.hierarchy(theirs, alice, via=[THERE])) == [theirs, room_id, inner, deep, ours]
     assert len([route for route, _, _ in there.seen.answered if "hierarchy" in route]) == 2

@@ -202,7 +202,7 @@ class Besieged:
         try:
             return await prepare(NewEvent("m.room.member", BOB, {"membership": membership}, key))
         except MatrixError:
-            # That it is not allowed keeps nobody from sending it.
+            # A malicious server sends events that are not allowed too.
             content = {"membership": membership}
             return {**await prepare(message), "type": "m.room.member", "content": content, "state_key": key}
 
@@ -270,7 +270,7 @@ async def besieged(server: Server, template: str, directory: Path) -> AsyncItera
         made = Besieged(homeserver, database, app, port, seen, watching, evil)
         yield made
         await made.hang_up()
-    # What was written at the end, too.
+    # Including the entries written at the end.
     assert made.problems() == []
 
 

@@ -22,12 +22,12 @@ from federation.matrix.networks import LOOPBACK, AdmissionRules, Network
 from tests.support.tls import Authority, Issued
 
 KEYS = b'{"server_name":"kitchen.local"}'
-# Long enough for a machine that is busy with other things; no test waits for it to pass.
+# Long enough for a busy machine; no test waits until it expires.
 TIMEOUT = 30.0
 HOUR = 3600.0
-# What a client sees when the other side ends a handshake; which of them depends on who was first.
+# The exceptions of a client when the other side ends a handshake; which one depends on timing.
 CUT_OFF = (ssl.SSLError, ConnectionError, EOFError)
-# Nothing expires by itself, so that each test sets the one limit that it is about.
+# Nothing expires by default; each test sets the limit that it tests.
 PATIENT = Limits(
     first_byte_timeout=HOUR,
     handshake_timeout=HOUR,
@@ -177,7 +177,7 @@ class Client:
 
     async def __aexit__(self, *exception: object) -> None:
         self.writer.transport.abort()
-        # The transport closes its socket in the next round of the loop.
+        # The transport closes its socket in the next iteration of the event loop.
         await asyncio.sleep(0)
 
     async def send(self, data: bytes) -> None:

@@ -62,7 +62,7 @@ async def test_both_nodes_record_the_same_operations(postgres_server: Server, mi
         }
         turned = {"in": "out", "out": "in"}
         as_seen_here = {(there.name, turned[direction], *rest) for _, direction, *rest in theirs}
-        # What a transaction brought is known to whoever took it in.
+        # The receiver of a transaction records its events.
         brought = {row for row in ours if row[2] == "transaction"}
         assert {row[4] for row in brought} == {room_id}
         assert {row[2:] for row in ours - brought} == {

@@ -13,7 +13,7 @@ MODULES = [
     importlib.import_module(f"{endpoints.__name__}.{found.name}")
     for found in pkgutil.iter_modules(endpoints.__path__)
 ]
-# Those of them that the listeners of these tests have anyway.
+# Those that the listeners of these tests already have.
 COMMON_ENDPOINTS = {"key_server", "version", "health"}
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND")
 

@@ -50,7 +50,7 @@ async def test_errors_are_matrix_errors(error: Exception, status: int, body: dic
         answer = await client.ask("/raise")
         assert (answer.status, answer.json) == (status, body)
         assert node.seen.answered == [("/raise", "GET", status)]
-        # An honest refusal does not cost the connection.
+        # The connection stays open after a refusal.
         assert (await client.ask()).status == 200
 
 
@@ -192,7 +192,7 @@ async def test_all_bodies_together_are_limited() -> None:
             assert "retry-after" in answer.headers
             await first.send(b"x" * 999)
             assert (await first.answer()).json == {"size": 1000}
-        # What is answered, or left, gives back what it took.
+        # A request releases its share when it is answered or aborted.
         for leaves in (True, False, False):
             async with await node.connect() as client:
                 await client.send(head + b"x")
@@ -214,7 +214,7 @@ async def test_a_handler_that_hangs_is_cancelled() -> None:
 
     async def ask(node: Running, path: str) -> Answer:
         async with await node.connect() as client:
-            # In two pieces, so that the body is waited for, and counted.
+            # In two pieces, so that the body is awaited and counted.
             await client.send(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n".encode())
             await node.phase_is(Phase.BODY)
             await client.send(body)
@@ -252,7 +252,7 @@ async def test_a_response_that_has_begun_has_no_time_limit() -> None:
         await client.reader.readuntil(b"\r\n\r\n1")
         async with await node.connect() as later:
             assert (await later.ask("/never")).status == 503
-        # Whoever asked later is response_overdue, so whoever asked earlier is.
+        # The later request has timed out, so the earlier one has too.
         go_on.set()
         assert await client.reader.readexactly(1) == b"2"
         node.seen.problems.clear()

@@ -80,11 +80,11 @@ async def test_similar_bytes_are_not_a_delimiter(content: bytes) -> None:
         ),
         (b"This is ignored." + answer(JSON, b"\r\ndata") + b"So is this.", b"data"),
         (answer(JSON, b"\r\ndata", end=b"\r\n--b--"), b"data"),
-        # Without the end of line of its own that an empty part should have.
+        # Without the line break that an empty part should have.
         (b"--b\r\n" + JSON + b"\r\n--b\r\nContent-Type: a/b\r\n\r\n--b--", b""),
         # A saved web page.
         (answer(JSON, b"Content-Type: multipart/related; boundary=c\r\n\r\n--c\r\n\r\nx"), b"--c\r\n\r\nx"),
-        # The part's own word on how long it is.
+        # The part's own Content-Length.
         (answer(JSON, b"Content-Length: 4\r\n\r\ndata"), b"data"),
     ],
 )

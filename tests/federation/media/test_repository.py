@@ -194,7 +194,7 @@ async def test_an_unusable_directory_is_reported_at_start(database: Database, tm
     assert (directory / "sha256").is_dir()
 
 
-# Media of others
+# Media of other servers
 
 
 @asynccontextmanager

@@ -85,7 +85,7 @@ def test_cmyk_is_converted_to_rgb() -> None:
 def test_exif_orientation_is_applied_and_exif_removed() -> None:
     """EXIF may have the place and the time."""
     exif = Image.Exif()
-    exif[0x0112] = 6  # turned by a quarter
+    exif[0x0112] = 6  # rotated by 90°
     exif[0x010F] = "A camera of somebody"
     for kind in ("JPEG", "PNG", "WEBP"):
         data = picture(kind, (400, 200), exif=exif.tobytes())

@@ -58,7 +58,7 @@ async def test_a_program_that_hangs_is_killed(tmp_path: Path) -> None:
     with pytest.raises(MatrixError) as refused:
         await make(by, picture(), tmp_path)
     assert refused.value.status == 400
-    # It may have been ended before it could say who it is.
+    # It may have been killed before it could write its process id.
     for pid in (tmp_path / "target").read_text().split():
         with pytest.raises(ProcessLookupError):
             os.kill(int(pid), 0)

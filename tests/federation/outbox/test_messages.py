@@ -25,7 +25,7 @@ def test_messages_are_values() -> None:
     assert len({PeerRequest(), PeerRequest(), Timer()}) == 2
     outage = Outage(1, 2, 3)
     with pytest.raises(FrozenInstanceError):
-        outage.failures = 5  # type: ignore[misc] # that is the point
+        outage.failures = 5  # type: ignore[misc] # must fail
     assert StoreOutage(outage) == StoreOutage(Outage(1, 2, 3)) != StoreOutage(None)
     assert Remove((), (), RemovalReason.STALE) != Remove((), (), RemovalReason.DELIVERED)
 

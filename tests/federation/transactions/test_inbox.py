@@ -181,7 +181,7 @@ async def test_a_database_connection_lost_while_receiving(database: Database, nu
         def audit(*about: Any) -> None:
             answered.append(about)
             if len(answered) == 1:
-                # Nothing else happens meanwhile.
+                # The event loop is blocked meanwhile.
                 with ThreadPoolExecutor(1) as thread:
                     thread.submit(asyncio.run, end_all_others()).result()
 
@@ -284,7 +284,7 @@ async def test_a_killed_process_loses_and_duplicates_nothing(database: Database,
     assert await process.wait() == -signal.SIGKILL
     assert answered < 100
     async with pool_on(database.address) as pool, graph_on(pool, room) as here:
-        # What was answered is there.
+        # Events of transactions with a response are stored.
         known = await here.graph.known_events(pdu.event_id for pdu in said[: answered * 10])
         assert len(known) == answered * 10
         inbox = Inbox(pool, here.graph, NoEdus())

@@ -19,7 +19,7 @@ async def test_the_join_is_accepted(postgres_server: Server, migrated_template: 
         assert answer["event"] == event.event
         assert answer["members_omitted"] is False
         assert {"state", "auth_chain"} <= answer.keys()
-        # Of a room with so few members all are told, whoever may do without them.
+        # In a room with few members all are sent, even with `omit_members`.
         query = (("omit_members", "true"),)
         assert answer == await pair.put(
             PATH, event.event, query=query, roomId=room_id, eventId=event.event_id

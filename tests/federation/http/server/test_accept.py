@@ -74,7 +74,7 @@ async def test_running_out_of_files_is_reported_once_and_survived() -> None:
     seen = Recorder()
     with listening_socket() as (listening, address), closing(socket.create_connection(address)):
         async with accepting(listening, seen) as taken:
-            # A new file gets the lowest free number, and that is not below the limit any more.
+            # A new file gets the lowest free descriptor, which is no longer below the limit.
             lowest_free = os.dup(0)
             os.close(lowest_free)
             resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, before[1]))

@@ -42,7 +42,7 @@ def test_the_counts_match_the_held_slots(steps: list[tuple[object, bool]]) -> No
     held: dict[object, list[ConnectionSlot]] = {host: [] for host in HOSTS}
     for host, takes in steps:
         if takes:
-            place = capacity.acquire(host)  # type: ignore[arg-type]  # sampled_from has lost the type
+            place = capacity.acquire(host)  # type: ignore[arg-type]  # sampled_from loses the type
             full = sum(map(len, held.values())) == 6 or len(held[host]) == 2
             assert isinstance(place, Refusal) is full
             if isinstance(place, ConnectionSlot):

@@ -19,7 +19,7 @@ from federation.http.server.tls import Tls, TlsFiles
 from tests.federation.http.running import CUT_OFF, PATIENT, TIMEOUT, Running, client_context, running
 from tests.support.tls import Authority, self_signed, signed_by_leaf
 
-# Somewhere else than loopback, so that these tests are not among the peers that may speak plain HTTP.
+# Not loopback, so that these tests are not in the networks that may use plain HTTP.
 ELSEWHERE = (ip_network("192.0.2.0/24"),)
 HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
 
@@ -211,7 +211,7 @@ async def test_tls_shutdown_has_a_timeout(tls_files: TlsFiles, authority: Author
             client_context(authority).wrap_socket(connection, server_hostname="localhost") as tls,
         ):
             tls.sendall(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
-            # It reads no more, and does not close, until the other side has given up.
+            # It neither reads nor closes until the other side has given up.
             assert ended.wait(TIMEOUT)
 
     ended = threading.Event()
@@ -247,7 +247,7 @@ async def _every_way_in(node: Running, context: ssl.SSLContext) -> None:
     for said in (b"", HELLO):
         async with await node.connect() as client:
             await client.send(said)
-    # What is left of them goes within a few rounds of the loop.
+    # Their remains are released within a few iterations of the event loop.
     await node.entrance._setups.drain(60)
     while node.entrance._capacity.used:
         await asyncio.sleep(0.001)
@@ -321,7 +321,7 @@ async def test_a_peer_must_present_its_certificate(
             assert answer.status == (200 if origin == shown else 401), origin
             if origin != shown:
                 assert answer.json["errcode"] == "M_UNAUTHORIZED"
-        # A peer without one is not asked for any, whatever the connection shows.
+        # A peer without a configured certificate needs none, whatever the connection presents.
         assert (await client.ask("/whoami", headers=claiming("other.example"))).status == 200
 
 
@@ -344,7 +344,7 @@ async def test_an_unknown_certificate_ends_the_handshake(
     """One that is not configured, and one signed with a leaf certificate."""
     context = client_context(authority, getattr(peers, which), peers.directory)
     async with running(tls=peers.tls) as node:
-        # With TLS 1.3 the client is through before the server has looked.
+        # With TLS 1.3 the client's handshake ends before the server has checked its certificate.
         with pytest.raises(CUT_OFF):
             async with await node.connect(context) as client:
                 await client.ask()

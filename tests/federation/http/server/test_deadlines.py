@@ -25,7 +25,7 @@ LIMITS = Limits(
     stall_timeout=60,
     linger_timeout=2,
 )
-# The shortest way into each phase.
+# The shortest sequence of events into each phase.
 WAYS: dict[Phase, list[ConnectionEvent]] = {
     Phase.OPENING: [],
     Phase.HEAD: [ConnectionEvent.BYTES],

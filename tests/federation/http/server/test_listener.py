@@ -220,7 +220,7 @@ async def test_close_runs_shutdown_handlers() -> None:
         assert (await client.ask("/socket", headers=upgrade)).status == 101
         closing = asyncio.create_task(node.listener.close(TIMEOUT))
         assert (await client.reader.readexactly(1)) == b"\x88"
-        # The frame of a client that closes too.
+        # The client's close frame.
         await client.send(b"\x88\x80\0\0\0\0")
         await closing
 
@@ -311,7 +311,7 @@ async def test_nothing_leaks(tls_files: TlsFiles, authority: Authority) -> None:
     assert _connections() <= connections
 
 
-# Sizes that junk can cross. The times are only there to end the test should a connection not end.
+# Sizes that the input can exceed. The timeouts only end the test if a connection does not end.
 FUZZED = Limits(max_connections=50, max_head=2000, max_line=1000, max_body=1000, linger_timeout=1.0)
 FRAGMENTS = [
     b"GET ", b"PUT ", b"/", b"/health/live", b"/_matrix/key/v2/server/", b"http://x/", b"*", b"%00", b"\0",
@@ -347,7 +347,7 @@ async def _throw(node: Running, pieces: list[bytes]) -> None:
         try:
             for piece in pieces:
                 await client.send(piece)
-                # Time for the listener to read it by itself, and for an answer.
+                # Time for the listener to read it separately, and for a response.
                 for _ in range(10):
                     await asyncio.sleep(0)
             client.writer.write_eof()
