@@ -165,7 +165,7 @@ class Node:
                 position = (await self.graph.stream.reader(position).next())[-1].position
 
     async def until(self, condition: Callable[[str, str], bool], after: int = 0) -> None:
-        """Something was taken in of which the condition holds: its id, and the membership or text it says."""
+        """Wait for an event that satisfies the condition, which gets its id and its membership or body."""
         position = after
         while True:
             for entry in await self.graph.stream.reader(position).next():

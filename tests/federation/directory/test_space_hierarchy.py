@@ -1,278 +1,217 @@
-"""Spaces across several nodes: what servers and users may see."""
+"""One level of a space, and the walk through all levels."""
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+import contextlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from federation.directory.room_summary import RoomSummaries
-from federation.directory.space_walk import MAX_PAGE_MS, SpaceHierarchies
+from federation.directory.room_summary import RoomSummary, parse_summary
+from federation.directory.space_hierarchy import (
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_ON_PAGE,
+    MAX_ROOMS,
+    Visit,
+    VisitedRoom,
+    encode_response,
+    parse_query,
+    parse_response,
+    walk,
+)
 from federation.matrix.errors import MatrixError
-from tests.federation.http.query_pair import create_space, furnish, put_child
-from tests.federation.nodes import Node, Nodes, now_ms
-from tests.support.postgres import Server
+from federation.rooms.server_acl import NO_ACL
 
-HERE, THERE = "here.test", "there.test"
-
-
-@pytest.fixture
-async def pair(postgres_server: Server, migrated_template: str) -> AsyncIterator[tuple[Node, Node]]:
-    async with AsyncExitStack() as stack:
-        here, there = await Nodes(postgres_server, migrated_template, stack).start(HERE, THERE)
-        yield here, there
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**64), 2**64) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
 
 
-class Clock:
-    """Advances by a fixed time at each reading."""
-
-    def __init__(self, step: int = 0) -> None:
-        self.now, self.step = now_ms(), step
-
-    def __call__(self) -> int:
-        self.now += self.step
-        return self.now
+def id_of(name: str) -> str:
+    return f"!{name}:a.example"
 
 
-def spaces_of(node: Node, clock: Clock | None = None) -> SpaceHierarchies:
-    summaries = RoomSummaries(node.name, node.database, node.graph)
-    return SpaceHierarchies(
-        node.name, node.database, node.client, node.graph, summaries, now_ms=clock or now_ms
-    )
+def child(name: str, time: int = 1) -> dict[str, Any]:
+    return {
+        "type": "m.space.child",
+        "state_key": id_of(name),
+        "sender": "@alice:a.example",
+        "content": {"via": [f"{name.lower()}.example"]},
+        "origin_server_ts": time,
+    }
 
 
-def restricted_to(room_id: str) -> dict[str, Any]:
-    return {"join_rule": "restricted", "allow": [{"type": "m.room_membership", "room_id": room_id}]}
+def said(name: str, **more: Any) -> dict[str, Any]:
+    read = parse_summary({"room_id": id_of(name), **more})
+    assert read is not None
+    return read
 
 
-def ids(answer: dict[str, Any]) -> list[str]:
-    return [room["room_id"] for room in answer["rooms"]]
+def space(name: str, children: str, **how: Any) -> VisitedRoom:
+    return VisitedRoom(said(name, room_type="m.space"), [child(one) for one in children], **how)
 
 
-async def is_shown(node: Node, server: str, room_id: str) -> bool:
+def walked(
+    rooms: Mapping[str, VisitedRoom | None], root: str = "a", max_depth: int = MAX_DEPTH
+) -> list[Visit]:
+    """Return all visits of a walk through these rooms; other rooms have no children."""
+    talk = walk(id_of(root), ["a.example"], max_depth)
+    looks = [next(talk)]
     try:
-        answer = await spaces_of(node).handle_query(server, room_id, suggested_only=False)
-    except MatrixError as refused:
-        if refused.status == 404:
-            return False
-        raise
-    return bool(answer["room"]["room_id"] == room_id)
-
-
-# -- for other servers --
-
-
-@pytest.mark.parametrize("version", ["10", "12"])
-async def test_a_room_is_shown_to_servers_that_may_access_it(pair: tuple[Node, Node], version: str) -> None:
-    """By its join rule, members, invites, history visibility, or allowed rooms."""
-    here, there = pair
-    alice, bob = here.user("alice"), there.user("bob")
-    for rule, shown in (("public", True), ("knock", True), ("invite", False), ("private", False)):
-        assert await is_shown(here, THERE, await here.create(version, alice, rule)) is shown
-    readable = await here.create(version, alice, "invite")
-    await furnish(here, readable, alice, history_visibility={"history_visibility": "world_readable"})
-    assert await is_shown(here, THERE, readable)
-    invited = await here.create(version, alice, "invite")
-    await here.membership.invite(invited, alice, bob)
-    assert await is_shown(here, THERE, invited)
-    await there.membership.join(invited, bob)
-    assert await is_shown(here, THERE, invited)
-    await there.membership.leave(invited, bob)
-    await here.until_member(invited, bob, "leave")
-    assert not await is_shown(here, THERE, invited)
-
-
-async def test_a_restricted_room_is_shown_to_servers_in_its_allowed_rooms(
-    pair: tuple[Node, Node],
-) -> None:
-    """The server decides which of its users may see it."""
-    here, there = pair
-    alice, bob = here.user("alice"), there.user("bob")
-    opening = await here.create("12", alice)
-    room_id = await here.create("12", alice, restricted_to(opening))
-    assert not await is_shown(here, THERE, room_id)
-    await there.membership.join(opening, bob, [HERE])
-    assert await is_shown(here, THERE, room_id)
-    assert not await is_shown(here, "other.test", room_id)
-
-
-async def test_a_room_is_not_shown_to_excluded_servers(pair: tuple[Node, Node]) -> None:
-    """Even if it is public."""
-    here, _ = pair
-    room_id = await here.create("12", here.user("alice"))
-    await furnish(here, room_id, here.user("alice"), server_acl={"allow": ["*"], "deny": [THERE]})
-    assert not await is_shown(here, THERE, room_id)
-    assert await is_shown(here, "other.test", room_id)
-
-
-async def test_children_are_accessible_inaccessible_or_unknown(pair: tuple[Node, Node]) -> None:
-    """The server gets accessible children, the ids of inaccessible ones, and no data of unknown ones."""
-    here, _ = pair
-    alice = here.user("alice")
-    space, room_id = await create_space(here, alice), await here.create("12", alice)
-    closed, inner = await here.create("12", alice, "invite"), await create_space(here, alice)
-    for child in (room_id, closed, inner, "!unknown:other.test"):
-        await put_child(here, space, child, alice)
-    await put_child(here, inner, room_id, alice)
-    answer = await spaces_of(here).handle_query(THERE, space, suggested_only=False)
-    assert {room["room_id"] for room in answer["children"]} == {room_id, inner}
-    assert all("children_state" not in room for room in answer["children"])
-    assert answer["inaccessible_children"] == [closed]
-    assert len(answer["room"]["children_state"]) == 4
-
-
-# -- for local users --
-
-
-async def test_a_walk_through_local_rooms(pair: tuple[Node, Node]) -> None:
-    """In the order of the space; inaccessible rooms are skipped, cycles are visited once."""
-    here, _ = pair
-    alice, bob = here.user("alice"), here.user("bob")
-    space, inner = await create_space(here, alice), await create_space(here, alice)
-    first, last, deep = [await here.create("12", alice) for _ in range(3)]
-    closed = await here.create("12", alice, "invite")
-    for number, child in enumerate((first, inner, closed, last)):
-        await put_child(here, space, child, alice, order=str(number))
-    await put_child(here, inner, deep, alice, order="0", suggested=True)
-    await put_child(here, inner, space, alice, order="1")
-    spaces = spaces_of(here)
-    whole = await spaces.hierarchy(space, alice)
-    assert ids(whole) == [space, first, inner, deep, closed, last]
-    assert ids(await spaces.hierarchy(space, bob)) == [space, first, inner, deep, last]
-    assert [one["state_key"] for one in whole["rooms"][2]["children_state"]] == [deep, space]
-    assert whole["rooms"][1]["children_state"] == []
-    assert "next_batch" not in whole
-    assert ids(await spaces.hierarchy(space, alice, max_depth=0)) == [space]
-    assert ids(await spaces.hierarchy(space, alice, max_depth=1)) == [space, first, inner, closed, last]
-    assert ids(await spaces.hierarchy(inner, alice, suggested_only=True)) == [inner, deep]
-
-
-async def test_a_user_sees_rooms_that_they_may_join(pair: tuple[Node, Node]) -> None:
-    """By membership, by invite, or by membership in an allowed room."""
-    here, _ = pair
-    alice, bob = here.user("alice"), here.user("bob")
-    space = await create_space(here, alice)
-    opening = await here.create("12", alice)
-    restricted = await here.create("12", alice, restricted_to(opening))
-    invited = await here.create("12", alice, "invite")
-    for child in (restricted, invited):
-        await put_child(here, space, child, alice)
-    spaces = spaces_of(here)
-    assert ids(await spaces.hierarchy(space, bob)) == [space]
-    await here.membership.join(opening, bob)
-    await here.membership.invite(invited, alice, bob)
-    assert set(ids(await spaces.hierarchy(space, bob))) == {space, restricted, invited}
-
-
-async def test_pagination(pair: tuple[Node, Node]) -> None:
-    """No room is repeated or missing, in any process: the token has all the state."""
-    here, _ = pair
-    alice, bob = here.user("alice"), here.user("bob")
-    space = await create_space(here, alice)
-    rooms = [await here.create("12", alice, "invite" if number % 3 == 0 else "public") for number in range(7)]
-    for number, child in enumerate(rooms):
-        await put_child(here, space, child, alice, order=str(number))
-    for user, expected in ((alice, [space, *rooms]), (bob, [space, *(rooms[n] for n in (1, 2, 4, 5))])):
-        found, start = [], None
         while True:
-            page = await spaces_of(here).hierarchy(space, user, limit=2, start=start)
-            assert len(page["rooms"]) <= 2
-            found += ids(page)
-            start = page.get("next_batch")
-            if start is None:
-                break
-        assert found == expected
-    first = await spaces_of(here).hierarchy(space, alice, limit=2)
-    with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
-        await spaces_of(here).hierarchy(space, alice, max_depth=1, start=first["next_batch"])
+            name = looks[-1].room_id[1:].partition(":")[0]
+            looks.append(talk.send(rooms.get(name, VisitedRoom(said(name)))))
+    except StopIteration:
+        return looks
 
 
-async def test_a_page_ends_when_it_takes_too_long(pair: tuple[Node, Node]) -> None:
-    """Each page has at least one more room."""
-    here, _ = pair
-    alice = here.user("alice")
-    space = await create_space(here, alice)
-    child = await here.create("12", alice)
-    await put_child(here, space, child, alice)
-    slow = spaces_of(here, Clock(MAX_PAGE_MS + 1))
-    first = await slow.hierarchy(space, alice)
-    assert ids(first) == [space]
-    second = await slow.hierarchy(space, alice, start=first["next_batch"])
-    assert ids(second) == [child]
-    assert "next_batch" not in second
+def path(looks: Sequence[Visit]) -> str:
+    return "".join(look.room_id[1] for look in looks)
 
 
-async def test_an_inaccessible_space_is_refused(pair: tuple[Node, Node]) -> None:
-    """So is one that does not exist."""
-    here, there = pair
-    alice, bob = here.user("alice"), here.user("bob")
-    closed, elsewhere = (
-        await create_space(here, alice, "invite"),
-        await create_space(there, there.user("x"), "invite"),
+def test_the_walk_is_depth_first_and_in_order() -> None:
+    """Each child is visited via the servers of its event."""
+    looks = walked({"a": space("a", "bcd"), "c": space("c", "ef")})
+    assert path(looks) == "abcefd"
+    assert looks[3] == Visit(id_of("e"), ("e.example",), 2)
+
+
+def test_each_room_is_visited_once() -> None:
+    """Even if spaces contain each other or themselves."""
+    assert path(walked({"a": space("a", "abcb"), "b": space("b", "ca"), "c": space("c", "abc")})) == "abc"
+
+
+def test_children_of_a_skipped_room_are_not_visited() -> None:
+    """Unless they are children of another room."""
+    assert path(walked({"a": space("a", "bc"), "b": None, "c": space("c", "d")})) == "abcd"
+    assert path(walked({"a": None})) == "a"
+
+
+def test_the_depth_is_limited() -> None:
+    """0 is the space alone; children of the last level are not requested."""
+    rooms = {"a": space("a", "b"), "b": space("b", "c"), "c": space("c", "d")}
+    assert path(walked(rooms, max_depth=0)) == "a"
+    looks = walked(rooms, max_depth=2)
+    assert path(looks) == "abc"
+    assert [look.is_last for look in looks] == [False, False, True]
+
+
+def test_reported_children_are_used() -> None:
+    """They suffice for rooms that are no spaces and at the last level; inaccessible children are not
+    visited."""
+    heard = {id_of("b"): said("b"), id_of("c"): said("c", room_type="m.space")}
+    rooms = {"a": space("a", "bcde", reported=heard, inaccessible=frozenset({id_of("d")}))}
+    looks = walked(rooms)
+    assert path(looks) == "abce"
+    assert [look.is_report_sufficient for look in looks] == [False, True, False, False]
+    looks = walked(rooms, max_depth=1)
+    assert [look.is_report_sufficient for look in looks] == [False, True, True, False]
+
+
+def test_the_number_of_visits_is_limited() -> None:
+    """However many rooms there are."""
+    talk = walk(id_of("0"), [], MAX_DEPTH)
+    looks = [next(talk)]
+    with contextlib.suppress(StopIteration):
+        while True:
+            start = len(looks) * 500
+            children = [child(str(number)) for number in range(start, start + 500)]
+            looks.append(talk.send(VisitedRoom(said("x"), children)))
+    assert len(looks) == MAX_ROOMS
+    assert max(look.depth for look in looks) == MAX_DEPTH
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from("abcdef"), max_size=4)),
+    st.integers(0, 4),
+)
+def test_any_graph_is_walked(tangle: dict[str, list[str]], max_depth: int) -> None:
+    """Each reachable room once."""
+    rooms: dict[str, VisitedRoom | None] = {name: space(name, "".join(to)) for name, to in tangle.items()}
+    found = path(walked(rooms, max_depth=max_depth))
+    assert len(set(found)) == len(found)
+    reachable = {"a"}
+    for _ in range(max_depth):
+        reachable |= {to for name in reachable for to in tangle.get(name, [])}
+    assert set(found) <= reachable
+
+
+def test_a_response_has_one_level() -> None:
+    """The space with its child events, the children without theirs, and the inaccessible ones."""
+    room = RoomSummary(said("a"), is_open=True, allowed_by=(), acl=NO_ACL, only_server=None)
+    other = RoomSummary(said("b"), is_open=True, allowed_by=(), acl=NO_ACL, only_server=None)
+    told = encode_response(room, [child("b"), child("c")], [other], [id_of("c")])
+    assert told == {
+        "room": {**said("a"), "children_state": [child("b"), child("c")]},
+        "children": [said("b")],
+        "inaccessible_children": [id_of("c")],
+    }
+    read = parse_response(told, id_of("a"), suggested_only=False)
+    assert read == VisitedRoom(
+        said("a"), [child("b"), child("c")], {id_of("b"): said("b")}, frozenset({id_of("c")})
     )
-    spaces = spaces_of(here)
-    for room_id in (closed, elsewhere, "!none:here.test", "!none:nowhere.test"):
-        with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
-            await spaces.hierarchy(room_id, bob, via=[THERE])
+    assert read is not None
+    assert read.as_json() == told["room"]
+
+
+def test_the_size_of_a_response_is_limited() -> None:
+    """The server requests further children one by one."""
+    large = RoomSummary(
+        said("b", topic="x" * MAX_BYTES), is_open=True, allowed_by=(), acl=NO_ACL, only_server=None
+    )
+    small = RoomSummary(said("a"), is_open=True, allowed_by=(), acl=NO_ACL, only_server=None)
+    assert encode_response(small, [], [small, large, small], [])["children"] == [said("a")]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [{}, {"room": []}, {"room": {"room_id": "!b:a.example"}}, {"room": {"room_id": 5}}, {"room": {}}],
+)
+def test_a_response_about_another_room_is_refused(content: dict[str, Any]) -> None:
+    """Or about none."""
+    assert parse_response(content, id_of("a"), suggested_only=False) is None
+
+
+@given(
+    st.dictionaries(st.sampled_from(["children_state", "name", "children", "inaccessible_children"]), JSON)
+)
+def test_any_response_can_be_encoded_or_is_refused(parts: dict[str, Any]) -> None:
+    """Invalid parts are left out."""
+    content = {"room": {**parts, "room_id": id_of("a")}, **parts}
+    seen = parse_response(content, id_of("a"), suggested_only=False)
+    assert seen is not None
+    assert orjson.dumps(seen.as_json())
+
+
+def test_parameters_are_parsed() -> None:
+    """Limits are capped; a token continues after the previous page."""
+    first = parse_query(limit=None, max_depth=None, suggested_only=False, start=None)
+    assert (first.limit, first.max_depth, first.after) == (MAX_ON_PAGE, MAX_DEPTH, 0)
+    large = parse_query(limit=2**70, max_depth=2**70, suggested_only=True, start=None)
+    assert (large.limit, large.max_depth) == (MAX_ON_PAGE, MAX_DEPTH)
+    small = parse_query(limit=3, max_depth=0, suggested_only=True, start=None)
+    assert (small.limit, small.max_depth, small.suggested_only) == (3, 0, True)
+    second = parse_query(limit=5, max_depth=0, suggested_only=True, start=small.token(17))
+    assert (second.after, second.limit) == (17, 5)
+
+
+@pytest.mark.parametrize(
+    "start",
+    ["", "x", "1", "1.10", "1.10.1", "1.5.0", "01.10.0", "-1.10.0", "99999.10.0", "1.10.0x", "١.10.0"],
+)
+def test_invalid_tokens_are_refused(start: str) -> None:
+    """Including tokens of a walk with other parameters."""
     with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
-        await spaces.hierarchy("space", bob)
-    await spaces.close()
+        parse_query(limit=None, max_depth=None, suggested_only=False, start=start)
 
 
-async def test_a_walk_continues_at_other_servers(pair: tuple[Node, Node]) -> None:
-    """Through spaces that only they know, and back to local rooms."""
-    here, there = pair
-    alice, carol = here.user("alice"), there.user("carol")
-    space, theirs = await create_space(here, alice), await create_space(there, carol)
-    room_id, inner = await there.create("12", carol), await create_space(there, carol)
-    deep, ours = await there.create("12", carol), await here.create("12", alice)
-    closed = await there.create("12", carol, "invite")
-    await furnish(there, room_id, carol, name={"name": "Lobby"})
-    await put_child(here, space, theirs, alice, via=[HERE, THERE])
-    for number, child in enumerate((room_id, inner, closed)):
-        await put_child(there, theirs, child, carol, order=str(number))
-    await put_child(there, inner, deep, carol, order="0")
-    await put_child(there, inner, ours, carol, order="1", via=[HERE])
-    spaces = spaces_of(here)
-    page = await spaces.hierarchy(space, alice)
-    assert ids(page) == [space, theirs, room_id, inner, deep, ours]
-    assert page["rooms"][2]["name"] == "Lobby"
-    asked = [route for route, _, _ in there.seen.answered if "hierarchy" in route]
-    # Its rooms that are no spaces were reported with their parents.
-    assert len(asked) == 2
-    assert ids(await spaces.hierarchy(theirs, alice, via=[THERE])) == [theirs, room_id, inner, deep, ours]
-    assert len([route for route, _, _ in there.seen.answered if "hierarchy" in route]) == 2
-    await spaces.close()
-
-
-async def test_access_to_remote_rooms_depends_on_the_user(pair: tuple[Node, Node]) -> None:
-    """By an invite or an allowed room: not all users of a server may see what the server may see."""
-    here, there = pair
-    alice, bob, carol = here.user("alice"), here.user("bob"), there.user("carol")
-    space = await create_space(there, carol)
-    opening = await there.create("12", carol)
-    restricted = await there.create("12", carol, restricted_to(opening))
-    invited = await there.create("12", carol, "invite")
-    for child in (restricted, invited):
-        await put_child(there, space, child, carol)
-    await here.membership.join(opening, alice, [THERE])
-    await there.membership.invite(invited, carol, alice)
-    spaces = spaces_of(here)
-    assert set(ids(await spaces.hierarchy(space, alice, via=[THERE]))) == {space, restricted, invited}
-    assert ids(await spaces.hierarchy(space, bob, via=[THERE])) == [space]
-    await spaces.close()
-
-
-async def test_children_of_unreachable_servers_are_skipped(pair: tuple[Node, Node]) -> None:
-    """The others are shown."""
-    here, _ = pair
-    alice = here.user("alice")
-    space, room_id = await create_space(here, alice), await here.create("12", alice)
-    for number in range(4):
-        await put_child(
-            here, space, f"!{number}:nowhere.test", alice, order="0", via=["nowhere.test", "b a d"]
-        )
-    await put_child(here, space, room_id, alice, order="1")
-    spaces = spaces_of(here)
-    assert ids(await spaces.hierarchy(space, alice)) == [space, room_id]
-    await spaces.close()
+@pytest.mark.parametrize(("limit", "max_depth"), [(0, None), (-1, None), (None, -1)])
+def test_invalid_limits_are_refused(limit: int | None, max_depth: int | None) -> None:
+    """A page has at least one room, and a depth is not negative."""
+    with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
+        parse_query(limit=limit, max_depth=max_depth, suggested_only=False, start=None)
