@@ -15,27 +15,30 @@ from tests.support.postgres import Server
 async def test_every_request_is_answered(postgres_server: Server, migrated_template: str) -> None:
     """By the endpoints of another node."""
     async with room_pair(postgres_server, migrated_template) as pair:
-        said = [await pair.says(str(number)) for number in range(3)]
-        ask, peer = FederationEventClient(pair.asking.client), pair.asked.name
-        ids = await ask.state_ids(peer, pair.room_id, said[0].event_id)
+        messages = [await pair.says(str(number)) for number in range(3)]
+        events, peer = FederationEventClient(pair.asking.client), pair.asked.name
+        ids = await events.state_ids(peer, pair.room_id, messages[0].event_id)
         assert set(ids.pdu_ids) == set(await pair.current())
-        state = await ask.state(peer, pair.room_id, said[0].event_id)
+        state = await events.state(peer, pair.room_id, messages[0].event_id)
         assert (len(state.pdus), len(state.auth_chain)) == (len(ids.pdu_ids), len(ids.auth_chain_ids))
-        assert await ask.event(peer, said[0].event_id) == said[0].event
-        chain = await ask.event_auth(peer, pair.room_id, said[0].event_id)
+        assert await events.event(peer, messages[0].event_id) == messages[0].event
+        chain = await events.event_auth(peer, pair.room_id, messages[0].event_id)
         assert {event["type"] for event in chain} >= {"m.room.create", "m.room.member"}
-        found = await ask.missing_events(
+        found = await events.missing_events(
             peer,
             pair.room_id,
-            earliest=[said[0].event_id],
-            latest=[said[2].event_id],
+            earliest=[messages[0].event_id],
+            latest=[messages[2].event_id],
             limit=5,
             min_depth=0,
         )
-        assert found == [said[1].event]
-        assert await ask.backfill(peer, pair.room_id, [said[1].event_id], 2) == [said[1].event, said[0].event]
+        assert found == [messages[1].event]
+        assert await events.backfill(peer, pair.room_id, [messages[1].event_id], 2) == [
+            messages[1].event,
+            messages[0].event,
+        ]
         with pytest.raises(PeerError):
-            await ask.event(peer, "$none")
+            await events.event(peer, "$none")
 
 
 class Answering:
@@ -49,12 +52,12 @@ class Answering:
 
 
 QUESTIONS: list[Callable[[FederationEventClient], Awaitable[Any]]] = [
-    lambda ask: ask.missing_events("p", "!r:p", earliest=[], latest=["$a"], limit=1, min_depth=0),
-    lambda ask: ask.state_ids("p", "!r:p", "$a"),
-    lambda ask: ask.state("p", "!r:p", "$a"),
-    lambda ask: ask.event("p", "$a"),
-    lambda ask: ask.event_auth("p", "!r:p", "$a"),
-    lambda ask: ask.backfill("p", "!r:p", ["$a"], 1),
+    lambda events: events.missing_events("p", "!r:p", earliest=[], latest=["$a"], limit=1, min_depth=0),
+    lambda events: events.state_ids("p", "!r:p", "$a"),
+    lambda events: events.state("p", "!r:p", "$a"),
+    lambda events: events.event("p", "$a"),
+    lambda events: events.event_auth("p", "!r:p", "$a"),
+    lambda events: events.backfill("p", "!r:p", ["$a"], 1),
 ]
 
 

@@ -33,8 +33,8 @@ async def test_messages_are_exchanged_after_joining_a_remote_room_by_id(
     assert await there.membership_of(room_id, bob) == "join"
     assert await here.membership_of(room_id, alice) == "join"
     async with asyncio.timeout(TIMEOUT):
-        said = await here.say(room_id, bob, "hello")
-        await there.until(lambda event_id, _: event_id == said)
+        sent = await here.say(room_id, bob, "hello")
+        await there.until(lambda event_id, _: event_id == sent)
         answered = await there.say(room_id, alice, "good day")
         await here.until(lambda event_id, _: event_id == answered)
 
@@ -54,8 +54,8 @@ async def test_events_sent_during_a_join_are_received(pair: tuple[Node, Node]) -
         async with asyncio.timeout(TIMEOUT):
             welcoming = asyncio.create_task(welcome())
             await here.membership.join(room_id, bob, ["there.test"], {"displayname": f"Bob {number}"})
-            said = await welcoming
-            await here.until(lambda event_id, _, said=said: event_id == said)  # type: ignore[misc]
+            sent = await welcoming
+            await here.until(lambda event_id, _, sent=sent: event_id == sent)  # type: ignore[misc]
 
 
 async def test_a_join_misses_no_event_sent_between_make_join_and_send_join(pair: tuple[Node, Node]) -> None:
@@ -73,12 +73,12 @@ async def test_a_join_misses_no_event_sent_between_make_join_and_send_join(pair:
         while asked() == before:
             await asyncio.sleep(0)
         topic = {"topic": str(number)}
-        said = await there.graph.send_event(room_id, "m.room.topic", topic, alice, "")
+        sent = await there.graph.send_event(room_id, "m.room.topic", topic, alice, "")
         await joining
         key = ("m.room.topic", "")
         async with asyncio.timeout(TIMEOUT):
             position = 0
-            while (await here.graph.current_events(room_id, [key])).get(key) != said:
+            while (await here.graph.current_events(room_id, [key])).get(key) != sent:
                 position = (await here.graph.stream.reader(position).next())[-1].position
 
 
@@ -295,7 +295,7 @@ async def test_a_room_is_left_and_joined_again(pair: tuple[Node, Node]) -> None:
     await here.membership.join(room_id, bob, ["there.test"])
     await here.membership.leave(room_id, bob)
     async with asyncio.timeout(TIMEOUT):
-        await there.until(lambda _, said: said == "leave")
+        await there.until(lambda _, membership: membership == "leave")
     missed = await there.say(room_id, alice, "while you were out")
     await here.membership.join(room_id, bob, ["there.test"])
     assert await here.membership_of(room_id, bob) == "join"
@@ -310,7 +310,7 @@ async def test_the_server_of_a_banned_user_receives_the_ban(pair: tuple[Node, No
     await here.membership.join(room_id, bob, ["there.test"])
     await there.graph.send_event(room_id, "m.room.member", {"membership": "ban"}, alice, bob)
     async with asyncio.timeout(TIMEOUT):
-        await here.until(lambda _, said: said == "ban")
+        await here.until(lambda _, membership: membership == "ban")
     assert await here.membership_of(room_id, bob) == "ban"
 
 

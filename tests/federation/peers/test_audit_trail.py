@@ -142,10 +142,12 @@ async def test_a_transaction_is_written_in_the_commit_of_its_events(database: Da
         def failing(*_: object) -> None:
             raise OSError("the disk is full")
 
-        said = room.say(BOB)
+        message = room.say(BOB)
         with pytest.raises(OSError, match="full"):
-            await Inbox(database, here.graph, NoEdus(), audit=failing).receive(PEER, "8", {"pdus": raw(said)})
-        assert await here.graph.events([said.event_id]) == {}
+            await Inbox(database, here.graph, NoEdus(), audit=failing).receive(
+                PEER, "8", {"pdus": raw(message)}
+            )
+        assert await here.graph.events([message.event_id]) == {}
 
 
 async def test_outgoing_requests_are_written(database: Database) -> None:

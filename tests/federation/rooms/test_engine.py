@@ -23,13 +23,13 @@ async def test_a_joined_room_receives_and_sends(version: str, database: Database
         first, second = room.say(ALICE, "one"), room.say(BOB, "two")
         results = await rooms.receive("a.example", raw(second, first))
         assert results == {first.event_id: ACCEPTED, second.event_id: ACCEPTED}
-        ours = await rooms.send_event(room.room_id, "m.room.message", {"body": "three"}, US)
-        assert ours.prev_events == (second.event_id,)
-        assert ours.depth == second.depth + 1
+        local_event = await rooms.send_event(room.room_id, "m.room.message", {"body": "three"}, US)
+        assert local_event.prev_events == (second.event_id,)
+        assert local_event.depth == second.depth + 1
         view = await rooms.room(room.room_id)
         assert view is not None
-        assert view.forward_extremities == (ours.event_id,)
-        assert here.hook.ids == [joined.event_id, first.event_id, second.event_id, ours.event_id]
+        assert view.forward_extremities == (local_event.event_id,)
+        assert here.hook.ids == [joined.event_id, first.event_id, second.event_id, local_event.event_id]
         assert here.peer.calls == []
 
 

@@ -24,11 +24,11 @@ async def test_a_small_gap_is_filled_with_the_missing_events(version: str, datab
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
-        said = [room.say(BOB, str(number)) for number in range(10)]
-        results = await here.graph.receive("b.example", raw(said[-1]))
-        assert results == dict.fromkeys((pdu.event_id for pdu in said), ACCEPTED)
+        messages = [room.say(BOB, str(number)) for number in range(10)]
+        results = await here.graph.receive("b.example", raw(messages[-1]))
+        assert results == dict.fromkeys((pdu.event_id for pdu in messages), ACCEPTED)
         assert here.peer.asked() == ["missing_events"]
-        assert (await streamed(here.graph, 0))[-10:] == said
+        assert (await streamed(here.graph, 0))[-10:] == messages
 
 
 @VERSIONS
@@ -41,16 +41,16 @@ async def test_only_the_unknown_events_of_a_branch_are_received(version: str, da
         await join(here, room)
         common = room.say(BOB, "common")
         await here.graph.receive("b.example", raw(common))
-        ours = await here.graph.send_event(room.room_id, "m.room.message", {}, US)
+        local_event = await here.graph.send_event(room.room_id, "m.room.message", {}, US)
         lost = room.say(BOB, "lost", after=[common])
         last = room.say(BOB, "last", after=[lost])
         here.peer.also = [pdu.event for pdu in (*old, room.create)]
         results = await here.graph.receive("b.example", raw(last))
         assert results == {lost.event_id: ACCEPTED, last.event_id: ACCEPTED}
-        assert (await streamed(here.graph, 0))[1:] == [common, ours, lost, last]
+        assert (await streamed(here.graph, 0))[1:] == [common, local_event, lost, last]
         view = await here.graph.room(room.room_id)
         assert view is not None
-        assert set(view.forward_extremities) == {ours.event_id, last.event_id}
+        assert set(view.forward_extremities) == {local_event.event_id, last.event_id}
 
 
 @VERSIONS
@@ -75,8 +75,8 @@ async def test_a_larger_gap_takes_several_requests(version: str, database: Datab
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
-        said = [room.say(BOB, str(number)) for number in range(45)]
-        results = await here.graph.receive("b.example", raw(said[-1]))
+        messages = [room.say(BOB, str(number)) for number in range(45)]
+        results = await here.graph.receive("b.example", raw(messages[-1]))
         assert len(results) == 45
         assert here.peer.asked() == ["missing_events"] * 3
 
@@ -134,7 +134,7 @@ async def test_a_gap_that_cannot_be_filled_only_drops_its_event(version: str, da
         assert results[good.event_id] == ACCEPTED
         assert results[orphan.event_id] == Dropped(f"its prev_event {hidden.event_id} is not available")
         assert len(here.reports) == 2
-        # When it comes again together with what was missing, it is as good as any other.
+        # Received again together with the missing events, it is accepted.
         results = await here.graph.receive("b.example", raw(orphan, hidden))
         assert set(results.values()) == {ACCEPTED}
 

@@ -76,7 +76,7 @@ async def test_every_part_of_a_submitted_membership(
     shown = await siege.evil.graph.current_events(room.room_id, [("m.room.create", "")])
     stripped = [pdu.event for pdu in shown.values()]
 
-    async def hand_in(one: Any) -> int:
+    async def submit(one: Any) -> int:
         event, event_id = signed_event(one, version) if isinstance(one, Mapping) else (one, "$a")
         names = "/".join(quote(name, safe="") for name in (room.room_id, event_id))
         invite = {"room_version": version, "event": event, "invite_room_state": stripped}
@@ -84,9 +84,9 @@ async def test_every_part_of_a_submitted_membership(
         answer = await siege.throw("PUT", f"/_matrix/federation{path}{names}", written(body))
         return answer.status
 
-    answered = [await hand_in(one) for one in (*everywhere(template, FEW), template)]
+    answered = [await submit(one) for one in (*everywhere(template, FEW), template)]
     await read_everything(siege, room)
-    # Who is in a room cannot knock at it.
+    # A member of a room cannot knock on it.
     assert (200 in answered) is (membership != "knock")
 
 
@@ -111,7 +111,7 @@ async def test_every_part_of_each_edu(siege: Besieged) -> None:
     for edus in batches((one for right in rights for one in everywhere(right, FEW)), 100):
         answer = await siege.throw("PUT", siege.next_transaction(), written({"pdus": [], "edus": edus}))
         assert answer.status == 200, answer
-    assert await siege.people.receipts(room.room_id), "some of it was taken in"
+    assert await siege.people.receipts(room.room_id), "some of it was accepted"
     await read_everything(siege, room)
 
 

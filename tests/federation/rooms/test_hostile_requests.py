@@ -42,7 +42,7 @@ async def test_every_part_of_every_body(siege: Besieged, room: Room) -> None:
     """Each part is replaced or removed in turn."""
     for method, template in siege.routes():
         target = well_meant.filled(template, room.room_id, room.event_id)
-        # Transactions are full of events and EDUs, which have tests of their own.
+        # The events and EDUs of transactions are covered by test_hostile_events.
         if method in ("PUT", "POST") and "/send/" not in template:
             right = well_meant.body(template, room.version, room.room_id, room.event_id, {})
             for body in everywhere(right, FEW):

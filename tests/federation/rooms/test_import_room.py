@@ -126,8 +126,8 @@ async def test_a_room_that_was_left_is_joined_again(version: str, database: Data
         assert view.forward_extremities == (joined.event_id,)
         expected = {key: pdu.event_id for key, pdu in room.state().items()}
         assert await here.graph.current_state(room.room_id) == expected
-        said = room.say(CAROL)
-        assert await here.graph.receive("c.example", raw(said)) == {said.event_id: ACCEPTED}
+        sent = room.say(CAROL)
+        assert await here.graph.receive("c.example", raw(sent)) == {sent.event_id: ACCEPTED}
 
 
 async def test_concurrent_joins_of_two_users_keep_both_extremities(database: Database) -> None:

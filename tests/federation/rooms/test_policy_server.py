@@ -54,10 +54,10 @@ def test_an_invalid_policy_event_is_ignored(content: dict[str, Any]) -> None:
 def test_the_signature_must_be_by_the_rooms_key() -> None:
     """Other keys of the same server are not accepted."""
     room = public_room("12", BOB)
-    said = room.say(BOB)
-    assert not is_signed(said, room.version, SERVER)
+    message = room.say(BOB)
+    assert not is_signed(message, room.version, SERVER)
     for key_id, holds in ((KEY_ID, True), ("ed25519:test", False)):
-        parsed = parse(signed(room, said, key_id), room.version)
+        parsed = parse(signed(room, message, key_id), room.version)
         assert isinstance(parsed, Pdu)
         assert is_signed(parsed, room.version, SERVER) == holds
         assert not is_signed(parsed, room.version, PolicyServer("policy.example", b"\0" * 32))
@@ -73,9 +73,11 @@ def test_the_policy_event_needs_no_signature() -> None:
 def test_the_signature_of_a_response_is_added() -> None:
     """Our signature stays. Everything else in the response is ignored."""
     room = public_room("12", BOB)
-    said = room.say(BOB)
-    made = signed(room, said)["signatures"]["policy.example"]
-    event = with_policy_signature(said.event, SERVER, {"policy.example": {**made, "x": 1}, "b.example": {}})
-    assert event == signed(room, said)
+    message = room.say(BOB)
+    made = signed(room, message)["signatures"]["policy.example"]
+    event = with_policy_signature(
+        message.event, SERVER, {"policy.example": {**made, "x": 1}, "b.example": {}}
+    )
+    assert event == signed(room, message)
     for answer in (None, {}, {"policy.example": 5}, {"policy.example": {KEY_ID: 5}}):
-        assert with_policy_signature(said.event, SERVER, answer) is None
+        assert with_policy_signature(message.event, SERVER, answer) is None

@@ -56,8 +56,8 @@ async def test_local_events_are_signed_before_they_are_committed(database: Datab
     async with graph_on(database, room) as here:
         agree(here, room)
         await join(here, room)
-        said = await here.graph.send_event(room.room_id, "m.room.message", {"body": "good"}, US)
-        assert set(said.signatures) == {HERE, "c.example"}
+        sent = await here.graph.send_event(room.room_id, "m.room.message", {"body": "good"}, US)
+        assert set(sent.signatures) == {HERE, "c.example"}
         refuse(here)
         with pytest.raises(MatrixError) as refused:
             await here.graph.send_event(room.room_id, "m.room.message", {"body": "bad"}, US)
@@ -89,14 +89,14 @@ async def test_a_policy_server_that_does_not_answer_is_asked_once(database: Data
     async with graph_on(database, room) as here:
         agree(here, room)
         await join(here, room)
-        said = [room.say(BOB, str(number)) for number in range(5)]
+        sent = [room.say(BOB, str(number)) for number in range(5)]
 
         def silent(event: Mapping[str, Any]) -> Any:
             raise PeerError("c.example", "did not answer")
 
         here.peer.policy = silent
         here.peer.calls.clear()
-        results = await here.graph.receive("b.example", raw(*said))
+        results = await here.graph.receive("b.example", raw(*sent))
         assert {type(one) for one in results.values()} == {SoftFailed}
         assert here.peer.asked() == ["sign"]
         assert len(here.reports) == 1
@@ -130,9 +130,9 @@ async def test_rooms_wait_for_their_policy_server_without_holding_connections(da
         ]
         for _ in rooms:
             await silent.asked.acquire()
-        ours = await here.graph.send_event(other.room_id, "m.room.message", {"body": "x"}, US)
-        said = other.say(BOB, after=[other.add(ours)])
-        assert await here.graph.receive("b.example", raw(said)) == {said.event_id: ACCEPTED}
+        local_event = await here.graph.send_event(other.room_id, "m.room.message", {"body": "x"}, US)
+        sent = other.say(BOB, after=[other.add(local_event)])
+        assert await here.graph.receive("b.example", raw(sent)) == {sent.event_id: ACCEPTED}
         silent.ended.set()
         results = await asyncio.gather(*waiting, return_exceptions=True)
         assert {type(result) for result in results} == {PeerUnreachable}
@@ -145,8 +145,8 @@ async def test_the_rooms_of_a_transaction_wait_concurrently(database: Database) 
         for room in rooms:
             await join(here, room)
         silent = Silent(here)
-        said = [room.say(BOB) for room in rooms]
-        receiving = asyncio.create_task(here.graph.receive("b.example", raw(*said)))
+        sent = [room.say(BOB) for room in rooms]
+        receiving = asyncio.create_task(here.graph.receive("b.example", raw(*sent)))
         for _ in rooms:
             await silent.asked.acquire()
         silent.ended.set()
@@ -205,9 +205,9 @@ async def test_a_policy_server_set_while_another_one_signs_is_asked_too(
             return sign(event)
 
         here.peer.sign = sign_and_replace  # type: ignore[method-assign]
-        said = await here.graph.send_event(room.room_id, "m.room.message", {"body": "good"}, US)
+        sent = await here.graph.send_event(room.room_id, "m.room.message", {"body": "good"}, US)
         assert servers == ["c.example", "b.example"]
-        assert set(said.signatures) == {HERE, "b.example"}
+        assert set(sent.signatures) == {HERE, "b.example"}
 
 
 async def test_an_event_signed_while_others_were_committed_is_sent(database: Database) -> None:
@@ -227,10 +227,10 @@ async def test_an_event_signed_while_others_were_committed_is_sent(database: Dat
             return sign(event)
 
         here.peer.sign = sign_later  # type: ignore[method-assign]
-        said = await here.graph.send_event(room.room_id, "m.room.message", {"body": "good"}, US)
+        sent = await here.graph.send_event(room.room_id, "m.room.message", {"body": "good"}, US)
         view = await here.graph.room(room.room_id)
         assert view is not None
-        assert set(view.forward_extremities) == {said.event_id, *meanwhile}
+        assert set(view.forward_extremities) == {sent.event_id, *meanwhile}
 
 
 async def test_an_event_that_was_sent_before_is_not_signed_again(database: Database) -> None:
@@ -258,5 +258,5 @@ async def test_a_policy_server_counts_only_while_one_of_its_users_is_joined(data
     async with graph_on(database, room) as here:
         refuse(here)
         await join(here, room)
-        said = room.say(BOB)
-        assert await here.graph.receive("b.example", raw(said)) == {said.event_id: ACCEPTED}
+        sent = room.say(BOB)
+        assert await here.graph.receive("b.example", raw(sent)) == {sent.event_id: ACCEPTED}

@@ -34,12 +34,12 @@ async def test_a_repeated_event_is_received_once(version: str, database: Databas
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
-        said = room.say(ALICE)
+        message = room.say(ALICE)
         for origin in ("a.example", "b.example"):
-            results = await here.graph.receive(origin, raw(said, said))
-            assert results == {said.event_id: ACCEPTED}
-        assert (await stream(here)).count(said.event_id) == 1
-        assert here.hook.ids.count(said.event_id) == 1
+            results = await here.graph.receive(origin, raw(message, message))
+            assert results == {message.event_id: ACCEPTED}
+        assert (await stream(here)).count(message.event_id) == 1
+        assert here.hook.ids.count(message.event_id) == 1
 
 
 @VERSIONS
@@ -48,12 +48,12 @@ async def test_the_order_of_a_transaction_does_not_matter(version: str, database
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
-        said = [room.say(ALICE if number % 2 else BOB, str(number)) for number in range(20)]
-        shuffled = random.Random(1).sample(said, 20)
+        messages = [room.say(ALICE if number % 2 else BOB, str(number)) for number in range(20)]
+        shuffled = random.Random(1).sample(messages, 20)
         results = await here.graph.receive("a.example", raw(*shuffled))
         assert set(results.values()) == {ACCEPTED}
-        assert (await stream(here))[-20:] == [pdu.event_id for pdu in said]
-        assert await extremities(here, room) == {said[-1].event_id}
+        assert (await stream(here))[-20:] == [pdu.event_id for pdu in messages]
+        assert await extremities(here, room) == {messages[-1].event_id}
         assert here.peer.calls == []
         assert here.counts.resolutions == 0
 
@@ -137,7 +137,7 @@ async def test_a_rejected_event_changes_nothing_and_its_children_may_be_valid(
         state = await here.graph.state_after(forbidden.event_id)
         assert state is not None
         assert state == await here.graph.state_after(head.event_id)
-        # The child has everything before its parent behind itself.
+        # The child's ancestors include those of its parent.
         assert await extremities(here, room) == {child.event_id}
         assert forbidden.event_id not in await stream(here)
 
@@ -178,10 +178,12 @@ async def test_events_of_unknown_rooms_are_dropped(database: Database) -> None:
     known, unknown = public_room("12", BOB), public_room("12", BOB, another=True)
     async with graph_on(database, known) as here:
         await join(here, known)
-        said, elsewhere = known.say(ALICE), unknown.say(ALICE)
-        results = await here.graph.receive("a.example", [*raw(elsewhere), *raw(said), 17, {"room_id": 5}, {}])
+        message, elsewhere = known.say(ALICE), unknown.say(ALICE)
+        results = await here.graph.receive(
+            "a.example", [*raw(elsewhere), *raw(message), 17, {"room_id": 5}, {}]
+        )
         assert results == {
-            said.event_id: ACCEPTED,
+            message.event_id: ACCEPTED,
             elsewhere.event_id: Dropped("this server does not know the room"),
         }
 
@@ -193,9 +195,9 @@ async def test_events_of_a_room_that_was_left_are_dropped(database: Database) ->
         await join(here, room)
         left = await here.graph.send_event(room.room_id, "m.room.member", {"membership": "leave"}, US, US)
         room.add(left)
-        said = room.say(ALICE)
-        results = await here.graph.receive("a.example", raw(said))
-        assert results == {said.event_id: Dropped("this server is not in the room")}
+        message = room.say(ALICE)
+        results = await here.graph.receive("a.example", raw(message))
+        assert results == {message.event_id: Dropped("this server is not in the room")}
 
 
 async def test_events_of_a_server_that_the_acl_denies_are_dropped(database: Database) -> None:
@@ -204,10 +206,10 @@ async def test_events_of_a_server_that_the_acl_denies_are_dropped(database: Data
     room.send("m.room.server_acl", ALICE, {"allow": ["*"], "deny": ["b.*"]}, "")
     async with graph_on(database, room) as here:
         await join(here, room)
-        said = room.say(BOB)
-        results = await here.graph.receive("b.example", raw(said))
-        assert results == {said.event_id: Dropped("the room's m.room.server_acl denies your server")}
-        assert await here.graph.receive("a.example", raw(said)) == {said.event_id: ACCEPTED}
+        message = room.say(BOB)
+        results = await here.graph.receive("b.example", raw(message))
+        assert results == {message.event_id: Dropped("the room's m.room.server_acl denies your server")}
+        assert await here.graph.receive("a.example", raw(message)) == {message.event_id: ACCEPTED}
 
 
 async def test_a_later_acl_denies_a_server_whose_events_were_accepted(
@@ -262,10 +264,10 @@ async def test_of_two_copies_the_verified_one_counts(database: Database) -> None
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
-        said = room.say(ALICE)
-        forged = {**said.event, "signatures": {}}
-        results = await here.graph.receive("a.example", [*raw(said), forged])
-        assert results == {said.event_id: ACCEPTED}
+        message = room.say(ALICE)
+        forged = {**message.event, "signatures": {}}
+        results = await here.graph.receive("a.example", [*raw(message), forged])
+        assert results == {message.event_id: ACCEPTED}
 
 
 async def test_events_of_a_concurrent_transaction_are_waited_for(database: Database) -> None:
@@ -287,17 +289,17 @@ async def test_the_response_is_committed_with_the_events(database: Database) -> 
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
-        said = room.say(ALICE)
+        message = room.say(ALICE)
 
         def fail(results: Any) -> TransactionResponse:
-            assert results == {said.event_id: ACCEPTED}
+            assert results == {message.event_id: ACCEPTED}
             raise KeyError("no")
 
         with pytest.raises(KeyError):
-            await here.graph.receive_transaction("a.example", raw(said), IncomingTransaction("1", fail))
-        assert await here.graph.events([said.event_id]) == {}
+            await here.graph.receive_transaction("a.example", raw(message), IncomingTransaction("1", fail))
+        assert await here.graph.events([message.event_id]) == {}
         assert here.counts.received == []
-        assert await here.graph.receive("a.example", raw(said)) == {said.event_id: ACCEPTED}
+        assert await here.graph.receive("a.example", raw(message)) == {message.event_id: ACCEPTED}
         assert here.counts.received == ["accepted"]
 
 
@@ -310,8 +312,8 @@ async def test_a_submitted_membership_is_sent_to_the_room(version: str, database
         joined = room.propose("m.room.member", CAROL, {"membership": "join"}, CAROL)
         for _ in range(2):
             assert await here.graph.accept_membership("c.example", room.room_id, joined.event) == joined
-        (told,) = [one for one in here.hook.committed if one.pdu == joined]
-        assert told.destinations == {"a.example", "b.example"}
+        (committed_event,) = [one for one in here.hook.committed if one.pdu == joined]
+        assert committed_event.destinations == {"a.example", "b.example"}
         assert await here.graph.is_server_in_room(room.room_id, "c.example")
 
 
@@ -365,7 +367,7 @@ async def test_events_of_an_unreachable_server_are_refused_for_a_while(database:
         for _ in range(2):
             results = await here.graph.receive("b.example", raw(orphan, good))
             assert results == {orphan.event_id: dropped, good.event_id: ACCEPTED}
-        # Once it was reached, it has as many attempts as at the beginning.
+        # After a success the attempts are counted anew.
         here.peer.unreachable = set()
         assert set((await here.graph.receive("b.example", raw(orphan))).values()) == {ACCEPTED}
         here.peer.unreachable = {"missing_events"}

@@ -27,10 +27,10 @@ async def test_history_is_not_published(database: Database) -> None:
             memory = (await store.rooms([room.room_id]))[room.room_id]
             draft = RoomDraft(store, connection, memory)
             before = draft.extremities
-            said = room.say(BOB)
-            results = await receive_batch(draft, batch_of(room, said), in_timeline=False)
-            assert results == {said.event_id: ACCEPTED}
-            assert draft.is_in_graph(said.event_id)
+            message = room.say(BOB)
+            results = await receive_batch(draft, batch_of(room, message), in_timeline=False)
+            assert results == {message.event_id: ACCEPTED}
+            assert draft.is_in_graph(message.event_id)
             assert (draft.extremities, draft.timeline) == (before, [])
 
 
@@ -61,7 +61,7 @@ async def test_a_gap_is_crossed_only_with_a_valid_state(database: Database) -> N
             batch.states = {lost.event_id: state}
             assert await receive_batch(draft, batch) == {last.event_id: ACCEPTED}
             assert draft.is_in_graph(lost.event_id)
-            # Sent later by its own server it has its place already, so others hear of it now.
+            # When its own server sends it later it is in the graph already, so it is published now.
             assert [event.pdu for event in draft.timeline] == [lost, last]
 
 
@@ -94,12 +94,12 @@ async def test_a_known_state_has_only_accepted_state_events_of_the_room(database
     room, other = public_room("12", BOB), public_room("12", another=True)
     async with database.transaction() as connection:
         draft = await RoomDraft.of_new_room(RoomStore(database), connection, room.room_id, room.version)
-        said = room.say(BOB)
+        message = room.say(BOB)
         first, second = room.topic(ALICE, "first"), room.topic(ALICE, "second")
         bad = room.propose("m.room.name", CAROL, {}, "")
         everything = [*room.events.values(), bad, other.create]
         await receive_outliers(draft, {pdu.event_id: VerifiedEvent(pdu) for pdu in reversed(everything)})
-        ids = [said, first, second, bad, other.create, room.create]
+        ids = [message, first, second, bad, other.create, room.create]
         state = await known_state(draft, StateIds((*(pdu.event_id for pdu in ids), "$unknown"), ()))
         assert state == {
             ("m.room.topic", ""): first.event_id,

@@ -40,10 +40,10 @@ async def test_every_change_raises_the_generation(database: Database) -> None:
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
-        said = room.say(BOB)
+        message = room.say(BOB)
         generations = []
         for _ in range(2):
-            await here.graph.receive("b.example", raw(said))
+            await here.graph.receive("b.example", raw(message))
             view = await here.graph.room(room.room_id)
             assert view is not None
             generations.append(view.generation)
@@ -98,22 +98,22 @@ async def test_a_redaction_of_an_invalid_event_id_is_only_an_event(database: Dat
 async def test_relations_and_redactions_are_stored(database: Database) -> None:
     """Of all accepted events, including fetched history."""
     room = public_room("12", BOB)
-    said = room.say(ALICE, "hello")
-    old = room.send("m.reaction", BOB, reaction(said.event_id, "x"))
+    message = room.say(ALICE, "hello")
+    old = room.send("m.reaction", BOB, reaction(message.event_id, "x"))
     gone = room.say(BOB, "oops")
     redaction = room.send("m.room.redaction", BOB, {"redacts": gone.event_id}, redacts=gone.event_id)
     async with graph_on(database, room) as here:
         await join(here, room)
-        new = room.send("m.room.message", BOB, reply(said.event_id, {"body": "good day"}))
-        refused = room.propose("m.reaction", CAROL, reaction(said.event_id, "x"))
+        new = room.send("m.room.message", BOB, reply(message.event_id, {"body": "good day"}))
+        refused = room.propose("m.reaction", CAROL, reaction(message.event_id, "x"))
         await here.graph.receive("b.example", raw(new, refused))
         assert await rows(database, "SELECT * FROM relations") == [
-            (said.event_id, "m.in_reply_to", new.event_id)
+            (message.event_id, "m.in_reply_to", new.event_id)
         ]
         await here.graph.fetch_history("a.example", room.room_id)
         assert set(await rows(database, "SELECT * FROM relations")) == {
-            (said.event_id, "m.in_reply_to", new.event_id),
-            (said.event_id, "m.annotation", old.event_id),
+            (message.event_id, "m.in_reply_to", new.event_id),
+            (message.event_id, "m.annotation", old.event_id),
         }
         assert await rows(database, "SELECT * FROM redactions") == [(gone.event_id, redaction.event_id)]
         (shown,) = await here.graph.apply_redactions([gone])

@@ -37,7 +37,7 @@ def content(creation: RoomPlan, type_: str, key: str = "") -> Any:
     return found.content
 
 
-def enacted(creation: RoomPlan) -> Room:
+def build_room(creation: RoomPlan) -> Room:
     """The room, after checking each event against the auth rules."""
     first = creation.events[0]
     room = Room(creation.version.id, creator=ALICE, **first.content)
@@ -52,7 +52,7 @@ def enacted(creation: RoomPlan) -> Room:
 @pytest.mark.parametrize("preset", ["private_chat", "trusted_private_chat", "public_chat"])
 def test_the_auth_rules_allow_every_planned_room(version: str, preset: str) -> None:
     """Each event is allowed by those before it, whatever was requested."""
-    room = enacted(
+    room = build_room(
         planned(
             version=version,
             preset=preset,

@@ -42,19 +42,21 @@ async def test_auth_chains(version: str, database: Database) -> None:
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
-        said = room.say(BOB)
-        await here.graph.receive("b.example", raw(said))
-        expected = reachable([said.event_id], lambda one: room.events[one].auth_events) - {said.event_id}
-        assert await here.graph.auth_chain([said.event_id]) == expected | {room.create.event_id}
+        message = room.say(BOB)
+        await here.graph.receive("b.example", raw(message))
+        expected = reachable([message.event_id], lambda one: room.events[one].auth_events) - {
+            message.event_id
+        }
+        assert await here.graph.auth_chain([message.event_id]) == expected | {room.create.event_id}
         assert await here.graph.auth_chain([room.create.event_id]) == set()
-        ids = await here.graph.state_ids(room.room_id, said.event_id)
+        ids = await here.graph.state_ids(room.room_id, message.event_id)
         assert ids is not None
-        state = await here.graph.state_at(said.event_id)
+        state = await here.graph.state_at(message.event_id)
         assert state is not None
         assert set(ids.pdu_ids) == set(state.values())
-        # From version 12 on every other event of the state rests on the create event.
+        # From version 12 on the create event is in the auth chain of every other event of the state.
         assert room.create.event_id in ids.auth_chain_ids
-        assert await here.graph.state_ids("!other", said.event_id) is None
+        assert await here.graph.state_ids("!other", message.event_id) is None
         assert await here.graph.state_ids(room.room_id, room.create.event_id) is None
 
 
@@ -63,21 +65,25 @@ async def test_walks_through_the_graph(database: Database) -> None:
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         joined = await join(here, room)
-        said = [room.say(BOB, str(number)) for number in range(250)]
+        messages = [room.say(BOB, str(number)) for number in range(250)]
         for start in range(0, 250, 50):
-            await here.graph.receive("b.example", raw(*said[start : start + 50]))
+            await here.graph.receive("b.example", raw(*messages[start : start + 50]))
         found = await here.graph.missing_events(
-            room.room_id, earliest=[said[5].event_id], latest=[said[10].event_id], limit=20, min_depth=0
+            room.room_id,
+            earliest=[messages[5].event_id],
+            latest=[messages[10].event_id],
+            limit=20,
+            min_depth=0,
         )
-        assert found == said[6:10]
+        assert found == messages[6:10]
         found = await here.graph.missing_events(
-            room.room_id, earliest=[], latest=[said[249].event_id], limit=240, min_depth=0
+            room.room_id, earliest=[], latest=[messages[249].event_id], limit=240, min_depth=0
         )
-        assert found == said[9:249]
-        assert await here.graph.backfill(room.room_id, [said[2].event_id], 10) == [
-            said[2], said[1], said[0], joined,
+        assert found == messages[9:249]
+        assert await here.graph.backfill(room.room_id, [messages[2].event_id], 10) == [
+            messages[2], messages[1], messages[0], joined,
         ]  # fmt: skip
-        assert len(await here.graph.backfill(room.room_id, [said[-1].event_id], 230)) == 230
+        assert len(await here.graph.backfill(room.room_id, [messages[-1].event_id], 230)) == 230
         assert await here.graph.backfill(room.room_id, ["$unknown", room.create.event_id], 10) == []
 
 
@@ -149,7 +155,7 @@ async def test_a_redaction_is_applied_once_both_events_are_known(version: str, d
         await here.graph.receive("b.example", raw(late))
         (shown_late,) = await here.graph.apply_redactions([late])
         assert shown_late.event == redact_pdu(late, room.version).event
-        # To servers as well: what was taken back is given to nobody.
+        # Other servers get the redacted event as well.
         (to_server,) = await here.graph.redact_for_server("c.example", [by_power])
         assert to_server.content == {}
 
@@ -160,10 +166,10 @@ async def test_a_redaction_that_names_another_room_does_nothing(database: Databa
     async with graph_on(database, room) as here:
         await join(here, room)
         await join(here, other)
-        said = room.say(BOB)
-        redaction = other.send("m.room.redaction", BOB, {"redacts": said.event_id})
-        await here.graph.receive("b.example", raw(said, redaction))
-        assert (await here.graph.apply_redactions([said]))[0].event == said.event
+        message = room.say(BOB)
+        redaction = other.send("m.room.redaction", BOB, {"redacts": message.event_id})
+        await here.graph.receive("b.example", raw(message, redaction))
+        assert (await here.graph.apply_redactions([message]))[0].event == message.event
 
 
 async def test_servers_of_unknown_rooms(database: Database) -> None:

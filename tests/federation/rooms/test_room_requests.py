@@ -49,18 +49,18 @@ async def test_only_servers_of_the_room_are_answered(database: Database) -> None
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
-        said = room.say(BOB)
-        await here.graph.receive("b.example", raw(said))
-        requests, query = RoomRequestHandler(HERE, here.graph), {"event_id": said.event_id, "ts": "1"}
+        message = room.say(BOB)
+        await here.graph.receive("b.example", raw(message))
+        requests, query = RoomRequestHandler(HERE, here.graph), {"event_id": message.event_id, "ts": "1"}
         assert json.loads(await requests.state_ids("b.example", room.room_id, query))["pdu_ids"]
         left = room.member(BOB, BOB, "leave")
         await here.graph.receive("b.example", raw(left))
         for asked in (
             requests.state_ids("b.example", room.room_id, query),
             requests.state("b.example", room.room_id, query),
-            requests.event("b.example", said.event_id, 5),
-            requests.event_auth("b.example", room.room_id, said.event_id),
-            requests.backfill("b.example", room.room_id, [said.event_id], "1", 5),
+            requests.event("b.example", message.event_id, 5),
+            requests.event_auth("b.example", room.room_id, message.event_id),
+            requests.backfill("b.example", room.room_id, [message.event_id], "1", 5),
             requests.missing_events("b.example", room.room_id, {}),
             requests.timestamp_to_event("b.example", room.room_id, query),
         ):

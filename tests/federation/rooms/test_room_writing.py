@@ -46,8 +46,8 @@ async def test_the_state_that_another_process_has_changed_is_seen(database: Data
             banned = room.member(ALICE, BOB, "ban")
             await here.graph.receive("a.example", raw(banned))
             assert "b.example" not in await there.graph.servers_in_room(room.room_id)
-            said = await there.graph.send_event(room.room_id, "m.room.message", {}, US)
-            assert said.prev_events == (banned.event_id,)
+            message = await there.graph.send_event(room.room_id, "m.room.message", {}, US)
+            assert message.prev_events == (banned.event_id,)
 
 
 async def test_sessions_with_the_same_rooms_do_not_deadlock(database: Database) -> None:
@@ -92,8 +92,8 @@ async def test_rolled_back_events_are_not_cached(database: Database, monkeypatch
                 await here.graph.receive("a.example", raw(room.propose("m.room.topic", ALICE, {}, "")))
         assert await here.graph.room(room.room_id) == before
         assert len(here.hook.committed) == 1
-        said = await here.graph.send_event(room.room_id, "m.room.member", NAMED, US, US)
-        assert said.prev_events == (room.head[0].event_id,)
+        message = await here.graph.send_event(room.room_id, "m.room.member", NAMED, US, US)
+        assert message.prev_events == (room.head[0].event_id,)
 
 
 async def test_a_lost_connection_fails_one_commit_only(
@@ -105,7 +105,7 @@ async def test_a_lost_connection_fails_one_commit_only(
         await join(here, room)
 
         def cut(*_: object) -> list[tuple[str, str]]:
-            # Nothing else happens meanwhile.
+            # Nothing else is committed meanwhile.
             with ThreadPoolExecutor(1) as thread:
                 thread.submit(asyncio.run, end_all_others(database)).result()
             return []
@@ -114,8 +114,8 @@ async def test_a_lost_connection_fails_one_commit_only(
             patched.setattr(here.hook, "queue_entries", cut)
             with pytest.raises(ConnectionLost):
                 await here.graph.send_event(room.room_id, "m.room.member", NAMED, US, US)
-        said = await here.graph.send_event(room.room_id, "m.room.member", NAMED, US, US)
-        assert said.prev_events == (room.head[0].event_id,)
+        message = await here.graph.send_event(room.room_id, "m.room.member", NAMED, US, US)
+        assert message.prev_events == (room.head[0].event_id,)
 
 
 async def end_all_others(database: Database) -> None:
@@ -139,8 +139,8 @@ async def test_a_message_is_written_without_a_transaction(
 
         monkeypatch.setattr(database, "transaction", fail)
         texts = [{"body": str(number)} for number in range(5)]
-        said = [await here.graph.send_event(room.room_id, "m.room.message", text, US) for text in texts]
-        assert here.hook.ids[-5:] == [pdu.event_id for pdu in said]
+        messages = [await here.graph.send_event(room.room_id, "m.room.message", text, US) for text in texts]
+        assert here.hook.ids[-5:] == [pdu.event_id for pdu in messages]
         assert here.hook.committed[-1].destinations == {"a.example", "b.example"}
 
 
@@ -153,12 +153,12 @@ async def test_a_message_follows_the_events_of_another_process(database: Databas
         graph_on(pool, room) as there,
     ):
         await join(here, room)
-        said = [room.head[0].event_id]
+        messages = [room.head[0].event_id]
         for number in range(3):
             for one in (here, there):
                 pdu = await one.graph.send_event(room.room_id, "m.room.message", {"body": str(number)}, US)
-                assert pdu.prev_events == (said[-1],)
-                said.append(pdu.event_id)
+                assert pdu.prev_events == (messages[-1],)
+                messages.append(pdu.event_id)
         both = await asyncio.gather(
             *(one.graph.send_event(room.room_id, "m.room.message", {}, US) for one in (here, there))
         )
@@ -175,7 +175,7 @@ async def test_a_connection_that_is_lost_while_a_message_is_written(
         await join(here, room)
 
         def cut(*_: object) -> list[tuple[str, str]]:
-            # Nothing else happens meanwhile.
+            # Nothing else is committed meanwhile.
             with ThreadPoolExecutor(1) as thread:
                 thread.submit(asyncio.run, end_all_others(database)).result()
             return []
@@ -184,10 +184,10 @@ async def test_a_connection_that_is_lost_while_a_message_is_written(
             patched.setattr(here.hook, "queue_entries", cut)
             with pytest.raises(ConnectionLost):
                 await here.graph.send_event(room.room_id, "m.room.message", {}, US, transaction_id="1")
-        said = await here.graph.send_event(room.room_id, "m.room.message", {}, US, transaction_id="1")
+        message = await here.graph.send_event(room.room_id, "m.room.message", {}, US, transaction_id="1")
         again = await here.graph.send_event(room.room_id, "m.room.message", {}, US, transaction_id="1")
-        assert said == again
-        assert said.prev_events == (room.head[0].event_id,)
+        assert message == again
+        assert message.prev_events == (room.head[0].event_id,)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ async def test_a_failure_after_the_commit_does_not_fail_the_event(
         begin = await here.graph.stream.last_position()
 
         def fail(*_: object) -> None:
-            raise RuntimeError("a mistake of ours")
+            raise RuntimeError("a bug")
 
         monkeypatch.setattr(here.hook, "notify_queued", fail)
         reading = asyncio.create_task(here.graph.stream.reader(begin).next())

@@ -24,8 +24,8 @@ def test_without_acl_every_server_is_allowed() -> None:
 def test_ip_literals(server: str) -> None:
     """2. Denied if `allow_ip_literals` is `false`; anything else there means `true`."""
     assert not allows({"allow": ["*"], "allow_ip_literals": False}, server)
-    for said in ({}, {"allow_ip_literals": True}, {"allow_ip_literals": None}, {"allow_ip_literals": 0}):
-        assert allows({"allow": ["*"], **said}, server)
+    for content in ({}, {"allow_ip_literals": True}, {"allow_ip_literals": None}, {"allow_ip_literals": 0}):
+        assert allows({"allow": ["*"], **content}, server)
     assert allows({"allow": ["*"], "allow_ip_literals": False}, "a.example")
 
 
@@ -60,11 +60,11 @@ def test_case_does_not_matter() -> None:
     assert allows({"allow": ["*.Example"]}, "A.EXAMPLE")
 
 
-@pytest.mark.parametrize("rubbish", [None, 3, "*", {"*": 1}, [3, None, ["*"]], True])
-def test_malformed_lists_match_nothing(rubbish: Any) -> None:
+@pytest.mark.parametrize("malformed", [None, 3, "*", {"*": 1}, [3, None, ["*"]], True])
+def test_malformed_lists_match_nothing(malformed: Any) -> None:
     """They must be lists of strings."""
-    assert not allows({"allow": rubbish}, "a.example")
-    assert allows({"allow": [rubbish, "*"], "deny": rubbish}, "a.example")
+    assert not allows({"allow": malformed}, "a.example")
+    assert allows({"allow": [malformed, "*"], "deny": malformed}, "a.example")
 
 
 def test_an_acl_that_allows_this_server() -> None:

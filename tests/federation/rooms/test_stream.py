@@ -155,9 +155,9 @@ async def test_a_gap_is_filled_from_the_database(database: Database) -> None:
         assert places(await waiting) == [(held_back, joined.event_id), (held_back + 1, sent.event_id)]
         async with other.transaction() as connection:
             [elsewhere] = await append(connection, [entry])
-        said = await here.graph.send_event(room.room_id, "m.room.message", {"body": "2"}, US)
+        message = await here.graph.send_event(room.room_id, "m.room.message", {"body": "2"}, US)
         read = await reader.next()
-        assert places(read) == [(elsewhere, joined.event_id), (elsewhere + 1, said.event_id)]
+        assert places(read) == [(elsewhere, joined.event_id), (elsewhere + 1, message.event_id)]
         assert (await stream.read(held_back + 1)).entries == read
 
 

@@ -45,7 +45,7 @@ def upgraded(room: Room, version: str, user: str = ALICE, **how: Any) -> Upgrade
     return plan(old, user, version, profile={"displayname": "A"}, **how)
 
 
-def enacted(upgrade: UpgradePlan, user: str = ALICE) -> Room:
+def build_room(upgrade: UpgradePlan, user: str = ALICE) -> Room:
     """The new room, after checking each event against the auth rules."""
     room = Room(upgrade.version.id, creator=user, **upgrade.events[0].content)
     for event in upgrade.events[1:]:
@@ -59,7 +59,7 @@ def enacted(upgrade: UpgradePlan, user: str = ALICE) -> Room:
 def test_the_state_of_the_old_room_is_copied(before: str, after: str) -> None:
     """Every event is allowed, whatever the versions."""
     old = old_room(before)
-    new = enacted(upgraded(old, after, extra_types=["io.a2c.office.agent", "io.a2c.office.member"]))
+    new = build_room(upgraded(old, after, extra_types=["io.a2c.office.agent", "io.a2c.office.member"]))
     state = {key: pdu.content for key, pdu in new.state().items()}
     create = state["m.room.create", ""]
     assert create["type"] == "io.a2c.office"
@@ -76,7 +76,7 @@ def test_the_state_of_the_old_room_is_copied(before: str, after: str) -> None:
     assert state["m.room.member", CAROL] == {"membership": "ban", "reason": "spam"}
     assert state["io.a2c.office.agent", ""] == {"agent": ALICE}
     assert state["io.a2c.office.member", ALICE] == {"role": "agent"}
-    # Bob says himself what he is, and is not there yet.
+    # State with the user id of Bob as state key is not copied: only Bob can set it.
     for key in (
         ("io.a2c.office.member", BOB),
         ("m.room.member", BOB),
@@ -91,7 +91,7 @@ def test_the_state_of_the_old_room_is_copied(before: str, after: str) -> None:
 def test_power_levels_are_kept(before: str, after: str) -> None:
     """Creators of the new room are not listed; creators of the old one are."""
     old = old_room(before)
-    levels = enacted(upgraded(old, after)).state()["m.room.power_levels", ""].content
+    levels = build_room(upgraded(old, after)).state()["m.room.power_levels", ""].content
     if ROOM_VERSIONS[after].creators_have_infinite_power:
         assert levels["users"] == {BOB: 50}
         assert levels["events"]["m.room.tombstone"] == 150
@@ -105,13 +105,13 @@ def test_a_user_with_less_power_may_upgrade(after: str) -> None:
     The old creator keeps the highest level."""
     old = public_room("11", BOB, levels={"events": {"m.room.tombstone": 50, "io.x": 200}})
     old.send("m.room.history_visibility", ALICE, {"history_visibility": "joined"}, "")
-    new = enacted(upgraded(old, after, BOB), BOB)
+    new = build_room(upgraded(old, after, BOB), BOB)
     levels = new.state()["m.room.power_levels", ""].content
     expected = {ALICE: 100} if after == "12" else {ALICE: 100, BOB: 50}
     assert levels["users"] == expected
     assert levels["events"]["io.x"] == 200
     twelve = public_room("12", BOB, levels={"events": {"m.room.tombstone": 50}})
-    kept = enacted(upgraded(twelve, "12", BOB), BOB).state()["m.room.power_levels", ""].content
+    kept = build_room(upgraded(twelve, "12", BOB), BOB).state()["m.room.power_levels", ""].content
     assert kept["users"] == {ALICE: 100}
 
 
@@ -126,14 +126,14 @@ def test_a_room_without_power_levels() -> None:
     """Its creator had 100."""
     old = Room("11")
     old.join(ALICE)
-    levels = enacted(upgraded(old, "11")).state()["m.room.power_levels", ""].content
+    levels = build_room(upgraded(old, "11")).state()["m.room.power_levels", ""].content
     assert levels["users"] == {ALICE: 100}
 
 
 def test_additional_creators() -> None:
     """They are not copied from the old room, but given in the request."""
     old = public_room("12", BOB, additional_creators=[CAROL])
-    new = enacted(upgraded(old, "12", additional_creators=[BOB, ALICE, BOB]))
+    new = build_room(upgraded(old, "12", additional_creators=[BOB, ALICE, BOB]))
     assert new.create.content["additional_creators"] == [BOB]
     assert new.state()["m.room.power_levels", ""].content["users"] == {CAROL: 100}
     for how in (

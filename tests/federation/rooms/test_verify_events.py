@@ -29,11 +29,11 @@ class RecordingKeys(KnownKeys):
 async def test_all_keys_are_fetched_together_and_each_once() -> None:
     """For the latest time at which it must be valid."""
     room = public_room("12", BOB)
-    said = [room.say(ALICE if number % 3 else BOB) for number in range(120)]
+    messages = [room.say(ALICE if number % 3 else BOB) for number in range(120)]
     keys = RecordingKeys()
-    verified = await EventVerifier(keys, lambda: NOW).verify((pdu.event, room.version) for pdu in said)
-    assert [result for _, result in verified] == [VerifiedEvent(pdu) for pdu in said]
-    latest = {pdu.sender: pdu.origin_server_ts for pdu in said}
+    verified = await EventVerifier(keys, lambda: NOW).verify((pdu.event, room.version) for pdu in messages)
+    assert [result for _, result in verified] == [VerifiedEvent(pdu) for pdu in messages]
+    latest = {pdu.sender: pdu.origin_server_ts for pdu in messages}
     assert sorted(keys.needs, key=lambda need: need.server) == [
         KeyNeed("a.example", "ed25519:test", latest[ALICE]),
         KeyNeed("b.example", "ed25519:test", latest[BOB]),

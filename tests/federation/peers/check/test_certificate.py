@@ -52,10 +52,10 @@ CERTIFICATE = Certificate(("other.test",), "Somebody", 0, 1, False)
 )
 def test_each_error_is_explained(code: int, certificate: Certificate | None, text: str, advice: str) -> None:
     """By OpenSSL's number: what is wrong, and what to do about it."""
-    said, done = explain_certificate_error(code, "odd.", "a.test", certificate)
-    assert text in said
-    assert advice in done
-    assert done.endswith(".")
+    problem, fix = explain_certificate_error(code, "odd.", "a.test", certificate)
+    assert text in problem
+    assert advice in fix
+    assert fix.endswith(".")
 
 
 def test_the_names_shown_are_limited() -> None:

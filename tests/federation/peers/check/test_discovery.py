@@ -23,7 +23,7 @@ from tests.support.server_keys import NOW
 SRV = SrvQuery(f"_matrix-fed._tcp.{PEER}")
 OLD_SRV = SrvQuery(f"_matrix._tcp.{PEER}")
 RECORDS = SrvAnswer((SrvRecord(10, 5, 7676, "host.test."),), 60.0)
-# Nothing answers, so that what was said on the way counts.
+# No address answers, so that problems of the discovery are reported.
 LOST = replace(HEALTHY, probes=(), names_without_address=(Candidate("host.test", 7676),), signed=None)
 
 
