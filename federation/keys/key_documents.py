@@ -109,9 +109,9 @@ def parse_key_document(
     current = _public_keys(published)
     # "Digital signatures for this object signed using the verify_keys." A listed key that did not sign is not
     # accepted: the server may not have its private key.
-    made = _signatures(document, server_name)
-    signing = {key_id: key for key_id, key in current.items() if key_id in made}
-    if verify(signed, {server_name: made}, server_name, signing) != Verified():
+    signatures = _signatures(document, server_name)
+    signing = {key_id: key for key_id, key in current.items() if key_id in signatures}
+    if verify(signed, {server_name: signatures}, server_name, signing) != Verified():
         return InvalidKeyDocument("is not signed with the keys that it publishes")
     if notary is not None:
         # "The notary server must sign the keys returned by the queried server."
@@ -128,7 +128,7 @@ def parse_key_document(
         if expired is not None and key_id not in current:
             keys.append(ServerKey(server_name, key_id, key.public, until, expired, now_ms, source))
     unsigned = {name: value for name, value in document.items() if name not in {"signatures", "unsigned"}}
-    proof = {**unsigned, "signatures": {server_name: {key_id: made[key_id] for key_id in signing}}}
+    proof = {**unsigned, "signatures": {server_name: {key_id: signatures[key_id] for key_id in signing}}}
     return KeyDocument(encode(proof), tuple(keys))
 
 
@@ -164,8 +164,8 @@ def _public_keys(published: Mapping[str, Any]) -> dict[str, VerifyKey]:
 
 def _signatures(document: Mapping[str, Any], server_name: str) -> dict[str, Any]:
     signatures = document.get("signatures")
-    made = signatures.get(server_name) if isinstance(signatures, dict) else None
-    return made if isinstance(made, dict) else {}
+    of_server = signatures.get(server_name) if isinstance(signatures, dict) else None
+    return of_server if isinstance(of_server, dict) else {}
 
 
 def _timestamp(value: Any) -> int | None:

@@ -40,8 +40,8 @@ class KeyFetcher:
     async def from_server(self, server_name: str) -> KeyDocument:
         """Fetch the key document from the server itself. Raises `PeerError`."""
         with _ObservedFetch("direct", self._observer):
-            answer = await self._client.request("GET", server_name, _SERVER, timeout=TIMEOUT, signed=False)
-            document = parse_key_document(answer, server_name, self._now_ms())
+            response = await self._client.request("GET", server_name, _SERVER, timeout=TIMEOUT, signed=False)
+            document = parse_key_document(response, server_name, self._now_ms())
             if not isinstance(document, KeyDocument):
                 raise PeerMalformed(server_name, f"publishes a key document that {document.problem}")
             return document

@@ -119,10 +119,10 @@ def make_signature(signed: bytes, key: SigningKey) -> str:
     return encode_base64(key.sign(signed).signature)
 
 
-def with_signature(value: Mapping[str, Any], server: str, key_id: str, made: str) -> dict[str, Any]:
+def with_signature(value: Mapping[str, Any], server: str, key_id: str, signature: str) -> dict[str, Any]:
     """A copy with this signature added. Signatures of other servers and other keys stay."""
     signatures = dict(value.get("signatures", {}))
-    signatures[server] = {**signatures.get(server, {}), key_id: made}
+    signatures[server] = {**signatures.get(server, {}), key_id: signature}
     return {**value, "signatures": signatures}
 
 
@@ -141,10 +141,10 @@ def verify(
     `signed_at` (None: at any time). *Every* remaining signature must be valid, and there must be at least
     one.
     """
-    made_by_server = signatures.get(server) if isinstance(signatures, dict) else None
-    if not isinstance(made_by_server, dict):
+    server_signatures = signatures.get(server) if isinstance(signatures, dict) else None
+    if not isinstance(server_signatures, dict):
         return NotSigned(server)
-    key_ids = [key_id for key_id in made_by_server if key_id.startswith(_ED25519)]
+    key_ids = [key_id for key_id in server_signatures if key_id.startswith(_ED25519)]
     if not key_ids:
         return NotSigned(server)
     is_verified = False
@@ -152,15 +152,15 @@ def verify(
         key = keys.get(key_id)
         if key is None or (signed_at is not None and not key.is_valid_at(signed_at, now_ms)):
             continue
-        if not is_valid_signature(key.public, signed, made_by_server[key_id]):
+        if not is_valid_signature(key.public, signed, server_signatures[key_id]):
             return BadSignature(server, key_id)
         is_verified = True
     return Verified() if is_verified else NeedKeys({server: tuple(key_ids)})
 
 
-def is_valid_signature(public: bytes, signed: bytes, made: object) -> bool:
+def is_valid_signature(public: bytes, signed: bytes, signature: object) -> bool:
     """Whether the signature was made with the private key of `public`. False for a malformed signature."""
-    decoded = decode_base64(made)
+    decoded = decode_base64(signature)
     if decoded is None:
         return False
     try:

@@ -284,9 +284,9 @@ class TaskSearch:
     before: int | None = None
 
 
-async def search_tasks(connection: Connection, wanted: TaskSearch, limit: int) -> list[TaskSummary]:
+async def search_tasks(connection: Connection, search: TaskSearch, limit: int) -> list[TaskSummary]:
     """The matching tasks, newest first."""
     rows = await connection.fetch(
-        SQL.search_tasks, wanted.agent, wanted.requester, wanted.states, wanted.before, limit
+        SQL.search_tasks, search.agent, search.requester, search.states, search.before, limit
     )
     return [TaskSummary(*row) for row in rows]

@@ -43,10 +43,10 @@ async def insert_entries(connection: Connection, rows: Sequence[AuditRow]) -> No
         await connection.execute(SQL.insert_entries, orjson.dumps([tuple(row) for row in rows]).decode())
 
 
-async def search(connection: Connection, wanted: AuditSearch, limit: int) -> list[AuditRow]:
+async def search(connection: Connection, filters: AuditSearch, limit: int) -> list[AuditRow]:
     """The matching entries, newest first."""
     rows = await connection.fetch(
-        SQL.search, wanted.peer, wanted.user_id, wanted.room_id, wanted.since, limit
+        SQL.search, filters.peer, filters.user_id, filters.room_id, filters.since, limit
     )
     return [AuditRow(*row) for row in rows]
 

@@ -56,10 +56,10 @@ async def insert_invite(connection: Connection, row: OutsideMembership) -> bool:
 
 
 async def fetch_by_events(
-    connection: Connection, wanted: Iterable[tuple[str, str]]
+    connection: Connection, keys: Iterable[tuple[str, str]]
 ) -> dict[str, OutsideMembership]:
     """The memberships that still exist, by event id, for pairs of (room id, event id)."""
-    pairs = list(wanted)
+    pairs = list(keys)
     rows = await connection.fetch(
         SQL.fetch_by_events, [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     )

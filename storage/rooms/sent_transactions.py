@@ -22,15 +22,19 @@ async def fetch_sent(
     return {(row[0], row[1]): row[2] for row in rows}
 
 
-async def insert_sent(connection: Connection, room_id: str, made: Mapping[TransactionKey, str]) -> bool:
+async def insert_sent(connection: Connection, room_id: str, events: Mapping[TransactionKey, str]) -> bool:
     """Insert events by transaction id. False if one of the transaction ids exists; then the caller must roll
     back."""
-    if not made:
+    if not events:
         return True
     inserted: int = await connection.fetchval(
-        SQL.insert_sent, room_id, [one[0] for one in made], [one[1] for one in made], list(made.values())
+        SQL.insert_sent,
+        room_id,
+        [key[0] for key in events],
+        [key[1] for key in events],
+        list(events.values()),
     )
-    return inserted == len(made)
+    return inserted == len(events)
 
 
 async def prune_sent(connection: Connection, age: timedelta) -> int:
