@@ -103,7 +103,7 @@ def room_id_of(event: object) -> str | None:
     a transaction is ignored anyway: a room becomes known by joining it.
     """
     room_id = event.get("room_id") if isinstance(event, dict) else None
-    return room_id if isinstance(room_id, str) and _names_room(room_id) else None
+    return room_id if isinstance(room_id, str) and _is_valid_room_id(room_id) else None
 
 
 def parse(event: object, version: RoomVersion, *, enforce_counts: bool = True) -> ParseResult:
@@ -115,9 +115,9 @@ def parse(event: object, version: RoomVersion, *, enforce_counts: bool = True) -
     if not isinstance(event, dict):
         return Malformed("an event must be an object")
     event = strip_unsigned(event)
-    problem = _missing_or_wrong(event) or _wrong_identifier(event, version)
+    problem = _find_structure_problem(event) or _find_identifier_problem(event, version)
     if problem is None and enforce_counts:
-        problem = _too_many_references(event)
+        problem = _find_count_problem(event)
     if problem is not None:
         return Malformed(problem)
     try:
@@ -176,7 +176,7 @@ _REQUIRED: Final = (
 )
 
 
-def _missing_or_wrong(event: Mapping[str, Any]) -> str | None:
+def _find_structure_problem(event: Mapping[str, Any]) -> str | None:
     """Check the properties and their types, which the page of every room version lists."""
     for name, kind in _REQUIRED:
         if name not in event:
@@ -201,11 +201,11 @@ def _missing_or_wrong(event: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _wrong_identifier(event: Mapping[str, Any], version: RoomVersion) -> str | None:
+def _find_identifier_problem(event: Mapping[str, Any], version: RoomVersion) -> str | None:
     # The sender's server must sign, so the sender must contain a server name. The length is checked with the
     # other lengths.
     sender = event["sender"]
-    if not _names_server(sender):
+    if not _is_valid_sender(sender):
         return "sender is not a user id"
     # No identifier may contain NUL. An event type or state key is not an identifier, but servers that store
     # events in Postgres, which are nearly all, cannot store it.
@@ -215,7 +215,7 @@ def _wrong_identifier(event: Mapping[str, Any], version: RoomVersion) -> str | N
         # Room version 12: the create event has no room id; the room id is derived from its event id.
         return "the create event of this room version has no room_id" if "room_id" in event else None
     room_id = event.get("room_id")
-    if not isinstance(room_id, str) or not _names_room(room_id):
+    if not isinstance(room_id, str) or not _is_valid_room_id(room_id):
         return "room_id is not a room id"
     # Room version 12: "The `m.room.create` event MUST NOT be selected for `auth_events` on events."
     if version.create_event_is_room_id and create_event_id(room_id) in event["auth_events"]:
@@ -223,30 +223,30 @@ def _wrong_identifier(event: Mapping[str, Any], version: RoomVersion) -> str | N
     return None
 
 
-def _names_server(sender: str) -> bool:
+def _is_valid_sender(sender: str) -> bool:
     if len(sender) <= MAX_BYTES:
-        return _short_names_server(sender)
+        return _is_valid_short_sender(sender)
     return looks_like_user_id(sender) and is_server_name(domain(sender) or "")
 
 
-def _names_room(room_id: str) -> bool:
-    return len(room_id) <= MAX_BYTES and _short_names_room(room_id)
+def _is_valid_room_id(room_id: str) -> bool:
+    return len(room_id) <= MAX_BYTES and _is_valid_short_room_id(room_id)
 
 
 # The same few identifiers are checked again and again; too long ones are not cached.
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
-def _short_names_server(sender: str) -> bool:
+def _is_valid_short_sender(sender: str) -> bool:
     return looks_like_user_id(sender) and is_server_name(domain(sender) or "")
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
-def _short_names_room(room_id: str) -> bool:
+def _is_valid_short_room_id(room_id: str) -> bool:
     return is_room_id(room_id)
 
 
-def _too_many_references(event: Mapping[str, Any]) -> str | None:
+def _find_count_problem(event: Mapping[str, Any]) -> str | None:
     """auth_events: "Must contain less than or equal to 10 events", prev_events: "… 20 events"."""
     if len(event["auth_events"]) > MAX_AUTH_EVENTS:
         return f"it has more than {MAX_AUTH_EVENTS} auth_events"

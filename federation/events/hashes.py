@@ -19,7 +19,7 @@ def content_hash(event: Mapping[str, Any], version: RoomVersion) -> bytes:
     return _sha256({key: value for key, value in event.items() if key not in _NOT_HASHED}, version)
 
 
-def content_hash_holds(event: Mapping[str, Any], version: RoomVersion) -> bool:
+def is_content_hash_valid(event: Mapping[str, Any], version: RoomVersion) -> bool:
     """Whether `hashes.sha256` is the content hash. If not, the event is handled in its redacted form."""
     hashes = event.get("hashes")
     written = hashes.get("sha256") if isinstance(hashes, dict) else None

@@ -78,7 +78,7 @@ def parse_state(entries: object, room_id: str, version: RoomVersion) -> Received
             stripped.append(strip(parsed))
         else:
             problem = problem or parsed
-            stripped += _already_stripped(entry)
+            stripped += _parse_stripped(entry)
     create_is_missing = not any(_is_create(pdu, version) for pdu in pdus)
     if create_is_missing:
         problem = problem or "the create event is missing"
@@ -100,7 +100,7 @@ def _is_create(pdu: Pdu, version: RoomVersion) -> bool:
     return pdu.key == CREATE and version_of_create_event(pdu.content) == version.id
 
 
-def _already_stripped(entry: object) -> Iterator[StrippedEvent]:
+def _parse_stripped(entry: object) -> Iterator[StrippedEvent]:
     """A stripped event, as servers sent it before v1.16, if it is well-formed enough for clients."""
     if not isinstance(entry, dict) or "hashes" in entry:
         return  # a full event, but not one of this room

@@ -42,14 +42,14 @@ class ServerKey:
     source: str
 
     @property
-    def good_until(self) -> int:
+    def valid_until(self) -> int:
         """The time until which signatures of this key are valid."""
         return self.valid_until_ts if self.expired_ts is None else self.expired_ts
 
     def for_events(self) -> VerifyKey:
         """The key for verifying events: "old_verify_keys […] are only valid for signing events", and only
         until they expired. Whether the time is enforced is a switch of the room version."""
-        return VerifyKey(self.public, self.good_until)
+        return VerifyKey(self.public, self.valid_until)
 
     def for_requests(self, now_ms: int) -> VerifyKey | None:
         """The key for verifying a request, or None if it is not valid now."""

@@ -60,13 +60,13 @@ class Notary:
 
     async def query_server(self, server: str, minimum: str | None) -> bytes:
         """The response to a query for one server. Raises `MatrixError` for an invalid query."""
-        return await self._answer([notary_query.parse_single(server, minimum, self._now_ms())])
+        return await self._respond([notary_query.parse_single(server, minimum, self._now_ms())])
 
     async def query_servers(self, body: object) -> bytes:
         """The response to a query for several servers. Raises `MatrixError` for an invalid query."""
-        return await self._answer(notary_query.parse_many(body, self._now_ms()))
+        return await self._respond(notary_query.parse_many(body, self._now_ms()))
 
-    async def _answer(self, wanted: Sequence[KeyQuery]) -> bytes:
+    async def _respond(self, wanted: Sequence[KeyQuery]) -> bytes:
         found = await asyncio.gather(*map(self._documents, wanted))
         documents = (document for of_server in found for document in of_server)
         key = self._local_keys().current

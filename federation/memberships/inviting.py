@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from federation.events import Pdu, StateKey, parse
-from federation.events.hashes import content_hash_holds
+from federation.events.hashes import is_content_hash_valid
 from federation.events.stripped_state import ReceivedState, parse_state, select_state
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain
@@ -87,7 +87,7 @@ def parse_invite(body: object, *, room_id: str, event_id: str, origin: str, serv
     # "The state_key is not a user ID on the receiving server."
     if invite.state_key is None or domain(invite.state_key) != server:
         raise invalid("The invited user is not a user of this server.")
-    if not content_hash_holds(invite.event, version):
+    if not is_content_hash_valid(invite.event, version):
         raise invalid("The content hash of the event is not valid.")
     return ReceivedInvite(invite, version, *_state(body.get("invite_room_state"), room_id, version))
 

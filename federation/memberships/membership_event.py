@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from federation.events import BuildFailure, Pdu, Signer, StateKey, parse
 from federation.events.builder import sign_event
-from federation.events.hashes import content_hash_holds
+from federation.events.hashes import is_content_hash_valid
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain
 from federation.matrix.room_version import RoomVersion, room_version
@@ -147,7 +147,7 @@ def parse_membership_event(
     if domain(pdu.sender) != origin:
         raise invalid("The event's sender is not a user of your server.")
     # Otherwise the event would be redacted, and a redacted membership event is of no use.
-    if not content_hash_holds(pdu.event, version):
+    if not is_content_hash_valid(pdu.event, version):
         raise invalid("The content hash of the event is not valid.")
     return pdu
 

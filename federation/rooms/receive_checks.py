@@ -23,7 +23,7 @@ from federation.events import (
     redact_pdu,
 )
 from federation.events.event_signatures import verify_event
-from federation.events.hashes import content_hash_holds
+from federation.events.hashes import is_content_hash_valid
 from federation.events.received import ACCEPTED, Accepted, Dropped, Rejected, SoftFailed, Verdict
 from federation.matrix.room_version import RoomVersion
 from federation.matrix.signatures import BadSignature, NeedKeys, NotSigned, VerifyKey
@@ -78,7 +78,7 @@ def verify_pdu(
         case NeedKeys() as need_keys:
             return need_keys
     # 3. Passes hash checks, otherwise it is redacted before being processed further.
-    if not content_hash_holds(pdu.event, version):
+    if not is_content_hash_valid(pdu.event, version):
         pdu = redact_pdu(pdu, version)
     return VerifiedEvent(pdu, oversized)
 

@@ -8,7 +8,7 @@ from federation.events import BuildFailure, Pdu, Template, build
 from federation.events.builder import depth_after, sign_event, unsigned_event
 from federation.events.event_signatures import verify_event
 from federation.events.format import MAX_DEPTH, MAX_OWN_CONTENT_BYTES
-from federation.events.hashes import content_hash_holds
+from federation.events.hashes import is_content_hash_valid
 from federation.matrix.room_version import ROOM_VERSIONS
 from federation.matrix.signatures import Verified
 from tests.support.rooms import signer, verify_keys
@@ -35,7 +35,7 @@ def test_a_built_event_passes_the_checks(version: Any) -> None:
     """It is hashed, signed and well-formed."""
     pdu = build(template(state_key=""), version, signer(A))
     assert isinstance(pdu, Pdu)
-    assert content_hash_holds(pdu.event, version)
+    assert is_content_hash_valid(pdu.event, version)
     assert verify_event(pdu, version, verify_keys(A), 0) == Verified()
     assert (pdu.depth, pdu.prev_events, pdu.auth_events) == (4, ("$p",), ("$a",))
 
