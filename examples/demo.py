@@ -106,7 +106,7 @@ def kill_agent(demo: DemoEnvironment) -> None:
     kitchen, visitor = demo.kitchen, f"visitor@{demo.workshop.name}"
     words = ("task", "send", visitor, "Take your time.", "-c", kitchen.config)
     print_command(*words)
-    asking = demo.start(*words)
+    sending = demo.start(*words)
     demo.wait(
         lambda: kitchen.find_event(lambda event: event["type"] == "progress" and event["to"] == visitor),
         f"{visitor} did not start its task.",
@@ -116,13 +116,13 @@ def kill_agent(demo: DemoEnvironment) -> None:
     killed = time.time()
     print_lines(f"$ kill -9 {demo.kill(VISITOR_PROGRAM)}    (the program of {visitor})")
     # The expired lease of the task and the lost agent give different codes. Either may be detected first.
-    demo.finish(asking, (NODE_UNREACHABLE, AGENT_NOT_FOUND), words)
-    gone = demo.wait(
+    demo.finish(sending, (NODE_UNREACHABLE, AGENT_NOT_FOUND), words)
+    offline = demo.wait(
         lambda: kitchen.find_event(lambda event: is_agent_event(event, "went", visitor)),
         f"The kitchen did not detect that {visitor} is offline.",
         demo.workshop.log,
     )
-    after = gone["at"] / 1000 - killed
+    after = offline["at"] / 1000 - killed
     print_lines(
         f"The agent did not unregister. After {AGENT_TIMEOUT} s without a heartbeat the workshop marked it",
         f"offline and notified the kitchen: {after:.1f} seconds after the kill. The task failed and is not",

@@ -142,9 +142,9 @@ class Node:
     def find_event(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
         """The first matching event in the output of `palaver tail`."""
         for line in self.events.read_text("utf-8").splitlines(keepends=True):
-            said: dict[str, Any] = json.loads(line) if line.endswith("\n") else {}
-            if said.get("type") is not None and wanted(said):
-                return said
+            event: dict[str, Any] = json.loads(line) if line.endswith("\n") else {}
+            if event.get("type") is not None and wanted(event):
+                return event
         return None
 
 

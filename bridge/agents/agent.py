@@ -91,15 +91,15 @@ class InvalidCapabilities:
     reason: str
 
 
-def parse_capabilities(said: object) -> Capabilities | InvalidCapabilities:
+def parse_capabilities(value: object) -> Capabilities | InvalidCapabilities:
     """Parse capabilities, without duplicates and in their order. Names are compared without regard to
     case."""
-    if not isinstance(said, list | tuple):
+    if not isinstance(value, list | tuple):
         return InvalidCapabilities("capabilities are a list of names")
-    if len(said) > MAX_CAPABILITIES:
+    if len(value) > MAX_CAPABILITIES:
         return InvalidCapabilities(f"an agent has at most {MAX_CAPABILITIES} capabilities")
     names: dict[str, str] = {}
-    for name in said:
+    for name in value:
         if not isinstance(name, str):
             return InvalidCapabilities("the name of a capability is a string")
         if not 0 < len(name) <= MAX_CAPABILITY_LENGTH:

@@ -95,9 +95,9 @@ class AgentRoutingTable:
     def put_node(self, record: AgentNode) -> None:
         """Add or replace a node, but keep a newer heartbeat."""
         node = self._node(record.node_id)
-        heard = node.record.last_heartbeat
-        if heard is not None and heard > (record.last_heartbeat or 0):
-            record = record._replace(last_heartbeat=heard, heartbeat_sent_at=node.record.heartbeat_sent_at)
+        newest = node.record.last_heartbeat
+        if newest is not None and newest > (record.last_heartbeat or 0):
+            record = record._replace(last_heartbeat=newest, heartbeat_sent_at=node.record.heartbeat_sent_at)
         node.record = record
 
     def record_heartbeat(self, node_id: str, at_ms: int, sent_at: int) -> None:

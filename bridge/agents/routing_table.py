@@ -164,10 +164,10 @@ class RoutingTable:
 
     def prune_offline(self, before_ms: int) -> None:
         """Remove agents from memory that went offline before a time."""
-        gone = [agent for agent in self.table.agents() if (agent.gone_at or before_ms) < before_ms]
-        for agent in gone:
+        offline = [agent for agent in self.table.agents() if (agent.gone_at or before_ms) < before_ms]
+        for agent in offline:
             self.table.remove(agent.address)
-        self._notify_listeners([Change(agent, None) for agent in gone])
+        self._notify_listeners([Change(agent, None) for agent in offline])
 
     # -- following the database --
 
@@ -221,13 +221,13 @@ class RoutingTable:
         await self._write_pending()
 
     async def _write_pending(self) -> None:
-        said, self._pending = self._pending, {}
-        if not said:
+        pending, self._pending = self._pending, {}
+        if not pending:
             return
         try:
-            await self.update(list(said.values()))
+            await self.update(list(pending.values()))
         except ConnectionLost:
-            self._pending = {**said, **self._pending}
+            self._pending = {**pending, **self._pending}
             self._to_write.set()
             raise
 

@@ -36,9 +36,9 @@ class TaskLimits:
     max_live_per_node: int = 20_000
     max_live: int = 50_000
 
-    def timeout_ms(self, asked: int | None) -> int:
+    def timeout_ms(self, requested: int | None) -> int:
         """ "`timeout_secs` counted from receipt, capped by configuration"."""
-        wanted = self.default_timeout_ms if asked is None else asked
+        wanted = self.default_timeout_ms if requested is None else requested
         return max(MIN_TIMEOUT_MS, min(wanted, self.max_timeout_ms))
 
 

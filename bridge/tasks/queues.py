@@ -88,10 +88,10 @@ class AgentQueues:
         self._to_check[address] = None
         self._wake.set()
 
-    def task_ended(self, address: AgentAddress, was_begun: bool) -> None:
+    def task_ended(self, address: AgentAddress, was_running: bool) -> None:
         """A task of the agent has ended in this process. The queue is checked only if a task may be queued,
         or the agent was reported busy."""
-        if was_begun:
+        if was_running:
             self._working.add(address)
         if address in self._queued or address in self._working:
             self.slot_freed(address)

@@ -72,8 +72,8 @@ class TaskSteps:
             # Most steps are a single statement and need no transaction of their own.
             database = self._database
             async with database.transaction() if _has_progress(step) else database.autocommit() as connection:
-                taken = await self.store(connection, task, step)
-            if taken:
+                stored = await self.store(connection, task, step)
+            if stored:
                 self.committed(task, step)
                 return step.task
 
@@ -118,8 +118,8 @@ class TaskSteps:
                     self._effects.send_progress(task, content)
                     self._observer.heard(task, content)
                 case AdvanceQueue():
-                    was_begun = before is not None and before.state is State.RUNNING
-                    self._queues.task_ended(task.request.to_address, was_begun)
+                    was_running = before is not None and before.state is State.RUNNING
+                    self._queues.task_ended(task.request.to_address, was_running)
                 case DroppedMessage():
                     self._observer.dropped(task, effect)
 
@@ -129,7 +129,7 @@ class TaskSteps:
 
     async def take_over(self, connection: Connection, task: Task, message: Message | None) -> Step | None:
         """Take over a task of a process that has ended, in the caller's transaction. None if another process
-        has taken a step meanwhile."""
+        has stored a step meanwhile."""
         step = Step(task) if message is None else receive(task, message, self._now_ms())
         if step.task is task:
             step = Step(task.replace(version=task.version + 1))

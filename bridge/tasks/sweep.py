@@ -93,16 +93,16 @@ class TaskSweep:
         while True:
             async with self._database.transaction() as connection:
                 rows = await tasks.list_tasks_of_process(connection, process, after, PAGE_SIZE)
-                taken = []
+                steps = []
                 for row in rows:
                     task = self._store.read(row)
                     step = await self._steps.take_over(connection, task, _orphan_message(task, process))
                     if step is not None:
-                        taken.append((task, step))
-            for task, step in taken:
+                        steps.append((task, step))
+            for task, step in steps:
                 self._steps.committed(task, step)
             self._fail_if_lost(
-                [step.task.request.to_address for _, step in taken if not step.task.state.is_final]
+                [step.task.request.to_address for _, step in steps if not step.task.state.is_final]
             )
             if not rows:
                 return

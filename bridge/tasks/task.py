@@ -213,16 +213,16 @@ def _ask_again(task: Task, message: Resubmit, now_ms: int) -> Step:
 
 def _end(task: Task, state: State, answer: Answer, now_ms: int, *also: Due) -> Step:
     """`also` is due in addition if the task was delivered: the agent may still work on it."""
-    was_given = task.state in _DELIVERED
+    was_delivered = task.state in _DELIVERED
     ended = _next(
         task,
         state=state,
         finished_at=now_ms,
         lease_until=None,
         answer=answer,
-        due=_ANSWER_AND_SHOW.union(also) if also and was_given else _ANSWER_AND_SHOW,
+        due=_ANSWER_AND_SHOW.union(also) if also and was_delivered else _ANSWER_AND_SHOW,
     )
-    return Step(ended, (AdvanceQueue(),) if was_given and not task.elsewhere else ())
+    return Step(ended, (AdvanceQueue(),) if was_delivered and not task.elsewhere else ())
 
 
 def _result(task: Task, message: Result, now_ms: int) -> Step:

@@ -67,7 +67,7 @@ class AttachedAgents:
         self._routes = routes
         self._statuses = statuses
         self._is_reserved = is_reserved
-        self._kept_for = reserved_for
+        self._reserved_for = reserved_for
         self._now_ms = now_ms
         self._monotonic = monotonic
         self.limits = limits or AttachedLimits()
@@ -206,7 +206,7 @@ class AttachedAgents:
 
     def _check_address(self, address: AgentAddress) -> None:
         """Raise `MatrixError` if a program may not attach itself under this address."""
-        reserved_for = self._kept_for(address)
+        reserved_for = self._reserved_for(address)
         if reserved_for is not None:
             raise MatrixError("M_FORBIDDEN", reserved_for, 403)
         known = self._routes.agent(address)

@@ -200,8 +200,8 @@ class AgentRunner:
             },
             RegisterResponse,
         )
-        kept = {one.work_id for one in registered.working}
-        self._cancel_tasks([work.task.work_id for work in begun if work.task.work_id not in kept])
+        wanted = {one.work_id for one in registered.working}
+        self._cancel_tasks([work.task.work_id for work in begun if work.task.work_id not in wanted])
         return registered
 
     async def _send_heartbeats(self, connection: AgentConnection, every: float) -> None:

@@ -81,13 +81,13 @@ class ConfiguredAgents:
         self._now_ms = now_ms
         self._tasks: TaskService | None = None
         self._agents = {
-            agent.id: self._one_of(agent, _command_settings(agent, directory, environment, grace))
+            agent.id: self._make_agent(agent, _command_settings(agent, directory, environment, grace))
             for agent in agents
         }
         self._running: dict[int, _Running] = {}
         self._background = BackgroundTasks()
 
-    def _one_of(self, config: Configured, settings: CommandSettings) -> _ConfiguredAgent:
+    def _make_agent(self, config: Configured, settings: CommandSettings) -> _ConfiguredAgent:
         address = AgentAddress(config.id, self._routes.node_id)
 
         def failed(problem: str) -> None:
@@ -106,12 +106,14 @@ class ConfiguredAgents:
 
     async def start(self) -> None:
         """Register the agents. Tasks can be delivered after `use_task_service`."""
-        for one in self._agents.values():
-            if one.config.directory is None:
-                one.settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            problem = problem_of(one.settings)
+        for configured in self._agents.values():
+            if configured.config.directory is None:
+                configured.settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            problem = problem_of(configured.settings)
             if problem is not None:
-                log.warning("The command of an agent does not work.", agent=str(one.address), problem=problem)
+                log.warning(
+                    "The command of an agent does not work.", agent=str(configured.address), problem=problem
+                )
         await self._routes.update([*self._unregistrations(), *self._registrations()])
 
     def use_task_service(self, tasks: TaskService) -> None:
@@ -121,13 +123,13 @@ class ConfiguredAgents:
         """End all commands, and report their tasks as interrupted."""
         tasks, self._tasks = self._tasks, None
         running = list(self._running.values())
-        works = [each.work for each in running if each.work is not None]
-        for work in works:
+        runs = [each.work for each in running if each.work is not None]
+        for work in runs:
             work.cancel()
-        await asyncio.gather(*works, return_exceptions=True)
+        await asyncio.gather(*runs, return_exceptions=True)
         await self._background.close()
-        for one in self._agents.values():
-            await one.health.close()
+        for configured in self._agents.values():
+            await configured.health.close()
         # Tasks that had not started are started after the next start of the node.
         begun = [each.task for each in running if each.is_begun]
         if tasks is not None:
@@ -145,17 +147,19 @@ class ConfiguredAgents:
     async def close(self) -> None:
         """Unregister the agents. Call it after the task service was closed: queued tasks stay queued."""
         now_ms = self._now_ms()
-        gone = [Unregistration(one.address, SHUTDOWN, now_ms) for one in self._agents.values()]
-        if gone:
-            await self._routes.update(gone)
+        unregistrations = [
+            Unregistration(configured.address, SHUTDOWN, now_ms) for configured in self._agents.values()
+        ]
+        if unregistrations:
+            await self._routes.update(unregistrations)
 
     def _registrations(self) -> Iterable[Update]:
-        for one in self._agents.values():
-            at_ms = self._new_timestamp(one.address)
-            capabilities = tuple(one.config.capabilities)
-            yield Registration(one.address, CONNECTOR, one.config.runtime, capabilities, at_ms)
+        for configured in self._agents.values():
+            at_ms = self._new_timestamp(configured.address)
+            capabilities = tuple(configured.config.capabilities)
+            yield Registration(configured.address, CONNECTOR, configured.config.runtime, capabilities, at_ms)
             # The node may have been killed while the agent was busy.
-            yield StatusUpdate(one.address, AgentStatus.IDLE, None, at_ms)
+            yield StatusUpdate(configured.address, AgentStatus.IDLE, None, at_ms)
 
     def _unregistrations(self) -> Iterable[Update]:
         for agent in self._routes.table.agents_of(self._routes.node_id).values():
@@ -171,40 +175,44 @@ class ConfiguredAgents:
 
     def settings(self, agent: Agent) -> AgentSettings | None:
         """The agent's settings; None if it is not a configured agent."""
-        one = self._one(agent.address)
-        if one is None:
+        configured = self._find(agent.address)
+        if configured is None:
             return None
-        return AgentSettings(one.config.parallel, one.config.queue if one.config.busy == "queue" else 0)
+        return AgentSettings(
+            configured.config.parallel, configured.config.queue if configured.config.busy == "queue" else 0
+        )
 
     def namespaces(self, address: AgentAddress) -> Collection[str] | None:
         """The agent's namespaces; None if it is not a configured agent."""
-        one = self._one(address)
-        return None if one is None else one.config.namespaces
+        configured = self._find(address)
+        return None if configured is None else configured.config.namespaces
 
     def display_name(self, address: AgentAddress) -> str | None:
-        one = self._one(address)
-        return None if one is None else one.config.display_name
+        configured = self._find(address)
+        return None if configured is None else configured.config.display_name
 
     def problem(self, address: AgentAddress) -> str | None:
         """Why the agent's command does not work, as a sentence for the operator."""
-        one = self._one(address)
-        return None if one is None else one.health.problem
+        configured = self._find(address)
+        return None if configured is None else configured.health.problem
 
-    def _one(self, address: AgentAddress) -> _ConfiguredAgent | None:
+    def _find(self, address: AgentAddress) -> _ConfiguredAgent | None:
         return self._agents.get(address.agent_id) if address.node_id == self._routes.node_id else None
 
     # -- tasks --
 
     async def deliver(self, task: Task) -> DeliveryOutcome:
-        one = self._one(task.request.to_address)
-        if one is None:
+        configured = self._find(task.request.to_address)
+        if configured is None:
             reason = f"The node has no agent {task.request.to_address}."
             return Rejected(TaskError(ErrorCode.AGENT_NOT_FOUND, reason))
         if self._tasks is None:
             return NotInThisProcess()
         if task.id not in self._running:
             running = self._running[task.id] = _Running(task)
-            running.work = self._background.spawn("run a command", self._work(one, running, self._tasks))
+            running.work = self._background.spawn(
+                "run a command", self._work(configured, running, self._tasks)
+            )
             running.work.add_done_callback(lambda _: self._running.pop(task.id, None))
         return Delivered()
 
@@ -218,24 +226,26 @@ class ConfiguredAgents:
         ended_ago = self._now_ms() - (task.finished_at or 0)
         return task.runner is None or self._tasks is None or ended_ago > CANCEL_FORWARD_MS
 
-    async def _work(self, one: _ConfiguredAgent, running: _Running, tasks: TaskService) -> None:
+    async def _work(self, configured: _ConfiguredAgent, running: _Running, tasks: TaskService) -> None:
         task = running.task
 
         async def report_progress(message: str) -> None:
             try:
-                await tasks.progress(task.key, progress_content(message), by=one.address)
+                await tasks.progress(task.key, progress_content(message), by=configured.address)
             except ConnectionLost:
                 log.debug("A progress message of a task was lost.", task=str(task.key))
 
         try:
             # While the command does not work at all, the task waits here, until its deadline at most.
-            await one.health.wait()
+            await configured.health.wait()
             if not await begin(tasks, task):
                 return
             running.is_begun = True
-            run = await run_task(one.settings, assignment_of(task), report_progress, now_ms=self._now_ms)
+            run = await run_task(
+                configured.settings, assignment_of(task), report_progress, now_ms=self._now_ms
+            )
             # Report a failure before the task ends, because only a busy agent can fail.
-            one.health.record(run)
+            configured.health.record(run)
             outcome = run.outcome
         except Exception as error:
             log.exception("An unexpected error ended a task.", task=str(task.key))

@@ -38,9 +38,9 @@ class Health:
         self._failures = 0
         self._pauses = 0
 
-    def ended(self, ending: Ending, seconds: float, *, has_answered: bool) -> Failed | None:
+    def ended(self, ending: Ending, seconds: float, *, has_output: bool) -> Failed | None:
         """Record the end of a process after `seconds`."""
-        problem = _problem(ending, seconds, has_answered=has_answered)
+        problem = _problem(ending, seconds, has_output=has_output)
         if problem is None:
             self._failures = self._pauses = 0
             return None
@@ -57,13 +57,13 @@ class Health:
         return Failed(problem, min(MIN_RETRY_DELAY * 2.0 ** min(self._pauses - 1, 10), MAX_RETRY_DELAY))
 
 
-def _problem(ending: Ending, seconds: float, *, has_answered: bool) -> str | None:
+def _problem(ending: Ending, seconds: float, *, has_output: bool) -> str | None:
     match ending:
         case NotStarted(_, problem):
             return problem
-        case Exited(code) if code != 0 and seconds < IMMEDIATE_SECONDS and not has_answered:
+        case Exited(code) if code != 0 and seconds < IMMEDIATE_SECONDS and not has_output:
             return f"The command ends at once with exit code {code} and without output."
-        case Signalled(_, name) if seconds < IMMEDIATE_SECONDS and not has_answered:
+        case Signalled(_, name) if seconds < IMMEDIATE_SECONDS and not has_output:
             return f"The command ends at once with the signal {name} and without output."
         case _:
             return None
@@ -93,7 +93,7 @@ class HealthMonitor:
         """Record the run of a task."""
         if run.ending is None:
             return
-        failed = self._health.ended(run.ending, run.seconds, has_answered=run.has_answered)
+        failed = self._health.ended(run.ending, run.seconds, has_output=run.has_output)
         if failed is None:
             if self._is_working.is_set():
                 self.problem = None

@@ -377,7 +377,7 @@ class TaskRun:
     outcome: WorkOutcome
     ending: Ending | None = None
     seconds: float = 0.0
-    has_answered: bool = False
+    has_output: bool = False
 
 
 async def run_task(

@@ -146,18 +146,18 @@ class Supervisor:
 
     def _end_all(self) -> None:
         kill_at = time.monotonic() + self._grace
-        asked: set[int] = set()
+        terminated: set[int] = set()
         pause = MIN_POLL_INTERVAL
         while self._reap():
             left = descendants(os.getpid())
             before_kill = kill_at - time.monotonic()
             if before_kill <= 0:
                 send_signal(signal.SIGKILL, left)
-            elif left - asked:
+            elif left - terminated:
                 # Each process gets SIGTERM once. A stopped process must be continued to receive it.
-                send_signal(signal.SIGTERM, left - asked)
-                send_signal(signal.SIGCONT, left - asked)
-                asked |= left
+                send_signal(signal.SIGTERM, left - terminated)
+                send_signal(signal.SIGCONT, left - terminated)
+                terminated |= left
                 pause = MIN_POLL_INTERVAL
             # The end of a child wakes `select`; other descendants are checked at growing intervals.
             select.select([self._woken], [], [], min(pause, before_kill) if before_kill > 0 else pause)
@@ -182,11 +182,11 @@ def descendants(ancestor: int) -> set[int]:
                 if state not in (b"Z", b"X"):
                     children.setdefault(int(parent), []).append(int(entry))
     found: set[int] = set()
-    looked_at = [ancestor]
-    while looked_at:
-        of_one = children.get(looked_at.pop(), [])
-        found.update(of_one)
-        looked_at += of_one
+    pending = [ancestor]
+    while pending:
+        direct = children.get(pending.pop(), [])
+        found.update(direct)
+        pending += direct
     return found
 
 

@@ -31,7 +31,7 @@ async def test_the_command_gets_the_task() -> None:
         model="m",
     )
     assert done.outcome == Answer(True, "Cook/in the kitchen/1/m\n", 0)
-    assert (done.ending, done.has_answered) == (Exited(0), True)
+    assert (done.ending, done.has_output) == (Exited(0), True)
 
 
 async def test_a_prompt_that_is_an_argument_is_not_input() -> None:
