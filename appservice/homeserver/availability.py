@@ -25,7 +25,7 @@ PING_RETRY: Final = 30.0
 
 
 class State(Enum):
-    AVAILABLE = "there"
+    AVAILABLE = "available"
     SUSPECTED = "doubted"
     UNAVAILABLE = "away"
 
@@ -184,7 +184,7 @@ def _conclude_recovery_check(snapshot: _Snapshot, input_: Input, now: float) -> 
     if input_.problem is not None:
         pause = min(snapshot.pause * BACKOFF_FACTOR, MAX_PAUSE)
         return replace(snapshot, pause=pause, check_at=now + pause), ()
-    there = replace(
+    available = replace(
         snapshot,
         state=State.AVAILABLE,
         received_at=now,
@@ -193,7 +193,7 @@ def _conclude_recovery_check(snapshot: _Snapshot, input_: Input, now: float) -> 
         ping_at=None,
     )
     # The homeserver has stopped sending meanwhile and would retry only after minutes.
-    return there, (MarkAvailable(now - snapshot.since), PingHomeserver())
+    return available, (MarkAvailable(now - snapshot.since), PingHomeserver())
 
 
 def _check_now(snapshot: _Snapshot, input_: Input, now: float) -> _Next:

@@ -156,7 +156,7 @@ class Ghosts:
         known = await self._matrix.profile(user) or {}
         name = None if appearance.avatar is None and known.get("displayname") else appearance.name
         wanted = {"displayname": name, "avatar_url": url}
-        changes = {field: said for field, said in wanted.items() if said and said != known.get(field)}
+        changes = {field: value for field, value in wanted.items() if value and value != known.get(field)}
         if changes:
             await self._matrix.set_profile(user, **changes)
         return url is not None or appearance.avatar is None

@@ -37,7 +37,7 @@ log = structlog.get_logger("palaver.people")
 class AppservicePeople:
     """Call `prepare` before there is a database, and `open` once the homeserver is available."""
 
-    speaks: PersonSender
+    person_sender: PersonSender
 
     def __init__(
         self, config: Config, namespaces: Namespaces, *, now_ms: Callable[[], int], report: Report
@@ -95,7 +95,7 @@ class AppservicePeople:
             excluded=[f"@{sender}:{self._namespaces.domain}" for sender in senders],
             now_ms=self._now_ms,
         )
-        self.speaks = PersonSender(appservice.client, appservice.known_rooms, self._puppets)
+        self.person_sender = PersonSender(appservice.client, appservice.known_rooms, self._puppets)
 
     async def _check(self, registration: Registration) -> None:
         """A failed check is only logged: agents work without it, and the node sends as itself instead."""
@@ -131,7 +131,7 @@ class AppservicePeople:
                     appservice.database,
                     ghosts,
                     names,
-                    person_sender=self.speaks,
+                    person_sender=self.person_sender,
                     is_of_agents=is_of_agents,
                     report=self._report,
                 ),

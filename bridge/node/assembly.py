@@ -192,7 +192,9 @@ class NodeCore:
             now_ms=now_ms,
             for_people=None
             if self._for_people is None
-            else ForPeople(self._for_people.speaks, rights(self._config.people, self._config.permissions)),
+            else ForPeople(
+                self._for_people.person_sender, rights(self._config.people, self._config.permissions)
+            ),
         )
 
     def _make_agents(self, table: RoutingTable, statuses: AgentStatuses) -> LocalAgents:
@@ -252,7 +254,7 @@ class NodeCore:
             monotonic=monotonic,
             namespaces_of=self._namespaces_of,
             is_foreign=lambda room_id: any(one.owns_room(room_id) for one in self._connectors),
-            speaks=None if self._for_people is None else self._for_people.speaks,
+            speaks=None if self._for_people is None else self._for_people.person_sender,
             is_for_others=self._answered_elsewhere,
             report=self._observer.problem,
         )

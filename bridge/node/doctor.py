@@ -211,14 +211,14 @@ async def data_directory(context: CheckContext) -> Finding:
 
 
 async def disk(context: CheckContext) -> Finding:
-    there = context.config.data_dir
-    while not there.exists():
-        there = there.parent
-    free, least = free_space(there), context.config.database.minimum_free_space
+    path = context.config.data_dir
+    while not path.exists():
+        path = path.parent
+    free, least = free_space(path), context.config.database.minimum_free_space
     if free < least:
         return fault(
             "disk",
-            f"Only {format_size(free)} are free on the disk of {there}; a start needs {format_size(least)}.",
+            f"Only {format_size(free)} are free on the disk of {path}; a start needs {format_size(least)}.",
             "Free some space on that disk, or choose a data_dir on another one.",
         )
     return ok("disk", f"{format_size(free)} are free.")

@@ -164,13 +164,13 @@ class Portals:
             "room_id": room_id,
             "kind": _kind(namespace, portal),
             "namespace": namespace,
-            "name": await self._said(room_id, "m.room.name", "name"),
-            "alias": await self._said(room_id, "m.room.canonical_alias", "alias"),
+            "name": await self._state_text(room_id, "m.room.name", "name"),
+            "alias": await self._state_text(room_id, "m.room.canonical_alias", "alias"),
             "members": await self._members(room_id),
             "ghosts": ghosts,
         }
 
-    async def _said(self, room_id: str, type_: str, field: str) -> str | None:
+    async def _state_text(self, room_id: str, type_: str, field: str) -> str | None:
         try:
             event = await self._backend.side.state_event(room_id, type_)
         except (MatrixError, LocalError):

@@ -162,9 +162,9 @@ async def check_registration(
     settings = wanted(section, node_id, alias_kinds)
     async with (
         aiohttp.ClientSession() as session,
-        _reachable(section, registration, settings) as came,
+        _reachable(section, registration, settings) as was_received,
     ):
-        problem = await check_homeserver(session, section.homeserver, registration, settings, came)
+        problem = await check_homeserver(session, section.homeserver, registration, settings, was_received)
     return (*differences(registration, settings), *([problem] if problem is not None else []))
 
 
@@ -175,8 +175,8 @@ async def check_double_puppet(section: DoublePuppet, appservice: AppService) -> 
     assert appservice.homeserver is not None, "checked by the configuration"
     registration, settings = load(section.registration, DOUBLE_PUPPET), wanted_puppets(section, appservice)
     async with aiohttp.ClientSession() as session:
-        heard = await ask(session, "GET", appservice.homeserver + WHOAMI, registration.secrets.as_token)
-    problem = double_puppets.whoami_problem(heard, registration, str(section.registration), settings.domain)
+        result = await ask(session, "GET", appservice.homeserver + WHOAMI, registration.secrets.as_token)
+    problem = double_puppets.whoami_problem(result, registration, str(section.registration), settings.domain)
     return (*double_puppets.differences(registration, settings), *([problem] if problem is not None else []))
 
 
