@@ -1,4 +1,4 @@
-"""A guest of a homeserver, as far as its database knows."""
+"""Fixtures: an intake on a real database."""
 
 from collections.abc import AsyncIterator
 

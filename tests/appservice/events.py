@@ -1,4 +1,4 @@
-"""Events as a homeserver sends them to its application services."""
+"""Events in the format in which a homeserver pushes them."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ GHOST = "@_agent_worker-1:their.server"
 
 
 def message(event_id: str = "$1", body: str = "peel", **more: Any) -> dict[str, Any]:
-    """As Synapse writes it, with what older clients look for."""
+    """As Synapse formats it, including legacy fields."""
     event = {
         "event_id": event_id,
         "room_id": ROOM,
@@ -33,7 +33,7 @@ def redaction(event_id: str, target: str, **more: Any) -> dict[str, Any]:
 
 
 def numbered(number: int) -> list[dict[str, Any]]:
-    """Of one transaction of many: messages, and state of a room that a ghost has joined."""
+    """The events of one of many transactions: messages, and state of a room that a ghost has joined."""
     messages = [message(f"${number}.{part}") for part in range(3)]
     topic = message(f"${number}.3", type="m.room.topic", state_key="", content={"topic": str(number)})
     return [*messages, topic, member(f"${number}.4", GHOST, "join", sender=GHOST)]

@@ -1,4 +1,4 @@
-"""A homeserver on loopback that answers what a test wants, and a client that asks it."""
+"""A fake homeserver on loopback with responses chosen by the test, and a client for it."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,7 +16,7 @@ TOKEN = "an as_token"
 
 @dataclass
 class RecordingMonitor:
-    """Counts, and lets everything through as the watch does."""
+    """Records requests and their outcomes, and lets every request pass."""
 
     requests: list[tuple[str, str, str]] = field(default_factory=list)
     outcomes: list[str] = field(default_factory=list)
@@ -45,13 +45,13 @@ class Homeserver:
 
     @property
     def targets(self) -> list[str]:
-        """What was asked for, in order."""
+        """Method and path of each request, in order."""
         return [f"{request.method} {request.raw_path}" for request in self.server.requests]
 
 
 @asynccontextmanager
 async def homeserver(handler: Callable[[web.Request], Any]) -> AsyncIterator[Homeserver]:
-    """`handler` gives a response, or JSON to say with 200, or a status with JSON; or awaits it."""
+    """`handler` returns a response, JSON for a 200, or a status with JSON; it may be a coroutine."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         said = handler(request)

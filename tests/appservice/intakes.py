@@ -1,4 +1,4 @@
-"""An intake and the stream behind it, on a database of the test's own."""
+"""An intake and its stream, on the test's database."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,7 +29,7 @@ class Appservice:
         return await self.intake.receive(transaction_id, read(transaction(*events, **more)))
 
     async def all(self) -> list[str]:
-        """The ids of all events in the stream, in its order."""
+        """The event ids in the stream, in order."""
         return [entry.event.event_id for entry in await self.entries()]
 
     async def entries(self) -> list[StreamedEvent]:

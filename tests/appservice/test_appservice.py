@@ -1,4 +1,4 @@
-"""A guest, all parts put together, on a homeserver that answers what a test wants."""
+"""The application service with all parts, on a fake homeserver."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ GHOST = "@_agent_worker-1:their.server"
 
 @dataclass
 class Observed:
-    """Satisfies `AppserviceObserver`."""
+    """Records what is reported."""
 
     kinds: list[str] = field(default_factory=list)
     taken: list[bool] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Observed:
 
 @dataclass
 class Homeserver:
-    """It has made some users before, and knows in which rooms each is."""
+    """Has some users already, and knows their rooms."""
 
     made: set[str] = field(default_factory=set)
     asked: list[tuple[str, str | None]] = field(default_factory=list)
@@ -84,8 +84,8 @@ async def opened(database: Database, house: Homeserver) -> AsyncIterator[tuple[A
             yield guest, observed
 
 
-async def test_it_asks_nothing_until_somebody_wants_something(database: Database) -> None:
-    """What it can do is what its homeserver gives it."""
+async def test_opening_makes_no_request(database: Database) -> None:
+    """Its capabilities are those of an application service."""
     house = Homeserver()
     async with opened(database, house) as (guest, observed):
         assert guest.local_users.server_name == "their.server"
@@ -94,8 +94,8 @@ async def test_it_asks_nothing_until_somebody_wants_something(database: Database
     assert (house.asked, observed.problems) == ([], [])
 
 
-async def test_a_ghost_that_was_just_made_is_in_no_room(database: Database) -> None:
-    """One that was there before may be in some: the homeserver is asked, once."""
+async def test_new_ghost_has_no_rooms(database: Database) -> None:
+    """The rooms of an existing user are requested once."""
     for made, rooms in ((set[str](), []), ({"_agent_worker-2"}, ["!a:their.server"])):
         house = Homeserver(made)
         user = GHOST if not made else "@_agent_worker-2:their.server"
@@ -107,8 +107,8 @@ async def test_a_ghost_that_was_just_made_is_in_no_room(database: Database) -> N
         assert observed.kinds == [name for name, _ in house.asked]
 
 
-async def test_what_is_taken_in_is_told(database: Database) -> None:
-    """A repetition too: the homeserver has reached us all the same."""
+async def test_received_transactions_are_reported(database: Database) -> None:
+    """Also repetitions: the homeserver has reached the node."""
     body = read(transaction(message("$1")))
     async with opened(database, Homeserver()) as (guest, observed):
         assert await guest.intake.receive("1", body)

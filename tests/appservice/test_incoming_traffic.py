@@ -1,4 +1,4 @@
-"""All that comes from the homeserver, put together."""
+"""The parts that receive the homeserver's transactions."""
 
 import asyncio
 from datetime import timedelta
@@ -24,9 +24,8 @@ async def taken_in(given: IncomingTraffic, name: str, *events: object, **more: o
     assert await given.intake.receive(name, read(transaction(*events, **more)))
 
 
-async def test_what_the_homeserver_says_is_read_and_heard(database: Database) -> None:
-    """Events from the stream, and what is worth something for a moment by those who listen: once the
-    transaction has been committed."""
+async def test_events_and_ephemeral_data(database: Database) -> None:
+    """Events reach the stream, ephemeral data its listeners, after the commit."""
     heard: asyncio.Queue[EduUpdate] = asyncio.Queue()
     typing = {"type": "m.typing", "room_id": ROOM, "content": {"user_ids": [ALICE]}}
     presence = {"type": "m.presence", "sender": ALICE, "content": {"presence": "online"}}
@@ -47,8 +46,8 @@ async def test_what_the_homeserver_says_is_read_and_heard(database: Database) ->
         assert given.ephemeral.typing_users(ROOM) == (ALICE,)
 
 
-async def test_who_is_not_among_those_who_type_has_stopped(database: Database) -> None:
-    """A homeserver names all of them each time, and nobody is told twice of the same."""
+async def test_missing_users_have_stopped_typing(database: Database) -> None:
+    """The homeserver sends the complete list; unchanged users are not reported again."""
     bob = "@bob:their.server"
     heard: list[EduUpdate] = []
     async with open_incoming_traffic("palaver", OURS, database, now_ms=lambda: 1_000) as given:
@@ -62,10 +61,8 @@ async def test_who_is_not_among_those_who_type_has_stopped(database: Database) -
         assert heard[-1] == TypingUsers(ROOM, ())
 
 
-async def test_what_is_out_of_date_is_forgotten_by_itself(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Again and again, beginning with the start."""
+async def test_expired_events_are_pruned(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regularly, beginning at the start."""
     monkeypatch.setattr(intake, "RETENTION", timedelta(seconds=-1))
     monkeypatch.setattr(incoming, "PRUNED_EVERY", 0.01)
     async with (

@@ -1,8 +1,8 @@
-"""The contract between the core and what carries its rooms, held against both sides."""
+"""The contract of a Matrix backend, tested with both backends."""
 
 import pytest
 
-# What is asserted there is shown as in a test's own file.
+# Rewrite assertions there as in test modules.
 pytest.register_assert_rewrite(
     "tests.connectors.behaviours",
     "tests.connectors.contract",

@@ -1,13 +1,11 @@
-"""In what a guest of a homeserver differs from a node that is one: each is asserted, none is passed over.
-
-docs/decisions/0139-differences-of-an-attached-node.md gives the reason for each.
-"""
+"""The differences between an attached node and a node that is a homeserver: each is asserted.
+docs/decisions/0139-differences-of-an-attached-node.md gives the reason for each."""
 
 from enum import StrEnum
 
 
 class Difference(StrEnum):
-    """What is true of a side that has it."""
+    """What a backend with this difference does."""
 
     DEVICES = "a message to devices reaches those that the homeserver knows of, each for itself"
     READ_IN_NO_THREAD = "people are not said to have read in a thread"

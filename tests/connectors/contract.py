@@ -1,7 +1,5 @@
-"""The contract: everything that the core relies on, whichever side carries its rooms.
-
-A module that holds it has the fixtures `ground` and `portal`, and a class that is one `Contract`.
-"""
+"""The contract: everything that the bridge relies on, on either backend. A test module provides the fixtures
+`ground` and `portal`, and a subclass of `Contract`."""
 
 from tests.connectors.behaviours.media import MediaBehave
 from tests.connectors.behaviours.memberships import MembershipsBehave
@@ -43,9 +41,9 @@ class Contract(
     StreamBehaves,
     PortalsBehave,
 ):
-    """All of them."""
+    """All behaviours."""
 
 
 NAMES = [name for chapter in CHAPTERS for name in vars(chapter) if name.startswith("test_")]
-# One would take the place of the other.
+# Otherwise one would replace the other.
 assert len(NAMES) == len(set(NAMES)), "two behaviours have one name"

@@ -1,4 +1,4 @@
-"""The side of a node that is a homeserver itself, and another homeserver on which people live."""
+"""A node that is a homeserver, and another homeserver with people."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from federation.transactions.edus import ToDevice
 from federation.transactions.outgoing_edus import to_device
 from tests.connectors.remote_homeserver import Neighbours
 from tests.connectors.setup import Ground
-from tests.connectors.stream_recorder import Onlooker
+from tests.connectors.stream_recorder import StreamRecorder
 from tests.federation.local_users.homes import homes, homeserver_without_port
 from tests.support.driven_node.walking import Person
 from tests.support.postgres import Server, pool_on
@@ -26,7 +26,7 @@ async def federation_ground(server: Server, template: str) -> AsyncIterator[Grou
     async with homes(server, template) as running, AsyncExitStack() as stack:
         here, there = await running.start(HERE, THERE)
         neighbours = Neighbours(there)
-        onlooker = Onlooker(here.rooms, here.database)
+        onlooker = StreamRecorder(here.rooms, here.database)
         for reading in (neighbours.look(), onlooker.read()):
             stack.push_async_callback(ended, asyncio.create_task(reading))
 
@@ -44,7 +44,7 @@ async def federation_ground(server: Server, template: str) -> AsyncIterator[Grou
                 await there.homeserver.outbox.queue_edu(connection, [HERE], to_device(message))
 
         async def encrypt(person: Person, room_id: str) -> None:
-            # Nobody of a node of ours could set it. Here a client of another server has.
+            # No local user could set it. Here a client of another server has.
             await there.graph.send_event(
                 room_id, "m.room.encryption", {"algorithm": "m.megolm.v1.aes-sha2"}, person.user_id, ""
             )
@@ -65,7 +65,7 @@ async def federation_ground(server: Server, template: str) -> AsyncIterator[Grou
 
 
 async def ended(work: "asyncio.Task[None]") -> None:
-    """What broke it is told."""
+    """Raises what ended it."""
     work.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await work

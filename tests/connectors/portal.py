@@ -1,5 +1,5 @@
-"""Agents with work of their own, and the room in which people meet them: the core of a node on a side, with
-programs for agents."""
+"""Local agents, and the room in which people use them: the core of a node on a backend, with programs as
+agents."""
 
 import os
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ from tests.support.driven_node.walking import Person
 from tests.support.tasks import RecordingObserver, RecordingReply
 
 PROTOCOL = "test"
-# A shell that does what it is told, and one that repeats it.
+# A shell that executes its prompt, and one that repeats it.
 AGENTS: tuple[dict[str, Any], ...] = (
     {"id": "cook", "command": ["sh"], "parallel": 4},
     {"id": "baker", "display_name": "The baker", "command": ["cat"]},
@@ -35,8 +35,8 @@ AGENTS: tuple[dict[str, Any], ...] = (
 
 @dataclass
 class Portal:
-    """Alice may give work, bob may look, carol administers, eve may nothing. It lives from `begin` to `end`,
-    and again, on what is in the database."""
+    """Alice may assign work, bob may read, carol administers, eve has no permission. It runs from `begin` to
+    `end`, and again on the same database."""
 
     ground: Ground
     directory: Path
@@ -48,7 +48,7 @@ class Portal:
     requester: RecordingReply = field(default_factory=RecordingReply)
     _life: AsyncExitStack | None = None
 
-    # -- its life --
+    # -- lifecycle --
 
     async def begin(self) -> None:
         assert self._life is None
@@ -75,7 +75,7 @@ class Portal:
             await life.aclose()
 
     async def forget_what_was_read(self) -> None:
-        """As after a kill between doing something and remembering that it was read. It lives no more."""
+        """As after a kill between an effect and the commit of the stream position. It no longer runs."""
         async with self.ground.database.transaction() as connection:
             await connection.execute("UPDATE consumer_cursors SET position = 0 WHERE name <> 'onlooker'")
             await connection.execute(
@@ -121,11 +121,11 @@ class Portal:
         )
         return [self.people]
 
-    # -- what there is --
+    # -- properties --
 
     @property
     def room_id(self) -> str:
-        """That of the agents."""
+        """The agent room."""
         return self.people.rooms.all()["default"]
 
     @property
@@ -136,15 +136,15 @@ class Portal:
         return address(f"{agent_id}@{self.ground.names.node_id}")
 
     def user(self, agent_id: str) -> str:
-        """As whom it speaks."""
+        """The node's own user."""
         user = self.ground.names.ghost(self.address(agent_id))
         assert isinstance(user, str)
         return user
 
-    # -- what is asked --
+    # -- requests --
 
     async def mention(self, who: Person, agent_id: str, body: str, room_id: str | None = None) -> str:
-        """As Element writes it."""
+        """In Element's format."""
         user = self.user(agent_id)
         content = {
             "msgtype": "m.text",
@@ -156,7 +156,7 @@ class Portal:
         return await who.send(room_id or self.room_id, "m.room.message", content)
 
     async def ask(self, request_id: str, to: str, prompt: str, **changed: Any) -> None:
-        """As an agent of another node does."""
+        """As an agent of another node."""
         submitted = await self.core.tasks.submit(
             TaskRequest(
                 **{
@@ -173,7 +173,7 @@ class Portal:
         assert submitted.refusal is None
 
     async def chat(self, who: Person, user: str, **more: Any) -> str:
-        """A room of two into which the other one has come."""
+        """A direct chat that the other user has joined."""
         room_id = await who.create_room(preset="trusted_private_chat", invite=[user], **more)
         await who.wait_for_member(room_id, user, "join")
         return room_id
@@ -181,7 +181,7 @@ class Portal:
 
 @asynccontextmanager
 async def portal_on(ground: Ground, directory: Path) -> AsyncIterator[Portal]:
-    """With alice in the room of the agents, and all of them there."""
+    """With alice in the agent room, and all agents in it."""
     alice, bob, carol, eve = [await ground.person(name) for name in ("alice", "bob", "carol", "eve")]
     portal = Portal(ground, directory, alice, bob, carol, eve)
     try:

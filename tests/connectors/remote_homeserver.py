@@ -1,4 +1,4 @@
-"""A homeserver beside the side under test, in the same process, and people who live there."""
+"""Another homeserver in the same process, and people with accounts there."""
 
 import asyncio
 import base64
@@ -22,8 +22,7 @@ STREAM = "what the neighbours see"
 
 @dataclass
 class Neighbours:
-    """A `tests.support.driven_node.resident.LivesOn`. What a driven node is told by lines, it is told by
-    calls."""
+    """Implements `tests.support.driven_node.resident.LivesOn` with direct calls instead of lines."""
 
     home: Home
     seen: Seen = field(default_factory=Seen)
@@ -36,10 +35,10 @@ class Neighbours:
     async def person(self, name: str) -> Resident:
         return Resident(self, await self.home.user(name))
 
-    # -- what they do --
+    # -- actions --
 
     async def call(self, operation: str, /, **arguments: Any) -> Any:
-        """Its answer, as JSON has it. A refusal raises `Refused`."""
+        """The result as JSON. A refusal raises `Refused`."""
         asked = getattr(self, f"_{operation}", None) or getattr(self.home.rooms, operation)
         try:
             return plain(await asked(**arguments))
@@ -65,10 +64,10 @@ class Neighbours:
     async def _hierarchy(self, **asked: Any) -> Any:
         return await self.home.homeserver.spaces.hierarchy(**asked)
 
-    # -- what they see --
+    # -- received events --
 
     async def look(self) -> None:
-        """For ever."""
+        """Runs until it is cancelled."""
         rooms = self.home.rooms
         for told in ("m.typing", "m.receipt", "m.presence"):
             rooms.listen(told, self._hear)
@@ -82,14 +81,14 @@ class Neighbours:
                         self.seen.invited[room_id] = list(plain(entry.invite_state))
                     elif entry.kind == "timeline":
                         await self._see_invite(event)
-                        # Of many people who live here, nobody's invite is over because another one is there.
+                        # An invite remains open although other local users are in the room.
                         self.seen._add_room(room_id, {"timeline": {"events": [event]}})
                 self._changed.set()
                 async with self.home.database.transaction() as connection:
                     await subscription.advance(connection, entries[-1].position)
 
     async def _see_invite(self, event: Mapping[str, Any]) -> None:
-        """Into a room in which others from here are: they see it as it is."""
+        """In a room with other local members, who receive it as a normal event."""
         is_of_here = str(event.get("state_key", "")).endswith(f":{self.server_name}")
         if event["content"].get("membership") == "invite" and is_of_here:
             room_id = event["room_id"]
@@ -107,7 +106,7 @@ class Neighbours:
         self._changed.set()
 
     async def wait_until(self, condition: Callable[[Seen], T], *, deadline: float = TIMEOUT) -> T:
-        """Until the condition gives something true of all that was ever seen there; that something."""
+        """Wait until the condition returns a true value for everything received so far; return that value."""
         try:
             async with asyncio.timeout(deadline):
                 while True:

@@ -1,4 +1,4 @@
-"""A Matrix side, the people beside it who are not its users, and what a behaviour is asked of it with."""
+"""A Matrix backend, people who are not its users, and helpers for the behaviours."""
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,7 +15,7 @@ from federation.matrix.errors import MatrixError
 from federation.rooms.creation import CreateRoomRequest
 from storage.database import Database
 from tests.connectors.backend_differences import Difference
-from tests.connectors.stream_recorder import Onlooker
+from tests.connectors.stream_recorder import StreamRecorder
 from tests.support.driven_node.walking import Person
 
 TRANSACTION = "io.palaver.transaction"
@@ -23,11 +23,11 @@ TRANSACTION = "io.palaver.transaction"
 
 @dataclass(kw_only=True)
 class Ground:
-    """All tests of a module stand on one, so that each takes names of its own."""
+    """All tests of a module share one, so each uses its own names."""
 
     side: MatrixBackend
     database: Database
-    onlooker: Onlooker
+    onlooker: StreamRecorder
     differences: frozenset[Difference]
     localpart: Callable[[str], str]
     """What stands before the colon in the user of ours whom somebody calls so."""
@@ -41,22 +41,22 @@ class Ground:
     encrypt: Callable[[Person, str], Awaitable[None]]
     """A person makes a room of theirs an encrypted one."""
 
-    # -- who --
+    # -- users --
 
     @property
     def domain(self) -> str:
         return self.side.server_name
 
     def named(self, name: str) -> str:
-        """As nobody else is."""
+        """A unique name."""
         return f"{name}-{secrets.token_hex(4)}"
 
     def nobody(self) -> str:
-        """A user of ours whom there is not."""
+        """A local user that does not exist."""
         return f"@{self.localpart(self.named('nobody'))}:{self.domain}"
 
     async def user(self, name: str = "alice", displayname: str | None = None) -> str:
-        """One of ours, whom there is from now on."""
+        """A new local user."""
         user = f"@{self.localpart(self.named(name))}:{self.domain}"
         await self.side.ensure_user(user)
         if displayname is not None:
@@ -64,32 +64,32 @@ class Ground:
         return user
 
     async def person(self, name: str = "bob") -> Person:
-        """Somebody who is none of ours."""
+        """A user of another server, or of the homeserver."""
         return await self.make_person(self.named(name))
 
     def named_alias(self, name: str) -> str:
-        """What stands before the colon in an alias that no room has yet."""
+        """An unused alias localpart."""
         return self.alias_localpart(self.named(name))
 
     def alias(self, name: str) -> str:
         return f"#{name}:{self.domain}"
 
-    # -- what they do --
+    # -- actions --
 
     async def room(self, creator: str, **request: Any) -> str:
-        """One that everybody may come into, unless the request says otherwise."""
+        """A public room, unless the request says otherwise."""
         asked = {"preset": "public_chat", **request}
         return (await self.side.create_room(CreateRoomRequest(creator=creator, **asked))).room_id
 
     async def meeting(self, **request: Any) -> tuple[str, str, Person]:
-        """A room of ours, whose it is, and a person in it."""
+        """A local user, its room, and a person in it."""
         alice, bob = await self.user("alice"), await self.person("bob")
         room_id = await self.room(alice, **request)
         await self.come(bob, room_id)
         return room_id, alice, bob
 
     async def come(self, person: Person, room_id: str) -> None:
-        """Into a room of ours; and we know it."""
+        """Join a local room, and wait until the backend knows."""
         await person.join(room_id, via=[self.domain])
         await self.until_member(room_id, person.user_id, "join")
 
@@ -98,15 +98,15 @@ class Ground:
         return await self.side.send(room_id, user, "m.room.message", content, **how)
 
     async def state(self, room_id: str, type_: str, state_key: str = "") -> Any:
-        """The content of an entry; None where there is none."""
+        """The content of a state event; None if there is none."""
         event = await self.side.state_event(room_id, type_, state_key)
         return None if event is None else event.content
 
     async def events(self, room_id: str) -> list[RoomEvent]:
-        """The timeline from the beginning, as far as one page has it."""
+        """The timeline from the start, one page."""
         return list((await self.side.messages(room_id, limit=1_000)).events)[::-1]
 
-    # -- what comes of it --
+    # -- results --
 
     async def until(self, condition: Callable[[RoomEvent], object]) -> StreamedEvent:
         return await self.onlooker.until(condition)
@@ -125,7 +125,7 @@ class Ground:
 
 
 async def refused(asked: Awaitable[object], *errcodes: str) -> MatrixError:
-    """With one of these, and a sentence that is one."""
+    """With one of these errcodes, and a non-empty sentence."""
     with pytest.raises(MatrixError) as refusal:
         await asked
     assert refusal.value.errcode in errcodes, refusal.value
@@ -134,15 +134,15 @@ async def refused(asked: Awaitable[object], *errcodes: str) -> MatrixError:
 
 
 def said(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Without that by which a guest knows its own message again."""
+    """Without the transaction key of an attached node."""
     return {name: value for name, value in content.items() if name != TRANSACTION}
 
 
 def bodies(events: Any) -> list[object]:
-    """What messages among them say, in their order."""
+    """The texts of the messages, in order."""
     return [event.content.get("body") for event in events if event.type == "m.room.message"]
 
 
 def of(room_id: str) -> Callable[[Any], bool]:
-    """For a reader whom one room concerns."""
+    """A filter for one room."""
     return lambda event: event.room_id == room_id

@@ -1,4 +1,4 @@
-"""All that a side's stream has given since it was looked at, for whoever waits for something."""
+"""Records everything that a backend's stream yields, for tests that wait for an event."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,14 +13,14 @@ NAME = "onlooker"
 
 
 @dataclass
-class Onlooker:
+class StreamRecorder:
     side: MatrixBackend
     database: Database
     entries: list[StreamedEvent] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def read(self) -> None:
-        """For ever."""
+        """Runs until it is cancelled."""
         async with self.side.subscription(NAME) as subscription:
             while True:
                 entries = await subscription.next()
@@ -30,7 +30,7 @@ class Onlooker:
                     await subscription.advance(connection, entries[-1].position)
 
     async def until(self, condition: Callable[[RoomEvent], object]) -> StreamedEvent:
-        """The first such event, whether it has come or still has to."""
+        """The first matching event, past or future."""
         at = 0
         async with asyncio.timeout(TIMEOUT):
             while True:
@@ -42,7 +42,7 @@ class Onlooker:
                 await self._changed.wait()
 
     async def until_so(self, condition: Callable[[], Awaitable[object]]) -> None:
-        """It is asked again whenever something has come."""
+        """Checked again after each event."""
         async with asyncio.timeout(TIMEOUT):
             while True:
                 self._changed.clear()

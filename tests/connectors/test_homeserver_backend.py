@@ -1,4 +1,4 @@
-"""The contract, kept by a node that is a homeserver itself."""
+"""The contract of a node that is a homeserver."""
 
 from collections.abc import AsyncIterator
 
@@ -24,4 +24,4 @@ async def portal(ground: Ground, tmp_path_factory: pytest.TempPathFactory) -> As
 
 
 class TestFederationSide(Contract):
-    """Every behaviour of it."""
+    """Every behaviour."""

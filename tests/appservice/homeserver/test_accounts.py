@@ -1,4 +1,4 @@
-"""Whose a token is."""
+"""Finding the owner of a token."""
 
 import pytest
 from aiohttp import web
@@ -11,8 +11,8 @@ from tests.appservice.homeservers import homeserver
 ALICE = "@alice:their.server"
 
 
-async def test_the_homeserver_says_whose_a_token_is() -> None:
-    """It is shown the token, and not ours."""
+async def test_token_owner() -> None:
+    """The request carries the person's token, not the registration's."""
     async with homeserver(lambda request: {"user_id": ALICE, "device_id": "D"}) as at:
         assert await token_owner(at.client, "hers") == ALICE
         (request,) = at.server.requests
@@ -31,14 +31,14 @@ async def test_the_homeserver_says_whose_a_token_is() -> None:
         {},
     ],
 )
-async def test_a_token_may_be_nobodys(said: object) -> None:
-    """One that is not known, that of a guest, and whatever is no user."""
+async def test_token_without_owner(said: object) -> None:
+    """Unknown tokens, guest accounts and invalid user ids have no owner."""
     async with homeserver(lambda request: said) as at:
         assert await token_owner(at.client, "x") is None
 
 
-async def test_a_homeserver_that_is_away_says_nothing_of_it() -> None:
-    """Nor one in trouble, or one that has enough of other things: then nobody knows whose it is."""
+async def test_unavailable_homeserver_raises() -> None:
+    """An unavailable, failing or rate-limiting homeserver is not an answer about the token."""
     async with homeserver(lambda request: web.Response(status=502)) as at:
         with pytest.raises(HomeserverUnavailable):
             await token_owner(at.client, "x")
@@ -47,8 +47,8 @@ async def test_a_homeserver_that_is_away_says_nothing_of_it() -> None:
             await token_owner(at.client, "x")
 
 
-async def test_an_openid_token_says_who_somebody_is() -> None:
-    """And is shown where the specification has it."""
+async def test_openid_token_owner() -> None:
+    """The token is sent in the query, as specified."""
     async with homeserver(lambda request: {"sub": ALICE}) as at:
         assert await openid_token_owner(at.client, "o p") == ALICE
         (request,) = at.server.requests

@@ -1,4 +1,4 @@
-"""Whether the homeserver is there, as a machine decides it."""
+"""The state machine of the homeserver's availability."""
 
 from itertools import pairwise
 from typing import get_args
@@ -50,15 +50,15 @@ def _watch(state: State) -> AvailabilityMachine:
     return watch
 
 
-def test_what_can_happen_is_what_the_table_knows() -> None:
-    """Whatever is not in it changes nothing."""
+def test_transition_table_lists_all_effective_inputs() -> None:
+    """An input without an entry changes nothing."""
     assert {kind for _, kind in _TRANSITIONS} == set(get_args(Input)) == set(INPUTS)
 
 
 @pytest.mark.parametrize("state", State)
 @pytest.mark.parametrize("kind", list(INPUTS))
-def test_every_state_takes_every_input(state: State, kind: type[Input]) -> None:
-    """None of them is a mistake, and what is not in the table has no effect."""
+def test_every_state_accepts_every_input(state: State, kind: type[Input]) -> None:
+    """No input raises, and one without an entry has no effect."""
     watch = _watch(state)
     before = watch.deadline()
     effects = watch.receive(INPUTS[kind], BEGAN + 1)
@@ -66,21 +66,20 @@ def test_every_state_takes_every_input(state: State, kind: type[Input]) -> None:
         assert (effects, watch.state, watch.deadline()) == ((), state, before)
 
 
-def test_one_lost_request_lets_nobody_wait() -> None:
-    """A homeserver may fail over one request, again and again: it is looked at, and no more than once a
-    second."""
+def test_one_failed_request_does_not_block_others() -> None:
+    """A homeserver may always fail one particular request: it is checked at most once a second."""
     watch = AvailabilityMachine(BEGAN)
     assert watch.receive(RequestFailed(), BEGAN) == (CheckHomeserver(),)
     assert watch.receive(RequestFailed(), BEGAN) == ()
-    assert watch.state.value == "doubted"
+    assert watch.state.value == "suspected"
     assert watch.receive(CheckFinished(None), BEGAN + 0.1) == ()
-    assert watch.state.value == "there"
+    assert watch.state.value == "available"
     assert watch.receive(RequestFailed(), BEGAN + 0.1 + CHECK_INTERVAL / 2) == ()
     assert watch.receive(RequestFailed(), BEGAN + 0.1 + CHECK_INTERVAL) == (CheckHomeserver(),)
 
 
-def test_one_that_is_away_is_looked_for_more_and_more_rarely() -> None:
-    """From one second to thirty."""
+def test_checks_back_off() -> None:
+    """The pause grows from one second to thirty."""
     watch = _watch(State.UNAVAILABLE)
     now, looks = BEGAN, []
     for _ in range(15):
@@ -97,8 +96,8 @@ def test_one_that_is_away_is_looked_for_more_and_more_rarely() -> None:
     assert pauses[-1] == MAX_PAUSE
 
 
-def test_one_that_is_back_is_asked_to_reach_us() -> None:
-    """Or it would go on sending only when its own pause ends, which may be minutes."""
+def test_recovery_requests_a_ping() -> None:
+    """Otherwise the homeserver would resume only after its own pause of minutes."""
     watch = AvailabilityMachine(BEGAN)
     watch.receive(RequestFailed(), BEGAN)
     assert watch.receive(CheckFinished("It is gone."), BEGAN + 1) == (MarkUnavailable("It is gone."),)
@@ -109,19 +108,19 @@ def test_one_that_is_back_is_asked_to_reach_us() -> None:
 
 
 @pytest.mark.parametrize("sign", [TrafficReceived(), RequestAnswered()])
-def test_a_sign_of_life_is_looked_into_at_once(sign: Input) -> None:
-    """Whoever sends us something is there."""
+def test_traffic_triggers_a_check(sign: Input) -> None:
+    """A homeserver that sends something is available."""
     watch = _watch(State.UNAVAILABLE)
     assert watch.receive(sign, BEGAN + 0.5) == ()
     assert watch.deadline() == BEGAN + 0.5
     assert watch.receive(Tick(), BEGAN + 0.5) == (CheckHomeserver(),)
-    # Somebody is looking already.
+    # A check is already running.
     assert watch.receive(sign, BEGAN + 0.6) == ()
     assert watch.deadline() is None
 
 
-def test_one_that_is_silent_is_asked_to_reach_us() -> None:
-    """It answers all that we ask, and may have given up on sending."""
+def test_silence_requests_a_ping() -> None:
+    """A homeserver may respond to requests and still have stopped sending."""
     watch = AvailabilityMachine(BEGAN)
     assert watch.deadline() == BEGAN + PING_AFTER_SILENCE
     watch.receive(TrafficReceived(), BEGAN + 200)
@@ -133,8 +132,8 @@ def test_one_that_is_silent_is_asked_to_reach_us() -> None:
     assert watch.deadline() == BEGAN + 600 + PING_AFTER_SILENCE
 
 
-def test_one_that_does_not_reach_us_is_told_of_once() -> None:
-    """Until it does, which either a ping shows or whatever else it sends."""
+def test_unreachable_is_reported_once() -> None:
+    """Until a ping or any other traffic arrives."""
     for sign in (PingFinished(None), TrafficReceived()):
         watch = AvailabilityMachine(BEGAN)
         now = BEGAN + PING_AFTER_SILENCE
@@ -148,8 +147,8 @@ def test_one_that_does_not_reach_us_is_told_of_once() -> None:
         assert watch.is_reachable
 
 
-def test_a_ping_that_ends_while_it_is_away_says_nothing() -> None:
-    """It will be asked again when it is back."""
+def test_ping_result_while_unavailable_is_ignored() -> None:
+    """Another ping follows the recovery."""
     watch = _watch(State.UNAVAILABLE)
     assert watch.receive(PingFinished("It cannot."), BEGAN + 1) == ()
     assert watch.is_reachable

@@ -1,4 +1,4 @@
-"""Looks for a homeserver that does not answer; a homeserver that comes and goes stands in for a real one."""
+"""The availability monitor, against a fake homeserver that stops and starts."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -55,8 +55,8 @@ class Seen:
 
 
 @dataclass
-class House:
-    """It comes and goes on one port."""
+class FlakyHomeserver:
+    """A homeserver that stops and starts on one port."""
 
     watch: AvailabilityMonitor
     seen: Seen
@@ -83,26 +83,26 @@ class House:
     async def _answer(self, request: web.Request) -> web.Response:
         answer = await self.played.answer(request)
         if request.path.endswith("/ping") and answer.status == 200:
-            # As a homeserver does that reaches us.
+            # As a homeserver does that can reach the node.
             self.watch.ping_received((await request.json())["transaction_id"])
         return answer
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[House]:
+async def house() -> AsyncIterator[FlakyHomeserver]:
     async with _house() as made:
         yield made
 
 
 @asynccontextmanager
-async def _house() -> AsyncIterator[House]:
+async def _house() -> AsyncIterator[FlakyHomeserver]:
     port, now, seen = lasting_port(), [0.0], Seen()
     async with aiohttp.ClientSession() as session:
         watch = AvailabilityMonitor(
             session, f"http://127.0.0.1:{port}", REGISTRATION, WANTED, seen,
             monotonic=lambda: now[0] + asyncio.get_running_loop().time(),
         )  # fmt: skip
-        house = House(watch, seen, Played(), port, now)
+        house = FlakyHomeserver(watch, seen, Played(), port, now)
         await house.come()
         watch.start()
         try:
@@ -112,8 +112,8 @@ async def _house() -> AsyncIterator[House]:
             await house.go()
 
 
-async def test_who_asks_waits_while_it_is_away(house: House) -> None:
-    """And goes on when it is back, of which the homeserver is told by a ping."""
+async def test_requests_wait_while_unavailable(house: FlakyHomeserver) -> None:
+    """They continue after the recovery, at which a ping is requested."""
     await house.watch.wait_until_available()
     await house.go()
     house.lost()
@@ -132,8 +132,8 @@ async def test_who_asks_waits_while_it_is_away(house: House) -> None:
     assert len(house.played.pinged) == 1
 
 
-async def test_who_has_waited_for_long_is_told(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """He comes again later; whoever holds something while he waits lets go of it."""
+async def test_waiting_request_times_out(house: FlakyHomeserver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller retries later and releases its resources meanwhile."""
     monkeypatch.setattr(homeserver_watch, "TIMEOUT", 0.05)
     await house.go()
     house.lost()
@@ -142,8 +142,8 @@ async def test_who_has_waited_for_long_is_told(house: House, monkeypatch: pytest
         await house.watch.wait_until_available()
 
 
-async def test_one_request_that_failed_lets_nobody_wait(house: House) -> None:
-    """The look that is taken finds it well."""
+async def test_one_failed_request_does_not_block_others(house: FlakyHomeserver) -> None:
+    """The check finds the homeserver available."""
     for _ in range(20):
         house.lost()
         await house.watch.wait_until_available()
@@ -163,10 +163,10 @@ async def test_one_request_that_failed_lets_nobody_wait(house: House) -> None:
         ((200, {"user_id": "@somebody:other.server"}), "The homeserver's server name is other.server"),
     ],
 )
-async def test_one_that_does_not_know_us_is_as_good_as_away(
-    house: House, answer: tuple[int, Any], sentence: str
+async def test_unknown_registration_counts_as_unavailable(
+    house: FlakyHomeserver, answer: tuple[int, Any], sentence: str
 ) -> None:
-    """All that is sent to it would be refused, and be lost."""
+    """It would refuse every request, and messages would be lost."""
     status, body = answer
     house.played.whoami = web.json_response(body, status=status)
     house.lost()
@@ -177,8 +177,8 @@ async def test_one_that_does_not_know_us_is_as_good_as_away(
     await house.seen.until("back")
 
 
-async def test_one_that_is_silent_is_asked_to_reach_us(house: House) -> None:
-    """It may have given up on us. One that cannot reach us is told of, until it does."""
+async def test_silence_requests_a_ping(house: FlakyHomeserver) -> None:
+    """A homeserver that cannot reach the node is reported until it can."""
     house.played.brings_to = (f"http://127.0.0.1:{lasting_port()}", "h" * 43)
 
     async def refuse(request: web.Request) -> web.Response:
@@ -196,8 +196,8 @@ async def test_one_that_is_silent_is_asked_to_reach_us(house: House) -> None:
     assert house.watch.problem is None
 
 
-async def test_pings_of_others_are_not_ours(house: House) -> None:
-    """Only what we asked for counts; and whatever is asked for is forgotten when it was answered."""
+async def test_only_requested_pings_count(house: FlakyHomeserver) -> None:
+    """A requested ping is forgotten once it is answered."""
     assert await house.watch.ping() is None
     house.watch.ping_received("somebody-else")
     house.watch.ping_received(None)
@@ -205,8 +205,8 @@ async def test_pings_of_others_are_not_ours(house: House) -> None:
     assert MAX_PINGS > 1
 
 
-async def test_closed_while_somebody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """He is not kept waiting by a watch that has ended."""
+async def test_close_releases_waiting_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A closed monitor blocks no request."""
     async with _house() as house:
         await house.go()
         house.lost()

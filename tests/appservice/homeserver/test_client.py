@@ -20,8 +20,8 @@ WHOAMI = Path.v3.account.whoami
 SEND = Path.v3.rooms["!a/b:c"].send["m.room.message"]["1"]
 
 
-async def test_a_ghost_is_named_beside_the_token() -> None:
-    """Whatever an id holds, it stays one; what is said is JSON."""
+async def test_requests_act_as_a_ghost() -> None:
+    """Ids are quoted in the path, and the content is JSON."""
     async with homeserver(lambda request: {"event_id": "$1"}) as at:
         found = await at.client.request(
             Method.PUT, SEND, {"body": "ü"}, user=GHOST, ts=5, query={"server_name": "a b"}
@@ -49,8 +49,8 @@ async def test_a_ghost_is_named_beside_the_token() -> None:
         assert at.monitor.outcomes == ["answered"] * 3
 
 
-async def test_a_list_is_asked_for_as_one() -> None:
-    """The state of a room is one, and may be large."""
+async def test_request_list() -> None:
+    """A room's state is a JSON array and may be large."""
     said: list[object] = [[{"type": "x" * 9_000_000}], {}]
     async with homeserver(lambda request: said.pop(0)) as at:
         path = Path.v3.rooms["!a:b"].state
@@ -62,8 +62,8 @@ async def test_a_list_is_asked_for_as_one() -> None:
 
 
 @pytest.mark.parametrize("name", [".", ".."])
-async def test_no_id_leads_elsewhere(name: str) -> None:
-    """Addresses are cleaned of their dots."""
+async def test_ids_cannot_change_the_path(name: str) -> None:
+    """Dot segments are rejected."""
     async with homeserver(lambda request: {}) as at:
         with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
             await at.client.request(Method.PUT, Path.v3.rooms["!a:b"].send[name]["1"])
@@ -71,16 +71,16 @@ async def test_no_id_leads_elsewhere(name: str) -> None:
         assert at.targets == ["PUT /_matrix/client/v3/rooms/%21a%3Ab/send/...x/.y."]
 
 
-async def test_connections_are_kept() -> None:
-    """One after the other needs one."""
+async def test_connections_are_reused() -> None:
+    """Sequential requests use one connection."""
     async with homeserver(lambda request: {}) as at:
         for _ in range(5):
             await at.client.request(Method.GET, WHOAMI)
         assert len(at.server.connections) == 1
 
 
-async def test_what_is_no_json_is_not_sent() -> None:
-    """Matrix has no floats, and no objects of ours."""
+async def test_invalid_json_is_not_sent() -> None:
+    """Matrix JSON has no floats."""
     async with homeserver(lambda request: {}) as at:
         for content in ({"x": 1.5}, {"x": {1}}, {"x": "\ud800"}):
             with pytest.raises(MatrixError, match="400 M_BAD_JSON"):
@@ -88,8 +88,8 @@ async def test_what_is_no_json_is_not_sent() -> None:
         assert at.server.requests == []
 
 
-async def test_a_refusal_is_ours_to_pass_on() -> None:
-    """It has been answered, so that the homeserver is there."""
+async def test_refusals_are_raised() -> None:
+    """A refusal is a response, so the homeserver is available."""
     refusal = (403, {"errcode": "M_FORBIDDEN", "error": "Not in the room."})
     async with homeserver(lambda request: refusal) as at:
         with pytest.raises(MatrixError) as refused:
@@ -114,8 +114,8 @@ async def test_a_refusal_is_ours_to_pass_on() -> None:
         (web.Response(status=302, headers={"Location": "/x"}), "HTTP status 302"),
     ],
 )
-async def test_what_is_no_answer_means_that_it_is_away(said: object, reason: str) -> None:
-    """With the reason, and the token in none of it."""
+async def test_invalid_responses_mean_unavailable(said: object, reason: str) -> None:
+    """The error names the reason and never the token."""
     async with homeserver(lambda request: said) as at:
         with pytest.raises(HomeserverUnavailable, match=reason) as away:
             await at.client.request(Method.GET, WHOAMI)
@@ -134,8 +134,8 @@ async def test_what_is_no_answer_means_that_it_is_away(said: object, reason: str
         (b"SSH-2.0-x\r\n\r\n", "its response is not HTTP"),
     ],
 )
-async def test_an_answer_that_breaks_off_is_none(says: bytes, reason: str) -> None:
-    """Whether it was done nobody knows."""
+async def test_truncated_response_means_unavailable(says: bytes, reason: str) -> None:
+    """It is unknown whether the request was processed."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -148,8 +148,8 @@ async def test_an_answer_that_breaks_off_is_none(says: bytes, reason: str) -> No
             await client.request(Method.POST, SEND)
 
 
-async def test_nobody_there_and_nobody_answering() -> None:
-    """Both are told apart for whoever looks."""
+async def test_refused_connection_and_silent_server() -> None:
+    """The reasons differ."""
     async with open_session() as session:
         client = HomeserverClient(session, f"http://127.0.0.1:{lasting_port()}", TOKEN)
         with pytest.raises(HomeserverUnavailable, match="connection refused"):
@@ -164,10 +164,10 @@ async def test_nobody_there_and_nobody_answering() -> None:
                 await client.request(Method.GET, WHOAMI, timeout_seconds=0.05)
 
 
-async def test_a_homeserver_that_has_enough_is_asked_again_for_a_while(
+async def test_rate_limited_requests_are_retried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """After the time that it names; whoever asked is refused if it takes too long."""
+    """After the named pause; the refusal is raised if it takes too long."""
     limited = (429, {"errcode": "M_LIMIT_EXCEEDED", "error": "Slow down.", "retry_after_ms": 10})
     answers: list[object] = [limited, limited, {}]
     async with homeserver(lambda request: answers.pop(0)) as at:
@@ -180,8 +180,8 @@ async def test_a_homeserver_that_has_enough_is_asked_again_for_a_while(
         assert len(answers) == 1
 
 
-async def test_a_closed_gate_lets_nothing_through() -> None:
-    """The homeserver is not asked while it is known to be away."""
+async def test_no_request_while_unavailable() -> None:
+    """The homeserver receives no request while it is known to be unavailable."""
     async with homeserver(lambda request: {}) as at:
         at.monitor.unavailable = HomeserverUnavailable(at.client.url, "it is away")
         with pytest.raises(HomeserverUnavailable):
@@ -189,8 +189,8 @@ async def test_a_closed_gate_lets_nothing_through() -> None:
         assert (at.server.requests, at.monitor.requests, at.monitor.outcomes) == ([], [], [])
 
 
-async def test_who_is_cancelled_is_counted() -> None:
-    """And says nothing about the homeserver."""
+async def test_cancelled_requests_are_counted() -> None:
+    """A cancellation says nothing about the homeserver."""
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -223,8 +223,8 @@ async def pieces() -> AsyncIterator[bytes]:
 
 
 @pytest.mark.parametrize("size", [0, 4, 300_000])
-async def test_an_upload_says_how_long_it_is(size: int) -> None:
-    """Synapse takes no other."""
+async def test_uploads_have_a_content_length(size: int) -> None:
+    """Synapse accepts no others."""
     async with homeserver(lambda request: {"content_uri": "mxc://their.server/abc"}) as at:
         content = pieces() if size == 300_000 else b"x" * size
         assert await at.client.upload(GHOST, content, "image/png", "a b.png") == "mxc://their.server/abc"
@@ -237,8 +237,8 @@ async def test_an_upload_says_how_long_it_is(size: int) -> None:
         assert at.server.bodies == [b"x" * size]
 
 
-async def test_an_upload_that_is_too_large_is_not_begun() -> None:
-    """And what is no address is none."""
+async def test_too_large_upload_is_not_sent() -> None:
+    """A response without a valid mxc URI is an error."""
     async with homeserver(lambda request: {"content_uri": "http://x"}) as at:
         with pytest.raises(MatrixError, match="413 M_TOO_LARGE"):
             await at.client.upload(GHOST, pieces(), limit=250_000)
@@ -265,8 +265,8 @@ async def read(at: Homeserver, mxc: str, **more: int) -> tuple[str | None, str |
         return found.content_type, found.file_name, found.size, data
 
 
-async def test_media_is_fetched_with_the_token() -> None:
-    """From older homeservers as they have it."""
+async def test_media_is_downloaded_with_the_token() -> None:
+    """Older homeservers only have the unauthenticated endpoint."""
     async with homeserver(media) as at:
         assert await read(at, "mxc://their.server/new") == ("image/png", "a.png", 100_000, b"x" * 100_000)
         assert at.server.requests[0].headers["Authorization"] == f"Bearer {TOKEN}"
@@ -275,8 +275,8 @@ async def test_media_is_fetched_with_the_token() -> None:
         assert {kind for _, kind, _ in at.monitor.requests} == {"download"}
 
 
-async def test_media_that_is_not_to_be_had() -> None:
-    """None there, too much of it, no address, a homeserver that sends us elsewhere."""
+async def test_failed_downloads() -> None:
+    """Unknown media, too much of it, an invalid URI, a redirect."""
     async with homeserver(media) as at:
         with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
             await read(at, "mxc://their.server/none")

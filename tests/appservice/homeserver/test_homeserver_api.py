@@ -1,4 +1,4 @@
-"""What mautrix's `HTTPAPI` does on the wire here. What comes of it is in `test_homeserver_client`."""
+"""What mautrix's `HTTPAPI` sends and receives here. Interpreting the response is tested in `test_client`."""
 
 import logging
 
@@ -10,8 +10,8 @@ from appservice.homeserver.api import MAX_BYTES, HomeserverApi, HomeserverUnavai
 from tests.appservice.homeservers import homeserver
 
 
-async def test_whatever_is_answered_is_given_as_it_came(caplog: pytest.LogCaptureFixture) -> None:
-    """Status and bytes, without a redirect being followed, and with nothing of it in any log."""
+async def test_responses_are_returned_unchanged(caplog: pytest.LogCaptureFixture) -> None:
+    """Status and body; redirects are not followed, and nothing is logged."""
     caplog.set_level(logging.DEBUG, "mau.http")
     redirect = aiohttp.web.Response(status=302, headers={"Location": "/elsewhere"}, text="go")
     async with homeserver(lambda request: redirect) as at, aiohttp.ClientSession() as session:
@@ -23,8 +23,8 @@ async def test_whatever_is_answered_is_given_as_it_came(caplog: pytest.LogCaptur
     assert caplog.records == []
 
 
-async def test_an_answer_has_its_limit() -> None:
-    """Also one that does not say how long it is."""
+async def test_responses_are_limited() -> None:
+    """Also without a Content-Length."""
 
     def large(request: aiohttp.web.Request) -> aiohttp.web.Response:
         if request.path.endswith("told"):
@@ -40,8 +40,8 @@ async def test_an_answer_has_its_limit() -> None:
                 await api.request(Method.GET, path)
 
 
-def test_a_reason_is_one_short_line() -> None:
-    """Whatever the library says."""
+def test_reason_is_one_short_line() -> None:
+    """Whatever the library's message is."""
     assert reason(TimeoutError()) == "the request timed out"
     assert reason(aiohttp.ServerDisconnectedError()) == "it closed the connection"
     assert reason(ValueError("a\nb")) == "a"

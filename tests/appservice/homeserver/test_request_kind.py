@@ -1,4 +1,4 @@
-"""What a request is for."""
+"""The kind of a request, a metrics label."""
 
 import pytest
 from mautrix.api import MediaPath, Path
@@ -29,6 +29,6 @@ from appservice.homeserver.responses import request_kind
         (Path, "other"),
     ],
 )
-def test_a_kind_is_one_of_few(path: object, kind: str) -> None:
-    """No id becomes one."""
+def test_kinds_are_a_small_set(path: object, kind: str) -> None:
+    """No id becomes a label."""
     assert request_kind(str(path)) == request_kind(f"/{path}") == kind

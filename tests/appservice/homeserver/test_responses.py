@@ -1,4 +1,4 @@
-"""What an answer means."""
+"""Interpreting responses."""
 
 import json
 
@@ -9,7 +9,7 @@ from federation.matrix.errors import MatrixError
 
 
 def interpret(status: int, body: object, **more: bool) -> tuple[str, int] | dict[str, object] | str:
-    """Errcode and status of a refusal, what was body, or why it is no answer."""
+    """Errcode and status of a refusal, the body, or the reason of an invalid response."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     match interpret_response(status, data, dict, **more):
         case MatrixError() as refused:
@@ -20,8 +20,8 @@ def interpret(status: int, body: object, **more: bool) -> tuple[str, int] | dict
             return found
 
 
-def test_what_is_said_is_what_comes() -> None:
-    """If it is an object."""
+def test_success_returns_the_body() -> None:
+    """If it is a JSON object."""
     assert interpret(200, {"event_id": "$1"}) == {"event_id": "$1"}
     assert interpret(201, {}) == {}
     nothing: tuple[object, ...] = ([], "x", 1, None, b"", b"{", b"<html>", b"\xff", b"[" * 5000)
@@ -31,8 +31,8 @@ def test_what_is_said_is_what_comes() -> None:
     assert interpret_response(200, b"{}", list) == InvalidResponse("its response is not a JSON array")
 
 
-def test_a_refusal_has_its_code_and_its_words() -> None:
-    """A homeserver says both; what cannot be shown in a line is left out."""
+def test_refusals_have_errcode_and_text() -> None:
+    """Unprintable characters are removed."""
     refused = interpret_response(
         403, b'{"errcode": "M_FORBIDDEN", "error": "You are\\nnot in the room."}', dict
     )
@@ -53,11 +53,11 @@ def test_a_refusal_has_its_code_and_its_words() -> None:
 @pytest.mark.parametrize(
     ("status", "body", "means"),
     [
-        # Of other servers, and of things that are not there yet.
+        # Failures of other servers, and of media that is not available yet.
         (502, {"errcode": "M_UNKNOWN"}, ("M_UNKNOWN", 502)),
         (504, {"errcode": "M_NOT_YET_UPLOADED"}, ("M_NOT_YET_UPLOADED", 504)),
         (302, {"errcode": "M_FOUND"}, ("M_FOUND", 502)),
-        # Of the homeserver, and passing.
+        # Failures of the homeserver, which are transient.
         (500, {"errcode": "M_UNKNOWN"}, "HTTP status 500, M_UNKNOWN"),
         (503, {"errcode": "M_UNKNOWN"}, "HTTP status 503, M_UNKNOWN"),
         (502, b"<html>Bad Gateway</html>", "HTTP status 502"),
@@ -68,22 +68,22 @@ def test_a_refusal_has_its_code_and_its_words() -> None:
         (403, {"errcode": "x" * 200}, "HTTP status 403"),
         (403, {"errcode": "M_\n"}, "HTTP status 403"),
         (403, [], "HTTP status 403"),
-        # Of what stands in front of it, and about what was asked.
+        # Errors of a reverse proxy about the request.
         (413, b"<html>", ("M_TOO_LARGE", 413)),
         (400, b"<html>", ("M_UNKNOWN", 400)),
         (414, b"<html>", ("M_UNKNOWN", 414)),
-        # Of who was banned, as every other homeserver calls it.
+        # Synapse's errcode for banned users.
         (403, {"errcode": "M_BAD_STATE"}, ("M_FORBIDDEN", 403)),
         (400, {"errcode": "M_BAD_STATE"}, ("M_BAD_STATE", 400)),
     ],
 )
-def test_what_is_about_the_request_is_told_from_what_passes(status: int, body: object, means: object) -> None:
-    """Nothing is taken for refused that was never looked at."""
+def test_permanent_and_transient_failures(status: int, body: object, means: object) -> None:
+    """A request that the homeserver never processed does not count as refused."""
     assert interpret(status, body) == means
 
 
-def test_our_token_not_being_known_passes() -> None:
-    """The operator installs the registration again; another token is for its owner to see to."""
+def test_unknown_as_token_is_transient() -> None:
+    """The operator has to restore the registration; other tokens concern their owners."""
     body = {"errcode": "M_UNKNOWN_TOKEN"}
     assert interpret(401, body) == "it no longer knows the registration's as_token, M_UNKNOWN_TOKEN"
     assert interpret(401, body, own_token=False) == ("M_UNKNOWN_TOKEN", 401)
@@ -100,10 +100,8 @@ def test_our_token_not_being_known_passes() -> None:
         (429, {"retry_after_ms": -5}, 0),
     ],
 )
-def test_whoever_has_enough_says_when_to_come_back(
-    status: int, more: dict[str, object], retry_after_ms: int
-) -> None:
-    """In its answer; a moment if it does not."""
+def test_rate_limit_names_the_pause(status: int, more: dict[str, object], retry_after_ms: int) -> None:
+    """A default applies if it does not."""
     found = interpret_response(
         status, json.dumps({"errcode": "M_LIMIT_EXCEEDED", "error": "Slow", **more}).encode(), dict
     )

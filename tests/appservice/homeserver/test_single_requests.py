@@ -1,4 +1,4 @@
-"""One question to the homeserver."""
+"""Single requests outside the client."""
 
 import aiohttp
 from aiohttp import web
@@ -10,13 +10,13 @@ from tests.support.ports import lasting_port
 
 
 async def answered(said: object) -> RequestResult:
-    """By a homeserver that says this."""
+    """The result if the homeserver sends this response."""
     async with served(Played(versions=said)) as url, aiohttp.ClientSession() as session:
         return await ask(session, "GET", url + VERSIONS, "token")
 
 
-async def test_what_is_said_is_what_comes() -> None:
-    """A refusal is an answer too; what is no JSON object has an empty body."""
+async def test_responses_are_returned() -> None:
+    """A refusal is a response too; a body that is not a JSON object becomes empty."""
     assert await answered({"versions": []}) == Response(200, {"versions": []})
     refusal = web.json_response({"errcode": "M_FORBIDDEN"}, status=403)
     heard = await answered(refusal)
@@ -25,13 +25,13 @@ async def test_what_is_said_is_what_comes() -> None:
     assert await answered(web.json_response([])) == Response(200)
 
 
-async def test_the_token_goes_nowhere_else() -> None:
-    """A redirect is an answer, and is not followed."""
+async def test_redirects_are_not_followed() -> None:
+    """The token stays with this server."""
     assert await answered(web.Response(status=302, headers={"Location": VERSIONS})) == Response(302)
 
 
-async def test_no_answer_says_why() -> None:
-    """Too much, or nobody there."""
+async def test_no_response_has_a_reason() -> None:
+    """A response that is too large, or a refused connection."""
     assert await answered(web.Response(body=b"x" * (MAX_BYTES + 1))) == NoResponse(
         "its response is too large"
     )

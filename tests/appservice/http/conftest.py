@@ -1,4 +1,4 @@
-"""A port that a homeserver speaks to."""
+"""Fixtures: the homeserver's port."""
 
 from collections.abc import AsyncIterator
 

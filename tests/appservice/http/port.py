@@ -1,4 +1,4 @@
-"""The port that a homeserver speaks to, with an intake on a real database behind it."""
+"""The homeserver's port, with an intake on a real database behind it."""
 
 import json
 from collections.abc import AsyncIterator
@@ -20,8 +20,8 @@ ROOM = AgentRoom("agents", "default")
 
 
 @dataclass
-class Village:
-    """Who there is: one agent, and one room. It remembers who was asked for."""
+class StubQueries:
+    """Has one agent and one room, and records the queries."""
 
     provided: list[Any] = field(default_factory=list)
 
@@ -44,7 +44,7 @@ class Village:
 class Port:
     running: Running
     guest: Appservice
-    village: Village
+    village: StubQueries
     pings: list[str | None]
     is_ready: bool = True
 
@@ -54,7 +54,7 @@ class Port:
     async def ask(
         self, method: str, path: str, body: Any = None, *, token: str | None = TOKEN, query: str = ""
     ) -> Answer:
-        """On a connection of its own. `body` is sent as JSON, or as it is."""
+        """On a new connection. `body` is sent as JSON, or as raw bytes."""
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         async with await self.connect() as client:
@@ -63,8 +63,8 @@ class Port:
 
 @asynccontextmanager
 async def port_of(guest: Appservice, limits: Limits = LIMITS) -> AsyncIterator[Port]:
-    """For as long as the test needs it. Whatever it reports as a problem fails the test."""
-    seen, village, pings = Recorder(), Village(), list[str | None]()
+    """Runs the port; a reported problem fails the test."""
+    seen, village, pings = Recorder(), StubQueries(), list[str | None]()
     made: list[Port] = []
     services = EndpointServices(TOKEN, OURS, guest.intake, village, pings.append, lambda: made[0].is_ready)
     listener = make_listener(services, [Bind("127.0.0.1")], 0, seen, limits)

@@ -1,4 +1,4 @@
-"""What the homeserver is answered when somebody looks for an agent or a room."""
+"""Queries for agents and rooms."""
 
 from appservice.http.services import AgentQueries
 from appservice.registration.namespaces import AgentRoom
@@ -11,8 +11,8 @@ AGENT = ("worker-1", "kitchen.local")
 ROOM = AgentRoom("agents", "default")
 
 
-async def test_who_is_looked_for_is_made(database: Database) -> None:
-    """If there is such an agent, and such a room; nothing else is."""
+async def test_queried_agents_and_rooms_are_created(database: Database) -> None:
+    """Only those that the node has."""
     played = Played()
     made: list[AgentRoom] = []
 

@@ -1,4 +1,4 @@
-"""The port that the homeserver speaks to: what matches nothing, and its limits."""
+"""Unmatched requests to the homeserver's port, and its limits."""
 
 from dataclasses import replace
 
@@ -27,16 +27,14 @@ from tests.appservice.intakes import guest_on
         ("PUT", "/_matrix/app/v1/users/@a:b", 405),
     ],
 )
-async def test_what_is_not_there_is_unrecognized(port: Port, method: str, path: str, status: int) -> None:
+async def test_unmatched_requests(port: Port, method: str, path: str, status: int) -> None:
     """404 for a path, 405 for a method, both with `M_UNRECOGNIZED`."""
     answer = await port.ask(method, path)
     assert (answer.status, answer.json["errcode"]) == (status, "M_UNRECOGNIZED")
 
 
-async def test_a_body_that_is_too_large_is_refused(
-    database: Database, database_address: DatabaseAddress
-) -> None:
-    """413, and nothing of it is taken in; what fits is, also where the homeserver says it in pieces."""
+async def test_too_large_body_is_refused(database: Database, database_address: DatabaseAddress) -> None:
+    """413, and nothing is received; a body within the limit is received, also chunked."""
     body = transaction(message("$1"))
     async with (
         guest_on(database, database_address) as guest,
@@ -53,13 +51,13 @@ async def test_a_body_that_is_too_large_is_refused(
         assert await guest.all() == ["$1"]
 
 
-def test_the_homeserver_may_be_anywhere() -> None:
-    """The address of the port decides who reaches it."""
+def test_plain_http_from_any_address() -> None:
+    """The bind address decides which hosts can connect."""
     for address in ("127.0.0.1", "172.17.0.2", "::1", "fd00::1"):
         assert is_within(read_address(address), EVERYWHERE)
 
 
-def test_a_full_transaction_fits() -> None:
-    """A hundred events, EDUs and messages to devices, of 64 KiB each; and four of them at once."""
+def test_full_transaction_is_within_the_limit() -> None:
+    """A hundred events, EDUs and to-device messages of 64 KiB each, and four such transactions at once."""
     assert LIMITS.max_body >= 300 * 65_536
     assert LIMITS.max_bodies >= 4 * LIMITS.max_body

@@ -1,10 +1,11 @@
-"""Whether the node lives and is ready, where supervisors of bridges look."""
+"""Health endpoints for bridge supervisors."""
 
 from tests.appservice.http.port import Port
 
 
-async def test_supervisors_show_no_token(port: Port) -> None:
-    """The process answers in any case; ready it is when all parts are, and why it is not nobody is told."""
+async def test_health_needs_no_token(port: Port) -> None:
+    """It is live as soon as the process responds, and ready when every check passes; no reason is
+    revealed."""
     for is_ready, status, word in ((False, 503, "not ready"), (True, 200, "ready")):
         port.is_ready = is_ready
         alive = await port.ask("GET", "/_matrix/mau/live", token=None)

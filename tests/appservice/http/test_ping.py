@@ -19,16 +19,16 @@ PATH = "/_matrix/app/v1/ping"
         ({"transaction_id": "x" * 300}, None),
     ],
 )
-async def test_a_ping_is_answered_and_told(port: Port, body: Any, heard: str | None) -> None:
-    """With the id of whoever asked the homeserver for it, if it gave one."""
+async def test_ping_is_reported(port: Port, body: Any, heard: str | None) -> None:
+    """With the transaction id, if there is one."""
     answer = await port.ask("POST", PATH, body)
     assert (answer.status, answer.json) == (200, {})
     assert port.pings == [heard]
 
 
 @pytest.mark.parametrize(("body", "errcode"), [(b"{", "M_NOT_JSON"), (b"[]", "M_BAD_JSON")])
-async def test_what_is_no_ping_is_refused(port: Port, body: bytes, errcode: str) -> None:
-    """And nobody is told."""
+async def test_invalid_ping_is_refused(port: Port, body: bytes, errcode: str) -> None:
+    """And not reported."""
     refused = await port.ask("POST", PATH, body)
     assert (refused.status, refused.json["errcode"]) == (400, errcode)
     assert port.pings == []

@@ -6,8 +6,8 @@ from tests.appservice.http.port import AGENT, ROOM, Port
 
 
 @pytest.mark.parametrize("prefix", ["/_matrix/app/v1", ""])
-async def test_who_is_there_is_provided(port: Port, prefix: str) -> None:
-    """Before the answer, which the homeserver waits for."""
+async def test_existing_agents_and_rooms_are_provided(port: Port, prefix: str) -> None:
+    """Before the response, for which the homeserver waits."""
     for path in ("/users/%40_agent_worker-1%3Atheir.server", "/rooms/%23agents-default%3Atheir.server"):
         answer = await port.ask("GET", prefix + path)
         assert (answer.status, answer.json) == (200, {})
@@ -28,8 +28,8 @@ async def test_who_is_there_is_provided(port: Port, prefix: str) -> None:
         (f"/rooms/%23agents-{'a' * 300}:their.server", False),
     ],
 )
-async def test_who_is_not_is_not_found(port: Port, path: str, is_asked_for: bool) -> None:
-    """404 `M_NOT_FOUND`; what could be none of ours nobody is asked for."""
+async def test_unknown_names_are_not_found(port: Port, path: str, is_asked_for: bool) -> None:
+    """404 `M_NOT_FOUND`; names outside the namespaces cause no lookup."""
     refused = await port.ask("GET", f"/_matrix/app/v1{path}")
     assert (refused.status, refused.json["errcode"]) == (404, "M_NOT_FOUND")
     assert bool(port.village.provided) is is_asked_for

@@ -1,4 +1,4 @@
-"""What each endpoint begins with: whether the homeserver asks."""
+"""The authentication of every endpoint."""
 
 import pytest
 
@@ -19,9 +19,8 @@ ASKED = [
 
 
 @pytest.mark.parametrize(("method", "path"), ASKED)
-async def test_only_the_homeserver_is_answered(port: Port, method: str, path: str) -> None:
-    """By the token in the header, in the query, or in both; a wrong one anywhere is refused, and nothing
-    happens."""
+async def test_hs_token_is_required(port: Port, method: str, path: str) -> None:
+    """In the header, the query, or both; one wrong token is refused without any effect."""
     body = {"events": []} if method == "PUT" else None
     right, wrong = f"?access_token={TOKEN}", "?access_token=x"
     for token, query in ((TOKEN, ""), (None, right), (TOKEN, right)):
@@ -35,8 +34,8 @@ async def test_only_the_homeserver_is_answered(port: Port, method: str, path: st
     assert (port.village.provided, port.pings) == before
 
 
-async def test_the_token_is_not_shown(port: Port) -> None:
-    """Whatever is logged of what the endpoints are given."""
+async def test_token_is_not_in_the_repr(port: Port) -> None:
+    """Logging the services reveals no token."""
     services = port.running.listener._app[SERVICES]
     assert services.hs_token == TOKEN
     assert TOKEN not in repr(services)

@@ -20,8 +20,8 @@ LOCATION = {
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-async def test_agents_and_their_rooms_are_found(port: Port, prefix: str) -> None:
-    """By what they are called there, and by what they are called here; nothing is made by looking."""
+async def test_lookups_by_either_name(port: Port, prefix: str) -> None:
+    """By protocol fields and by Matrix ids; a lookup creates nothing."""
     assert (await port.ask("GET", f"{prefix}/thirdparty/protocol/agents")).json == protocol(OURS)
     for path in (
         "user/agents?agent=worker-1",
@@ -51,7 +51,7 @@ async def test_agents_and_their_rooms_are_found(port: Port, prefix: str) -> None
         "location?alias=%00",
     ],
 )
-async def test_what_is_not_there_is_not_found(port: Port, path: str) -> None:
+async def test_unknown_names_are_not_found(port: Port, path: str) -> None:
     """404 `M_NOT_FOUND`."""
     refused = await port.ask("GET", f"/_matrix/app/v1/thirdparty/{path}")
     assert (refused.status, refused.json["errcode"]) == (404, "M_NOT_FOUND")

@@ -1,4 +1,4 @@
-"""What clients of the homeserver can look up of agents."""
+"""The contents of third-party lookups."""
 
 import pytest
 
@@ -24,19 +24,19 @@ OURS = Namespaces("their.server", "kitchen.local", "_agent_")
         ({"agent": "x" * 300}, None),
     ],
 )
-def test_whom_somebody_looks_for(fields: dict[str, str], agent: tuple[str, str] | None) -> None:
+def test_requested_agent(fields: dict[str, str], agent: tuple[str, str] | None) -> None:
     """By id, by id and node, or by the whole address."""
     assert requested_agent(fields, OURS) == agent
 
 
-def test_which_room_somebody_looks_for() -> None:
-    """By its namespace: the room in which people see its agents."""
+def test_requested_room() -> None:
+    """By its namespace."""
     assert requested_room({"namespace": "default"}) == AgentRoom("agents", "default")
     assert requested_room({}) is requested_room({"namespace": "\0"}) is None
 
 
-def test_what_is_told() -> None:
-    """Names on both sides."""
+def test_users_and_locations() -> None:
+    """The names on both sides."""
     assert third_party_user(("w", "cellar.local"), OURS) == {
         "userid": "@_agent_w=40cellar.local:their.server",
         "protocol": "agents",
@@ -51,8 +51,8 @@ def test_what_is_told() -> None:
     assert location(AgentRoom("agent-broadcast", ""), OURS) is None
 
 
-def test_the_protocol_has_all_that_is_required_of_one() -> None:
-    """User fields, location fields, icon, field types, instances; and every field has its type."""
+def test_protocol_has_all_required_fields() -> None:
+    """User fields, location fields, icon, field types, instances; every field has a type."""
     told = protocol(OURS)
     assert {*told["user_fields"], *told["location_fields"]} == set(told["field_types"])
     assert isinstance(told["icon"], str)

@@ -13,8 +13,8 @@ TYPING = {"type": "m.typing", "room_id": ROOM, "content": {"user_ids": [ALICE]}}
 
 
 @pytest.mark.parametrize("path", [PATH, "/transactions"])
-async def test_a_transaction_is_on_disk_when_it_is_answered(port: Port, path: str) -> None:
-    """`{}`; and a second time the same, without a second effect."""
+async def test_transaction_is_committed_before_the_response(port: Port, path: str) -> None:
+    """`{}`; a repetition gets the same response without a second effect."""
     body = {"events": [message("$1"), message("$2")], "ephemeral": [TYPING]}
     for _ in range(2):
         answer = await port.ask("PUT", f"{path}/a%20b", body)
@@ -23,8 +23,8 @@ async def test_a_transaction_is_on_disk_when_it_is_answered(port: Port, path: st
     assert port.guest.told == [TypingUsers(ROOM, (ALICE,))]
 
 
-async def test_both_paths_are_one(port: Port) -> None:
-    """A homeserver that falls back to the older one repeats the transaction there."""
+async def test_legacy_path_shares_transaction_ids(port: Port) -> None:
+    """A homeserver that falls back to the older path repeats the transaction there."""
     for path in (PATH, "/transactions"):
         assert (await port.ask("PUT", f"{path}/1", {"events": [message("$1")]})).status == 200
     assert await port.guest.all() == ["$1"]
@@ -40,8 +40,8 @@ async def test_both_paths_are_one(port: Port) -> None:
         ({"events": 7}, "M_BAD_JSON"),
     ],
 )
-async def test_what_is_no_transaction_is_refused(port: Port, body: Any, errcode: str) -> None:
-    """400, and its id is not used up."""
+async def test_invalid_transaction_is_refused(port: Port, body: Any, errcode: str) -> None:
+    """400, and its id remains unused."""
     refused = await port.ask("PUT", f"{PATH}/1", body)
     assert (refused.status, refused.json["errcode"]) == (400, errcode)
     assert (await port.ask("PUT", f"{PATH}/1", {"events": [message("$1")]})).status == 200
@@ -49,21 +49,21 @@ async def test_what_is_no_transaction_is_refused(port: Port, body: Any, errcode:
 
 
 @pytest.mark.parametrize("transaction_id", ["a" * 300, "%00", "a%00b"])
-async def test_an_id_that_cannot_be_kept_is_refused(port: Port, transaction_id: str) -> None:
+async def test_invalid_transaction_id_is_refused(port: Port, transaction_id: str) -> None:
     """400."""
     refused = await port.ask("PUT", f"{PATH}/{transaction_id}", {"events": []})
     assert (refused.status, refused.json["errcode"]) == (400, "M_INVALID_PARAM")
 
 
 @pytest.mark.parametrize("transaction_id", ["%FF", "..%2F1", "%7B", "é".encode().hex(), "%C3%A9", "%2E%2E"])
-async def test_an_odd_id_is_an_id(port: Port, transaction_id: str) -> None:
-    """Whatever it is, it is taken in once."""
+async def test_unusual_transaction_ids_are_accepted(port: Port, transaction_id: str) -> None:
+    """And received once."""
     for _ in range(2):
         assert (await port.ask("PUT", f"{PATH}/{transaction_id}", {"events": [message("$1")]})).status == 200
     assert await port.guest.all() == ["$1"]
 
 
-async def test_a_large_one_is_read_beside_the_rest(port: Port) -> None:
+async def test_large_transaction_is_parsed_in_a_thread(port: Port) -> None:
     """A hundred events of ten kilobytes."""
     events = [message(f"${number}", body="x" * 10_000) for number in range(100)]
     assert (await port.ask("PUT", f"{PATH}/1", {"events": events})).status == 200

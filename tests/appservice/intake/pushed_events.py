@@ -1,5 +1,4 @@
-"""A homeserver as far as rooms go: it is asked for their state, and what happens there it tells when the test
-lets it."""
+"""A fake homeserver for room state: it serves the state, and pushes events when the test says so."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +16,8 @@ NODE_USER = OURS.node_user
 
 
 @dataclass
-class Telling:
-    """`during` is called in the middle of each fetch, after the state was looked up."""
+class PushingHomeserver:
+    """`during` is called in the middle of each fetch, after the state was read."""
 
     guest: Appservice
     rooms: dict[str, dict[tuple[str, str], dict[str, Any]]] = field(default_factory=dict)
@@ -67,7 +66,7 @@ class Telling:
         return self.happens("m.room.topic", {"topic": text}, **more)
 
     async def tell(self, most: int | None = None) -> None:
-        """What has happened since, as one transaction."""
+        """Push everything that has happened since, as one transaction."""
         told = self.untold[:most]
         del self.untold[:most]
         self.transactions += 1
@@ -110,9 +109,9 @@ class Telling:
         return {key: event["event_id"] for key, event in self.rooms[room_id].items()}
 
 
-def with_ghost(guest: Appservice) -> Telling:
-    """A room that Alice made and a ghost joined; nothing has been told yet."""
-    telling = Telling(guest)
+def with_ghost(guest: Appservice) -> PushingHomeserver:
+    """A room that Alice created and a ghost joined; nothing is pushed yet."""
+    telling = PushingHomeserver(guest)
     telling.happens("m.room.create", {"room_version": "12"})
     telling.moves(ALICE, "join")
     telling.topic("first")

@@ -1,4 +1,4 @@
-"""Takes in what the homeserver sends: each transaction once, in its order, on disk before it is answered."""
+"""Receiving transactions: each exactly once, in order, and committed before the response."""
 
 import asyncio
 import contextlib
@@ -30,15 +30,15 @@ TYPING = {"type": "m.typing", "room_id": ROOM, "content": {"user_ids": [ALICE]}}
 DEVICE = {"type": "m.dummy", "sender": ALICE, "to_user_id": GHOST, "to_device_id": "D", "content": {}}
 
 
-async def test_events_are_in_the_stream_in_their_order(guest: Appservice) -> None:
-    """Within a transaction, and from one to the next."""
+async def test_stream_keeps_the_order(guest: Appservice) -> None:
+    """Within a transaction, and between transactions."""
     assert await guest.receive("1", message("$3"), message("$1"))
     assert await guest.receive("2", message("$2"))
     assert await guest.all() == ["$3", "$1", "$2"]
 
 
-async def test_a_transaction_that_comes_again_has_no_second_effect(guest: Appservice) -> None:
-    """Nor anything of it: whoever sends it did not hear that it was taken in."""
+async def test_repeated_transaction_has_no_effect(guest: Appservice) -> None:
+    """The homeserver repeats one whose response was lost."""
     await guest.receive("1", message("$1"), ephemeral=[TYPING])
     assert guest.told == [TypingUsers(ROOM, (ALICE,))]
     assert not await guest.receive("1", message("$1", age=99), ephemeral=[TYPING])
@@ -46,8 +46,8 @@ async def test_a_transaction_that_comes_again_has_no_second_effect(guest: Appser
     assert len(guest.told) == 1
 
 
-async def test_readers_look_when_a_transaction_comes_again(guest: Appservice) -> None:
-    """Another process took it in, and may have been killed before it told them."""
+async def test_repeated_transaction_wakes_readers(guest: Appservice) -> None:
+    """The process that committed it may have been killed before it notified them."""
     await guest.receive("1", message("$1"))
     woken: list[list[str]] = []
 
@@ -59,8 +59,8 @@ async def test_readers_look_when_a_transaction_comes_again(guest: Appservice) ->
     assert woken == [[]]
 
 
-async def test_readers_are_told_what_there_is_to_read(guest: Appservice) -> None:
-    """As they would find it; where a redaction asks for some of it, that they have to look."""
+async def test_readers_receive_the_new_events(guest: Appservice) -> None:
+    """In the form in which they would read them; after a redaction they have to read the stream."""
     woken: list[list[StreamedEvent]] = []
     intake = Intake(
         "palaver",
@@ -80,25 +80,23 @@ async def test_readers_are_told_what_there_is_to_read(guest: Appservice) -> None
     assert len(woken) == 4
 
 
-async def test_an_event_that_comes_in_another_transaction_counts_once(guest: Appservice) -> None:
-    """Homeservers have been known to send some twice; also within one."""
+async def test_event_in_two_transactions_counts_once(guest: Appservice) -> None:
+    """Also twice in one transaction; homeservers have done both."""
     await guest.receive("1", message("$1"), message("$1", body="other"))
     assert await guest.receive("2", message("$1"), message("$2"))
     assert await guest.all() == ["$1", "$2"]
 
 
-async def test_a_homeserver_may_begin_to_count_anew(guest: Appservice) -> None:
-    """Restored from a backup, it gives old ids to new transactions: nothing of those is lost."""
+async def test_reused_transaction_id_with_other_events(guest: Appservice) -> None:
+    """A homeserver restored from a backup reuses ids; no event is lost."""
     await guest.receive("1", message("$1"))
     assert await guest.receive("1", message("$2"))
     assert not await guest.receive("1", message("$2"))
     assert await guest.all() == ["$1", "$2"]
 
 
-async def test_transactions_at_the_same_time_are_taken_in_one_after_the_other(
-    guest: Appservice, database: Database
-) -> None:
-    """Also by two processes on one database; and whoever sends many of them is told to wait."""
+async def test_concurrent_transactions_are_serialised(guest: Appservice, database: Database) -> None:
+    """Also by two processes on one database; too many get a rate limit."""
     async with database.transaction() as connection:
         await lock_registration(connection, "palaver")
         sent = [asyncio.create_task(guest.receive("1", message("$1"))) for _ in range(module.MAX_WAITING)]
@@ -119,12 +117,12 @@ WAITING = """
 """
 
 
-async def test_a_transaction_that_could_not_be_committed_left_nothing(guest: Appservice) -> None:
-    """503, so that it comes again, and is new then."""
+async def test_failed_commit_leaves_nothing(guest: Appservice) -> None:
+    """503, so that the homeserver repeats it as new."""
     async with guest.database.transaction() as connection:
         await lock_registration(connection, "palaver")
         sent = asyncio.create_task(guest.receive("1", message("$1"), ephemeral=[TYPING]))
-        # Outside a transaction: within one Postgres shows the same activity again and again.
+        # Outside a transaction, because Postgres repeats the same activity within one.
         async with guest.database.autocommit() as other:
             while not await other.fetchval(WAITING):
                 await asyncio.sleep(0.01)
@@ -137,9 +135,9 @@ async def test_a_transaction_that_could_not_be_committed_left_nothing(guest: App
     assert len(guest.told) == 1
 
 
-async def test_invites_of_ours_are_told_apart(guest: Appservice) -> None:
-    """With what is shown of the room; one that has been answered is told to nobody any more. Who is invited
-    by ours, or is none of ours, is news of the room."""
+async def test_invites_of_ghosts_are_classified(guest: Appservice) -> None:
+    """With their stripped state, until they are answered. An invite by a ghost, or of a person, is a timeline
+    event."""
     shown = {"type": "m.room.name", "state_key": "", "sender": ALICE, "content": {"name": "Kitchen"}}
     invite = member("$1", GHOST, "invite", unsigned={"invite_room_state": [shown]})
     await guest.receive(
@@ -159,8 +157,8 @@ async def test_invites_of_ours_are_told_apart(guest: Appservice) -> None:
     assert await guest.all() == ["$2", "$3", "$4"]
 
 
-async def test_a_redaction_is_applied_whichever_comes_first(guest: Appservice) -> None:
-    """In its own room alone."""
+async def test_redaction_before_or_after_its_event(guest: Appservice) -> None:
+    """Only in its own room."""
     await guest.receive("1", message("$1"), redaction("$r", "$1"), redaction("$s", "$2"))
     await guest.receive(
         "2", message("$2"), redaction("$t", "$3", room_id="!other:their.server"), message("$3")
@@ -171,8 +169,8 @@ async def test_a_redaction_is_applied_whichever_comes_first(guest: Appservice) -
     assert entries["$r"].redacts == "$1"
 
 
-async def test_messages_to_devices_are_kept(guest: Appservice) -> None:
-    """Those for ghosts that there are, once; and who listens is told."""
+async def test_to_device_messages_are_stored(guest: Appservice) -> None:
+    """Once, for existing ghosts; listeners are notified."""
     async with guest.database.transaction() as connection:
         await insert_user(connection, GHOST, 0)
     others = [{**DEVICE, "to_user_id": user} for user in (ALICE, "@_agent_nobody:their.server")]
@@ -183,8 +181,8 @@ async def test_messages_to_devices_are_kept(guest: Appservice) -> None:
     assert len(guest.told) == 3
 
 
-async def test_what_is_left_out_is_reported(guest: Appservice) -> None:
-    """The rest is taken in."""
+async def test_skipped_entries_are_reported(guest: Appservice) -> None:
+    """The rest is received."""
     await guest.receive("1", 7, message("$1"))
     assert await guest.all() == ["$1"]
     assert guest.reported == [
@@ -193,22 +191,22 @@ async def test_what_is_left_out_is_reported(guest: Appservice) -> None:
 
 
 @pytest.mark.parametrize("transaction_id", ["x" * 256, "a\0"])
-async def test_an_id_that_cannot_be_kept_is_refused(guest: Appservice, transaction_id: str) -> None:
-    """400, and nothing happens."""
+async def test_invalid_transaction_id_is_refused(guest: Appservice, transaction_id: str) -> None:
+    """400 without any effect."""
     with pytest.raises(MatrixError) as refused:
         await guest.receive(transaction_id, message("$1"))
     assert refused.value.status == 400
     assert await guest.all() == []
 
 
-async def test_hostile_text_is_kept(guest: Appservice) -> None:
-    """What JSON can hold and a column of text cannot."""
+async def test_text_that_postgres_rejects_is_stored(guest: Appservice) -> None:
+    """JSON strings that a text column cannot hold."""
     await guest.receive("1", member("$1", "a\0b", "join"), message("$2", body="\0", type="\0"))
     assert await guest.all() == ["$1", "$2"]
 
 
-async def test_whatever_is_sent_is_taken_in(guest: Appservice) -> None:
-    """A transaction that the database did not take would be sent for ever, and nothing after it."""
+async def test_any_event_is_received(guest: Appservice) -> None:
+    """A transaction that the database refused would be repeated for ever."""
     chance = random.Random(7)
     texts = [
         "",
@@ -248,10 +246,8 @@ async def test_whatever_is_sent_is_taken_in(guest: Appservice) -> None:
     assert len(await guest.entries()) > 100
 
 
-async def test_what_everybody_has_read_is_forgotten(
-    guest: Appservice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With the transactions that brought it."""
+async def test_read_events_are_pruned(guest: Appservice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Together with their transactions."""
     monkeypatch.setattr(module, "RETENTION", timedelta(seconds=-1))
     await guest.receive("1", message("$1"))
     assert await guest.intake.prune() == 0
@@ -283,9 +279,9 @@ asyncio.run(main())
 """
 
 
-async def test_killed_at_any_instant_nothing_is_lost_and_nothing_comes_twice(guest: Appservice) -> None:
-    """What was answered is there, with the state that it made; what was not is there whole or not at all, and
-    is sent again."""
+async def test_kill_at_any_instant_loses_and_repeats_nothing(guest: Appservice) -> None:
+    """A confirmed transaction is stored with its state; any other is stored completely or not at all, and is
+    repeated."""
     answered = 0
     for _ in range(2):
         process = await asyncio.create_subprocess_exec(
@@ -302,7 +298,7 @@ async def test_killed_at_any_instant_nothing_is_lost_and_nothing_comes_twice(gue
                 process.send_signal(signal.SIGKILL)
         lines += [line.split() for line in (await process.stdout.read()).splitlines()]
         await process.wait()
-        # The last one answered is sent again by the next process, as after an answer that was lost.
+        # The next process repeats the last confirmed transaction, as after a lost response.
         answered = int([line for line in lines if len(line) == 2][-1][0])
     for number in range(answered, answered + 3):
         await guest.receive(str(number), *numbered(number))

@@ -1,4 +1,4 @@
-"""The rooms in which ghosts are, as far as the node knows them without asking."""
+"""The stored state of rooms with ghosts."""
 
 import asyncio
 import random
@@ -13,19 +13,19 @@ from federation.events.room_event import Invite, Member
 from federation.matrix.errors import MatrixError
 from storage.connect import ConnectionLost
 from tests.appservice.events import ALICE, GHOST, ROOM, redaction
-from tests.appservice.intake.pushed_events import NODE_USER, OTHER, Telling, with_ghost
+from tests.appservice.intake.pushed_events import NODE_USER, OTHER, PushingHomeserver, with_ghost
 from tests.appservice.intakes import Appservice
 
 TOPIC = "m.room.topic"
 
 
 @pytest.fixture
-def telling(guest: Appservice) -> Telling:
+def telling(guest: Appservice) -> PushingHomeserver:
     return with_ghost(guest)
 
 
 @pytest.fixture
-async def known(telling: Telling) -> AsyncIterator[KnownRooms]:
+async def known(telling: PushingHomeserver) -> AsyncIterator[KnownRooms]:
     known = telling.known_rooms()
     yield known
     await known.close()
@@ -41,8 +41,8 @@ async def ids(known: KnownRooms, room_id: str = ROOM) -> dict[tuple[str, str], s
     return {(event.type, event.state_key or ""): event.event_id for event in await known.state(room_id)}
 
 
-async def test_the_state_is_fetched_once_and_kept_up(telling: Telling, known: KnownRooms) -> None:
-    """As a ghost who is there; after that the homeserver is asked for nothing."""
+async def test_state_is_fetched_once_and_updated(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """As a ghost in the room; afterwards no request is made."""
     telling.happens("m.room.name", {"name": "never told"}, told=False)
     await telling.tell()
     assert await ids(known) == telling.ids()
@@ -58,8 +58,8 @@ async def test_the_state_is_fetched_once_and_kept_up(telling: Telling, known: Kn
     assert telling.asked == [(ROOM, GHOST)]
 
 
-async def test_whoever_asks_at_once_waits_for_one_answer(telling: Telling, known: KnownRooms) -> None:
-    """Also when one of them gives up."""
+async def test_concurrent_reads_share_one_fetch(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """Also if one of them is cancelled."""
     await telling.tell()
     asked = [asyncio.create_task(topic(known)) for _ in range(5)]
     await asyncio.sleep(0)
@@ -68,8 +68,8 @@ async def test_whoever_asks_at_once_waits_for_one_answer(telling: Telling, known
     assert len(telling.asked) == 1
 
 
-async def test_a_room_of_which_nobody_of_ours_knows(telling: Telling, known: KnownRooms) -> None:
-    """404 where the state is asked for, and nothing where one entry is."""
+async def test_room_without_ghosts(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """Reading the state raises 404, reading one entry returns None."""
     for room_id in ("!unknown:their.server", "!a\0b:their.server"):
         with pytest.raises(MatrixError) as refused:
             await known.state(room_id)
@@ -81,8 +81,8 @@ async def test_a_room_of_which_nobody_of_ours_knows(telling: Telling, known: Kno
     assert telling.asked == []
 
 
-async def test_members_are_known_by_what_they_are(telling: Telling, known: KnownRooms) -> None:
-    """Whatever stands in the event."""
+async def test_members_by_membership(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """Invalid values count as leave."""
     telling.happens(
         "m.room.member",
         {"membership": "join", "displayname": "Bob", "avatar_url": 7},
@@ -100,10 +100,8 @@ async def test_members_are_known_by_what_they_are(telling: Telling, known: Known
     assert await known.membership(ROOM, "@nobody:b") is None
 
 
-async def test_what_cannot_stand_in_a_column_of_text_is_state_all_the_same(
-    telling: Telling, known: KnownRooms
-) -> None:
-    """Types and keys may hold whatever JSON does."""
+async def test_state_keys_that_postgres_rejects(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """Types and keys may hold any JSON string."""
     telling.happens("a\0b", {"\0": "\0"}, "c\0d")
     telling.happens("m.room.member", {"membership": "join"}, "@a\0b:c")
     noise = random.Random(1).randbytes
@@ -117,8 +115,8 @@ async def test_what_cannot_stand_in_a_column_of_text_is_state_all_the_same(
     assert await known.state_event(ROOM, "\ud800", "\udfff") is None
 
 
-async def test_what_arrives_while_the_state_is_fetched_stays(telling: Telling, known: KnownRooms) -> None:
-    """The answer may be older, or newer than what is told by then."""
+async def test_events_during_a_fetch_win(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """The response may be older or newer than the pushed events."""
     await telling.tell()
 
     async def later() -> None:
@@ -131,8 +129,10 @@ async def test_what_arrives_while_the_state_is_fetched_stays(telling: Telling, k
     assert len(telling.asked) == 1
 
 
-async def test_what_is_told_late_does_not_stay(telling: Telling, known: KnownRooms) -> None:
-    """The homeserver is behind with telling: an entry that was fetched may be newer than what comes."""
+async def test_late_events_do_not_replace_fetched_state(
+    telling: PushingHomeserver, known: KnownRooms
+) -> None:
+    """A fetched entry may be newer than an event that is pushed afterwards."""
     await telling.tell()
     telling.topic("second")
     telling.topic("third")
@@ -144,11 +144,11 @@ async def test_what_is_told_late_does_not_stay(telling: Telling, known: KnownRoo
     assert await ids(known) == telling.ids()
 
 
-async def test_a_room_is_fetched_again_after_a_day(
-    telling: Telling, known: KnownRooms, monkeypatch: pytest.MonkeyPatch
+async def test_state_expires_after_a_day(
+    telling: PushingHomeserver, known: KnownRooms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What becomes of the state when histories that had parted come together is not told. While the
-    homeserver is away, what was kept up all the time is good enough."""
+    """The result of state resolution is not pushed. While the homeserver is unavailable, the stored state is
+    used."""
     await telling.tell()
     assert await topic(known) == "first"
     telling.topic("resolved", told=False)
@@ -160,8 +160,8 @@ async def test_a_room_is_fetched_again_after_a_day(
     assert await ids(known) == telling.ids()
 
 
-async def test_what_is_gone_from_the_state_goes(telling: Telling, known: KnownRooms) -> None:
-    """After a doubt all of it is what the homeserver says."""
+async def test_removed_state_disappears(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """After an invalidation the fetched state replaces everything."""
     telling.happens("io.palaver.thing", {"a": 1}, "key")
     await telling.tell()
     assert await ids(known) == telling.ids()
@@ -170,8 +170,8 @@ async def test_what_is_gone_from_the_state_goes(telling: Telling, known: KnownRo
     assert await ids(known) == telling.ids()
 
 
-async def test_a_homeserver_that_is_away_is_waited_for(telling: Telling, known: KnownRooms) -> None:
-    """What is not known whole is not guessed."""
+async def test_incomplete_state_needs_the_homeserver(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """It is not guessed."""
     await telling.tell()
     telling.away = True
     with pytest.raises(ConnectionLost):
@@ -181,8 +181,8 @@ async def test_a_homeserver_that_is_away_is_waited_for(telling: Telling, known: 
     assert await known.joined_rooms(GHOST) == [ROOM]
 
 
-async def test_what_a_ghost_did_is_known_before_it_is_told(telling: Telling, known: KnownRooms) -> None:
-    """And what the homeserver tells until then was before."""
+async def test_local_changes_are_visible_immediately(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """Events that are pushed before the change do not replace it."""
     await telling.tell()
     assert await topic(known) == "first"
     telling.topic("Alice's")
@@ -201,8 +201,8 @@ async def test_what_a_ghost_did_is_known_before_it_is_told(telling: Telling, kno
     assert len(telling.asked) == 1
 
 
-async def test_what_was_told_before_it_is_noted_is_not_noted(telling: Telling, known: KnownRooms) -> None:
-    """It may have been overtaken by now."""
+async def test_local_change_that_was_already_pushed(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """It may be superseded by now."""
     await telling.tell()
     own = telling.topic("ours", sender=GHOST)
     telling.topic("Alice's")
@@ -213,10 +213,10 @@ async def test_what_was_told_before_it_is_noted_is_not_noted(telling: Telling, k
     assert await topic(known) == "Alice's"
 
 
-async def test_what_is_never_told_is_not_believed_for_long(
-    telling: Telling, known: KnownRooms, monkeypatch: pytest.MonkeyPatch
+async def test_local_change_that_is_never_pushed_expires(
+    telling: PushingHomeserver, known: KnownRooms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An event that cannot be read is left out."""
+    """For example because the event was invalid."""
     await telling.tell()
     assert await topic(known) == "first"
     monkeypatch.setattr(module, "LOCAL_CHANGE_TTL", timedelta(seconds=-1))
@@ -225,9 +225,8 @@ async def test_what_is_never_told_is_not_believed_for_long(
     assert len(telling.asked) == 2
 
 
-async def test_a_redaction_of_an_entry_has_it_fetched_again(telling: Telling, known: KnownRooms) -> None:
-    """What stays of it the room's version says. Whichever comes first, and not for a message or another
-    room's event."""
+async def test_redacted_state_is_fetched_again(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """The room version decides what remains. In either order, and only for state events of the same room."""
     first = telling.rooms[ROOM][TOPIC, ""]
     await telling.tell()
     assert await topic(known) == "first"
@@ -253,9 +252,8 @@ async def test_a_redaction_of_an_entry_has_it_fetched_again(telling: Telling, kn
     assert (event.event_id, event.content) == (second["event_id"], {})
 
 
-async def test_a_ghost_joins_and_leaves(telling: Telling, known: KnownRooms) -> None:
-    """Its rooms, and as whom to look, are known from the first day; what happened while nobody was there is
-    fetched."""
+async def test_join_and_leave(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """The ghost's rooms are known immediately; state from times without ghosts is fetched."""
     await telling.tell(4)
     assert await known.membership(ROOM, GHOST) == "invite"
     assert await known.resident(ROOM) is None
@@ -275,10 +273,8 @@ async def test_a_ghost_joins_and_leaves(telling: Telling, known: KnownRooms) -> 
     assert await ids(known) == telling.ids()
 
 
-async def test_what_happens_between_leaving_and_coming_back_is_not_missed(
-    telling: Telling, known: KnownRooms
-) -> None:
-    """Also when both are told at once, or we know of both before they are told."""
+async def test_rejoin_fetches_the_state(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """Also if leave and join are pushed together, or known before they are pushed."""
     await telling.tell()
     assert await topic(known) == "first"
     telling.moves(GHOST, "leave")
@@ -303,8 +299,8 @@ async def test_what_happens_between_leaving_and_coming_back_is_not_missed(
     assert await ids(known) == telling.ids()
 
 
-async def test_while_another_ghost_stays_nothing_is_missed(telling: Telling, known: KnownRooms) -> None:
-    """So that nothing is fetched when one of many leaves."""
+async def test_another_ghost_keeps_the_state_complete(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """A leave of one of several ghosts causes no fetch."""
     telling.moves(OTHER, "join")
     await telling.tell()
     assert await topic(known) == "first"
@@ -315,8 +311,8 @@ async def test_while_another_ghost_stays_nothing_is_missed(telling: Telling, kno
     assert await known.resident(ROOM) == OTHER
 
 
-async def test_who_was_believed_to_be_there_and_is_not(telling: Telling, known: KnownRooms) -> None:
-    """Another one is asked for; without anybody the room is not known any more."""
+async def test_resident_that_has_left(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """Another ghost is used; without one the room becomes unknown."""
     telling.moves(OTHER, "join")
     await telling.tell()
     telling.moves(GHOST, "leave", told=False)
@@ -330,8 +326,8 @@ async def test_who_was_believed_to_be_there_and_is_not(telling: Telling, known: 
     assert await known.joined_rooms(OTHER) == []
 
 
-async def test_a_refusal_of_another_kind_is_told(telling: Telling, known: KnownRooms) -> None:
-    """Nothing follows from it."""
+async def test_other_refusals_are_raised(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """They change nothing."""
     await telling.tell()
 
     async def refuse() -> None:
@@ -343,10 +339,8 @@ async def test_a_refusal_of_another_kind_is_told(telling: Telling, known: KnownR
     assert await topic(known) == "first"
 
 
-async def test_a_room_that_is_doubted_while_it_is_fetched_is_fetched_again(
-    telling: Telling, known: KnownRooms
-) -> None:
-    """But not for ever."""
+async def test_invalidation_during_a_fetch_repeats_it(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """A limited number of times."""
     await telling.tell()
 
     async def doubt() -> None:
@@ -367,8 +361,8 @@ async def test_a_room_that_is_doubted_while_it_is_fetched_is_fetched_again(
     assert len(telling.asked) == 5
 
 
-async def test_a_room_is_upgraded(telling: Telling, known: KnownRooms) -> None:
-    """The new one is known by the ghost's joining it."""
+async def test_upgraded_room(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """The new room is known by the ghost's join."""
     new = "!new:their.server"
     await telling.tell()
     telling.happens("m.room.tombstone", {"replacement_room": new})
@@ -382,8 +376,8 @@ async def test_a_room_is_upgraded(telling: Telling, known: KnownRooms) -> None:
     assert await known.joined_rooms(GHOST) == sorted([ROOM, new])
 
 
-async def test_invites_are_known_until_they_are_answered(telling: Telling, known: KnownRooms) -> None:
-    """With what is shown of the room."""
+async def test_invites_until_answered(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """With their stripped state."""
     shown = {"type": "m.room.name", "state_key": "", "sender": ALICE, "content": {"name": "Kitchen"}}
     invite = telling.rooms[ROOM]["m.room.member", GHOST]["event_id"]
     telling.untold[3]["unsigned"] = {"invite_room_state": [shown]}
@@ -395,8 +389,8 @@ async def test_invites_are_known_until_they_are_answered(telling: Telling, known
     assert await known.invites(GHOST) == []
 
 
-async def test_a_database_that_is_new_learns_of_old_rooms(telling: Telling, known: KnownRooms) -> None:
-    """A ghost is asked for once; a room of which nothing is known is looked for among the node user's."""
+async def test_new_database_loads_joined_rooms(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """Once per ghost; an unknown room is searched among the node user's rooms."""
     telling.moves(NODE_USER, "join")
     telling.untold.clear()
     assert await known.joined_rooms(GHOST) == [ROOM]
@@ -414,8 +408,8 @@ async def test_a_database_that_is_new_learns_of_old_rooms(telling: Telling, know
     await second.close()
 
 
-async def test_a_new_ghost_need_not_be_asked_for(telling: Telling, known: KnownRooms) -> None:
-    """It is in no room that could be one. What is told of one while it is asked for is newer."""
+async def test_new_ghost_needs_no_request(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """It is in no room. Events pushed while its rooms are loaded take precedence."""
     await known.set_joined_rooms(OTHER, ["no room", "!a\0b:c"])
     assert await known.joined_rooms(OTHER) == []
     assert telling.asked_joined == []
@@ -426,8 +420,8 @@ async def test_a_new_ghost_need_not_be_asked_for(telling: Telling, known: KnownR
     assert await known.joined_rooms(GHOST) == []
 
 
-async def test_a_database_that_was_restored_finds_out(telling: Telling, known: KnownRooms) -> None:
-    """The homeserver counts its transactions, and some are missing: what they told is fetched."""
+async def test_restored_database_detects_gaps(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """Transactions are numbered; after a gap the state is fetched again."""
     telling.moves(OTHER, "join")
     await telling.tell(1)
     await telling.tell()
@@ -444,8 +438,8 @@ async def test_a_database_that_was_restored_finds_out(telling: Telling, known: K
     assert await known.joined_rooms(OTHER) == ["!other:their.server"]
 
 
-async def test_events_are_known_as_they_were_told(telling: Telling, known: KnownRooms) -> None:
-    """With redactions applied."""
+async def test_events_have_redactions_applied(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """Pushed events can be read by id."""
     telling.happens("m.room.message", {"body": "a"}, None)
     event_id = telling.untold[-1]["event_id"]
     await telling.tell()
@@ -462,9 +456,8 @@ async def test_events_are_known_as_they_were_told(telling: Telling, known: Known
     assert event.is_redacted
 
 
-async def test_our_messages_are_known_when_they_come_back(telling: Telling, known: KnownRooms) -> None:
-    """By their key, sender and room; whoever writes our key into an own message has sent nothing of ours. A
-    person as whom we speak has keys too."""
+async def test_sent_messages_are_recognised(telling: PushingHomeserver, known: KnownRooms) -> None:
+    """By key, sender and room; a copied key of another sender does not count. People have keys too."""
     key = "0123456789abcdef" * 2
     content = {"body": "a", "io.palaver.transaction": key}
     copied = telling.happens("m.room.message", content, None)

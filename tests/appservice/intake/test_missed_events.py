@@ -1,4 +1,4 @@
-"""Takes in what the homeserver has not told, and never will."""
+"""Fetching events that the homeserver failed to push."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -50,12 +50,12 @@ def says(living: Living, *bodies: str, room_id: str = ROOM) -> list[str]:
 
 
 def loses(living: Living) -> None:
-    """What waits for us is gone."""
+    """The homeserver loses its queue."""
     living.rooms.untold.clear()
 
 
 async def tell(living: Living, missed: MissedEvents) -> None:
-    """As the port does."""
+    """Push events through the port."""
     events = list(living.rooms.untold)
     await missed.fetch_before(read(transaction(*events)))
     await living.tell()
@@ -66,8 +66,8 @@ async def bodies(living: Living, room_id: str = ROOM) -> list[str]:
     return [one.content["body"] for one in events if one.room_id == room_id and one.type == MESSAGE]
 
 
-async def test_what_was_lost_comes_before_what_follows_it(living: Living) -> None:
-    """Once, and what still is to be told is left to come."""
+async def test_lost_events_precede_later_ones(living: Living) -> None:
+    """Once each; events that are still queued are not fetched."""
     living.rooms.room(ROOM, GHOST)
     await living.tell()
     async with missing(living) as missed:
@@ -82,7 +82,7 @@ async def test_what_was_lost_comes_before_what_follows_it(living: Living) -> Non
         assert await bodies(living) == ["one", "two", "three", "four"]
         [sentence] = living.guest.reported
         assert sentence == f"The homeserver had not pushed 2 events of {ROOM}; they were fetched."
-        # As long as nothing is suspected, nothing is looked at.
+        # Without a suspicion nothing is checked.
         looked = len(living.asked("messages"))
         says(living, "five")
         await tell(living, missed)
@@ -90,8 +90,8 @@ async def test_what_was_lost_comes_before_what_follows_it(living: Living) -> Non
     assert await bodies(living) == ["one", "two", "three", "four", "five"]
 
 
-async def test_it_is_suspected_when_the_homeserver_comes_by_another_connection(living: Living) -> None:
-    """But not each time: a proxy may use another one for each transaction."""
+async def test_new_connection_raises_suspicion(living: Living) -> None:
+    """But not every time: a proxy may use a new connection for each transaction."""
     living.rooms.room(ROOM, GHOST)
     await living.tell()
     clock = Clock()
@@ -111,10 +111,8 @@ async def test_it_is_suspected_when_the_homeserver_comes_by_another_connection(l
             assert (len(living.asked("messages")) > looked) is looks, connection
 
 
-async def test_a_room_of_which_nothing_comes_is_looked_at_too(
-    living: Living, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A while later, when the homeserver was away, or a connection is another one."""
+async def test_quiet_rooms_are_checked(living: Living, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A while after an outage or a new connection."""
     monkeypatch.setattr(module, "SETTLE_TIME", 0.05)
     for room_id in (ROOM, OTHER_ROOM):
         living.rooms.room(room_id, GHOST)
@@ -143,10 +141,8 @@ async def test_a_room_of_which_nothing_comes_is_looked_at_too(
         await until("one", "two", "three")
 
 
-async def test_it_goes_on_looking_after_an_unforeseen_error(
-    living: Living, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was lost is found by the next look."""
+async def test_sweep_continues_after_an_error(living: Living, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next sweep finds the lost events."""
     monkeypatch.setattr(module, "SETTLE_TIME", 0.05)
     list_rooms = module.list_rooms
     for room_id in (ROOM, OTHER_ROOM):
@@ -167,9 +163,8 @@ async def test_it_goes_on_looking_after_an_unforeseen_error(
                 await asyncio.sleep(0.01)
 
 
-async def test_what_comes_by_itself_is_left_to_come(living: Living, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quiet room is looked at twice, so that what waits a moment for us stays behind what waits before
-    it."""
+async def test_queued_events_are_not_fetched(living: Living, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quiet room is checked twice, so that queued events keep their order."""
     living.rooms.room(ROOM, GHOST)
     await living.tell()
     says(living, "one")
@@ -188,8 +183,8 @@ async def test_what_comes_by_itself_is_left_to_come(living: Living, monkeypatch:
     assert living.guest.reported == []
 
 
-async def test_a_homeserver_that_cannot_be_asked_holds_nothing_up(living: Living) -> None:
-    """It is asked when something comes again."""
+async def test_failed_check_does_not_block(living: Living) -> None:
+    """The check is repeated with the next transaction."""
     living.rooms.room(ROOM, GHOST)
     await living.tell()
     async with missing(living) as missed:
@@ -207,9 +202,8 @@ async def test_a_homeserver_that_cannot_be_asked_holds_nothing_up(living: Living
         assert await bodies(living) == ["one", "lost", "two"]
 
 
-async def test_a_transaction_waits_once_for_a_homeserver_that_is_away(living: Living) -> None:
-    """However many rooms are in it: each look would wait for the homeserver's answer in vain, and the
-    transaction with its body meanwhile."""
+async def test_transaction_waits_once_for_unavailable_homeserver(living: Living) -> None:
+    """However many rooms it has."""
     for room_id in (ROOM, OTHER_ROOM):
         living.rooms.room(room_id, GHOST)
     await living.tell()
@@ -223,10 +217,10 @@ async def test_a_transaction_waits_once_for_a_homeserver_that_is_away(living: Li
         assert await bodies(living, OTHER_ROOM) == ["two"]
 
 
-async def test_a_transaction_does_not_wait_for_a_homeserver_that_hangs(
+async def test_transaction_does_not_wait_for_a_hanging_homeserver(
     living: Living, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is missing is fetched another time."""
+    """Missing events are fetched later."""
     monkeypatch.setattr(module, "CHECK_TIMEOUT", 0.05)
     living.rooms.room(ROOM, GHOST)
     await living.tell()
@@ -244,8 +238,8 @@ async def test_a_transaction_does_not_wait_for_a_homeserver_that_hangs(
         assert await bodies(living) == ["one", "lost", "two"]
 
 
-async def test_rooms_of_nobody_are_not_looked_at(living: Living) -> None:
-    """Of an invite nothing can be seen."""
+async def test_rooms_without_ghosts_are_not_checked(living: Living) -> None:
+    """The timeline of an invite cannot be read."""
     living.rooms.room(ROOM)
     living.rooms.moves(ROOM, GHOST, "invite", ALICE)
     async with missing(living) as missed:
@@ -261,8 +255,8 @@ async def invites(living: Living) -> list[tuple[str, str]]:
     ]
 
 
-async def test_an_invite_that_was_lost_is_found(living: Living, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what is shown of the room, once; and once more when the ghost is invited once more."""
+async def test_lost_invite_is_found(living: Living, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, with its stripped state; and again for a repeated invite."""
     monkeypatch.setattr(module, "SETTLE_TIME", 0.05)
     await living.parts.ghosts.ensure_user(GHOST)
     async with missing(living) as missed:
@@ -282,7 +276,7 @@ async def test_an_invite_that_was_lost_is_found(living: Living, monkeypatch: pyt
             assert (invite.room_id, invite.sender) == (ROOM, ALICE)
             assert [one["type"] for one in invite.state] == ["m.room.create"]
             found.add(invite.event_id)
-            # It is not found again.
+            # It is not found twice.
             await missed._sweep_invites()
             assert len(living.guest.reported) == count
             living.rooms.moves(ROOM, GHOST, "leave", ALICE)
@@ -294,10 +288,8 @@ async def test_an_invite_that_was_lost_is_found(living: Living, monkeypatch: pyt
     assert len(found) == 2
 
 
-async def test_an_invite_that_comes_by_itself_is_left_to_come(
-    living: Living, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is looked at twice, and ghosts of whom the homeserver tells nothing are passed over."""
+async def test_queued_invite_is_not_fetched(living: Living, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is checked twice; ghosts that the homeserver refuses are skipped."""
     await living.parts.ghosts.ensure_user(GHOST)
     living.rooms.room(ROOM)
     living.rooms.moves(ROOM, GHOST, "invite", ALICE)

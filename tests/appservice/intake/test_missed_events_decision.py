@@ -1,4 +1,4 @@
-"""Which events of a room the homeserver has not told, and never will."""
+"""Which events of a room are missing."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def member(event_id: str, user: str, membership: str, before: str | None = None)
 
 
 def missed(*oldest_first: Any, pushed: str, joined: tuple[str, ...] = (GHOST,), before: str = "") -> str:
-    """The ids of what is missing, as the letters of a word."""
+    """The ids of the missing events, as the letters of a word."""
     events = [message(one) if isinstance(one, str) else one for one in oldest_first]
     found = missed_events(
         events[::-1], pushed=set(pushed), joined=joined, is_ours=is_ours, before=set(before)
@@ -33,27 +33,27 @@ def missed(*oldest_first: Any, pushed: str, joined: tuple[str, ...] = (GHOST,), 
     return "".join(event["event_id"] for event in found)
 
 
-def test_what_was_not_told_after_something_that_was_is_missing() -> None:
-    """In its order, at the end and between what was told."""
+def test_unpushed_events_after_a_pushed_one() -> None:
+    """In order, at the end and in between."""
     assert missed(*"abcdef", pushed="abd") == "cef"
     assert missed(*"abc", pushed="abc") == ""
 
 
-def test_what_is_older_than_all_that_was_told_was_not_to_be_told() -> None:
-    """Nobody of ours was there then, or nobody knows any more."""
+def test_events_before_every_pushed_one() -> None:
+    """No ghost was in the room then, or the ids are expired."""
     assert missed(*"abcd", pushed="c") == "d"
     assert missed(*"abcd", pushed="") == ""
 
 
-def test_what_is_newer_than_what_is_being_told_comes_by_itself() -> None:
-    """And what is not among the end of the room is not known to be older."""
+def test_events_after_the_current_transaction() -> None:
+    """They arrive by themselves; an id outside the read part may be newer than all of it."""
     assert missed(*"abcdef", pushed="a", before="d") == "bc"
     assert missed(*"abcdef", pushed="a", before="df") == "bc"
     assert missed(*"abc", pushed="a", before="x") == ""
 
 
-def test_what_happened_while_none_of_ours_was_there_was_not_to_be_told() -> None:
-    """Who has only changed the name was there before."""
+def test_events_without_ghosts_in_the_room() -> None:
+    """A profile change is not a join."""
     gone, back = member("3", GHOST, "leave", "join"), member("6", GHOST, "join", "leave")
     assert missed("1", "2", gone, "4", "5", back, "7", pushed="1") == "2367"
     other = member("5", OTHER, "join", "join")

@@ -1,4 +1,4 @@
-"""An event as the homeserver sends it to us, and as it is kept."""
+"""A pushed event, parsed and stored."""
 
 from typing import Any
 
@@ -35,16 +35,16 @@ def taken(value: Any) -> ReceivedEvent:
     return received
 
 
-def test_an_event_is_read_and_comes_back() -> None:
-    """With all that those who live in rooms see of it."""
+def test_round_trip() -> None:
+    """Everything that readers see survives."""
     received = taken(message(state_key="é\0"))
     content = {"msgtype": "m.text", "body": "peel"}
     assert received.event == RoomEvent("$1", ROOM, ALICE, "m.room.message", content, 1_700_000_000_000, "é\0")
     assert from_bytes(to_bytes(received)) == received
 
 
-def test_what_is_shown_of_a_room_stays_with_its_invite() -> None:
-    """As clients get it; what is no state event is left out."""
+def test_invites_keep_their_stripped_state() -> None:
+    """Entries that are no state events are skipped."""
     name = {"type": "m.room.name", "state_key": "", "sender": ALICE, "content": {"name": "Kitchen"}}
     received = taken(member("$1", GHOST, "invite", unsigned={"invite_room_state": [name, 7, {}]}))
     assert received.invite_state == (name,)
@@ -53,8 +53,8 @@ def test_what_is_shown_of_a_room_stays_with_its_invite() -> None:
     assert from_bytes(to_bytes(received)) == received
 
 
-def test_a_monstrous_room_is_not_shown() -> None:
-    """The invite stands all the same."""
+def test_too_large_stripped_state_is_dropped() -> None:
+    """The invite itself is kept."""
     names = [
         {"type": "m.room.name", "state_key": str(key), "sender": ALICE, "content": {"name": "x" * 9_000}}
         for key in range(10)
@@ -62,8 +62,8 @@ def test_a_monstrous_room_is_not_shown() -> None:
     assert taken(member("$1", GHOST, "invite", unsigned={"invite_room_state": names})).invite_state == ()
 
 
-def test_what_a_redaction_leaves() -> None:
-    """Whether the homeserver had applied it already, or it came later."""
+def test_redacted_content() -> None:
+    """Whether the homeserver applied the redaction, or it arrived later."""
     assert taken(message(content={}, unsigned={"redacted_because": {}})).event.is_redacted
     kept = to_bytes(taken(message()))
     assert from_bytes(kept).event.content["body"] == "peel"
@@ -73,8 +73,8 @@ def test_what_a_redaction_leaves() -> None:
     assert joined.event.content == {"membership": "join"}
 
 
-def test_what_a_redaction_asks_for() -> None:
-    """In its content since room version 11, beside it before; other events ask for nothing."""
+def test_redaction_target() -> None:
+    """In the content since room version 11, at the top level before; other events have none."""
     assert taken(redaction("$2", "$1")).event.redacts == "$1"
     assert taken({**redaction("$2", "$1"), "content": {}, "redacts": "$1"}).event.redacts == "$1"
     assert taken(redaction("$2", "$1", redacts="$1")).event.redacts == "$1"
@@ -84,8 +84,8 @@ def test_what_a_redaction_asks_for() -> None:
 
 
 @pytest.mark.parametrize(("said", "kept"), [(-1, 0), (2**60, 2**53 - 1), (1.5, 0), (None, 0), (True, 0)])
-def test_a_time_is_a_time(said: object, kept: int) -> None:
-    """In old rooms it may be any number."""
+def test_timestamps(said: object, kept: int) -> None:
+    """Old rooms allow any number."""
     assert taken(message(origin_server_ts=said)).event.origin_server_ts == kept
 
 
@@ -108,13 +108,13 @@ def test_a_time_is_a_time(said: object, kept: int) -> None:
         {"state_key": "x" * 300},
     ],
 )
-def test_what_is_no_event_is_said(change: dict[str, Any]) -> None:
-    """In a sentence, and nothing else happens."""
+def test_invalid_events_have_a_reason(change: dict[str, Any]) -> None:
+    """A sentence without any quoted content."""
     assert isinstance(read({**message(), **change}), str)
 
 
-def test_what_nests_too_deep_is_left_out() -> None:
-    """Nobody could write it down again."""
+def test_deep_nesting_is_refused() -> None:
+    """It could not be encoded again."""
     value: Any = []
     for _ in range(400):
         value = [value]
@@ -122,8 +122,8 @@ def test_what_nests_too_deep_is_left_out() -> None:
 
 
 @given(st.sampled_from(NAMES), JSON)
-def test_anything_may_stand_anywhere(name: str, value: Any) -> None:
-    """It is an event or it is not, and what is one can be kept."""
+def test_any_value_in_any_field(name: str, value: Any) -> None:
+    """The event is refused, or it can be stored."""
     received = read({**message(), name: value})
     if isinstance(received, ReceivedEvent):
         assert from_bytes(to_bytes(received)).event.event_id == received.event.event_id
@@ -131,14 +131,14 @@ def test_anything_may_stand_anywhere(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("key", [None, 7, "", "0" * 31, "0" * 33, "G" * 32, "0" * 32 + "\n", ["0" * 32]])
-def test_a_key_of_ours_has_one_form(key: object) -> None:
-    """Whatever else somebody writes there is none."""
+def test_transaction_keys_have_one_format(key: object) -> None:
+    """Other values are no keys."""
     event = taken(message(content={"io.palaver.transaction": key})).event
     assert sent_mark(event) is None
 
 
-def test_with_its_sender_a_key_is_a_mark() -> None:
-    """The key alone anybody can copy."""
+def test_mark_includes_the_sender() -> None:
+    """Anyone can copy the key alone."""
     key = "0123456789abcdef" * 2
     event = taken(message(content={"io.palaver.transaction": key})).event
     assert sent_mark(event) == mark(key, ALICE)

@@ -1,4 +1,4 @@
-"""The state of rooms, as the database keeps it and as it is spoken of elsewhere."""
+"""Conversion between state events and rows."""
 
 from appservice.intake.received_event import ReceivedEvent, read
 from appservice.intake.state_entries import to_entry, to_event, to_key
@@ -13,8 +13,8 @@ def received(event: object) -> ReceivedEvent:
     return found
 
 
-def test_an_entry_says_what_the_event_did() -> None:
-    """Back and forth nothing is lost."""
+def test_round_trip() -> None:
+    """Nothing is lost."""
     event = received(message(type="a\0b", state_key="c\0d", content={"\0": 1.5}))
     entry = to_entry(event, OURS.owns_user)
     kept = CachedEntry(
@@ -24,8 +24,8 @@ def test_an_entry_says_what_the_event_did() -> None:
     assert (entry.membership, entry.is_local, entry.invite_state) == (None, False, None)
 
 
-def test_of_members_it_is_told_who_is_ours() -> None:
-    """And as what they are there; only of members."""
+def test_member_entries_mark_ghosts() -> None:
+    """With their membership; other entries have neither."""
     for user, is_ours in ((GHOST, True), (ALICE, False), ("a\0b", False)):
         entry = to_entry(received(member("$1", user, "join")), OURS.owns_user)
         assert (entry.membership, entry.is_local) == ("join", is_ours)
@@ -35,7 +35,7 @@ def test_of_members_it_is_told_who_is_ours() -> None:
         assert to_entry(received(member("$1", GHOST, odd)), OURS.owns_user).membership == "leave"
 
 
-def test_what_is_no_text_is_nothing_that_there_is() -> None:
-    """A name with half a character in it."""
+def test_unencodable_text_matches_nothing() -> None:
+    """A name with a lone surrogate."""
     assert to_key("\ud800") == b"?"
     assert to_key("é") == "é".encode()

@@ -1,4 +1,4 @@
-"""The whole state of a room, fetched when what was told is not enough."""
+"""Fetching the full state of a room."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -13,20 +13,18 @@ from federation.matrix.errors import MatrixError
 from storage.appservice import rooms
 from storage.appservice.events import lock_registration
 from tests.appservice.events import GHOST, ROOM
-from tests.appservice.intake.pushed_events import OTHER, Telling, with_ghost
+from tests.appservice.intake.pushed_events import OTHER, PushingHomeserver, with_ghost
 from tests.appservice.intakes import OURS, Appservice
 
 DAY = timedelta(days=1)
 
 
-def fetching(telling: Telling) -> StateFetcher:
+def fetching(telling: PushingHomeserver) -> StateFetcher:
     return StateFetcher(telling.guest.database, telling.fetch, registration="palaver", is_ours=OURS.owns_user)
 
 
-async def test_events_that_cannot_be_read_are_left_out(
-    guest: Appservice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The rest is the state. An event is of the room that was asked for, whatever it says."""
+async def test_invalid_events_are_skipped(guest: Appservice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest is the state. Events belong to the requested room, whatever they contain."""
     monkeypatch.setattr(module, "YIELD_EVERY", 2)
     telling = with_ghost(guest)
     await telling.tell()
@@ -51,8 +49,8 @@ async def test_events_that_cannot_be_read_are_left_out(
     assert elsewhere["event_id"] in {entry.event_id for entry in known[1]}
 
 
-async def test_those_are_asked_as_who_are_ours(guest: Appservice) -> None:
-    """A prefix of ghosts may have been another one before."""
+async def test_only_current_ghosts_are_residents(guest: Appservice) -> None:
+    """The user prefix may have changed."""
     telling = with_ghost(guest)
     telling.moves(OTHER, "join")
     await telling.tell()
@@ -66,16 +64,16 @@ async def test_those_are_asked_as_who_are_ours(guest: Appservice) -> None:
     assert not await nobody.ensure_complete(ROOM, DAY)
 
 
-async def test_nobody_is_asked_about_a_room_that_is_not_known(guest: Appservice) -> None:
-    """False: nobody of ours is there."""
+async def test_unknown_room_causes_no_request(guest: Appservice) -> None:
+    """The result is False."""
     telling = with_ghost(guest)
     assert not await fetching(telling).ensure_complete(ROOM, DAY)
     assert telling.asked == []
 
 
 @pytest.mark.parametrize("status", [401, 429, 500])
-async def test_only_who_is_not_there_is_taken_out(guest: Appservice, status: int) -> None:
-    """Another refusal says nothing about the room."""
+async def test_only_403_and_404_remove_a_resident(guest: Appservice, status: int) -> None:
+    """Other refusals say nothing about the room."""
     telling = with_ghost(guest)
     await telling.tell()
 
@@ -89,7 +87,7 @@ async def test_only_who_is_not_there_is_taken_out(guest: Appservice, status: int
 
 
 async def test_two_processes_fetch_one_room(guest: Appservice) -> None:
-    """Each keeps what it was told, and neither takes away what the other one knows to be newer."""
+    """Neither removes what the other knows to be newer."""
     telling = with_ghost(guest)
     await telling.tell()
     one, two = fetching(telling), fetching(telling)
@@ -108,8 +106,8 @@ async def test_two_processes_fetch_one_room(guest: Appservice) -> None:
     assert {entry.event_id for entry in known[1]} == set(telling.ids().values())
 
 
-async def test_what_is_kept_waits_for_what_is_taken_in(guest: Appservice) -> None:
-    """Nobody writes to a room while the registration is locked; whoever gives up has written nothing."""
+async def test_writes_wait_for_the_intake(guest: Appservice) -> None:
+    """A room is not written while the registration is locked; a cancelled fetch writes nothing."""
     telling = with_ghost(guest)
     await telling.tell()
     room = fetching(telling)
@@ -128,8 +126,8 @@ async def test_what_is_kept_waits_for_what_is_taken_in(guest: Appservice) -> Non
     assert known[0] == "partial"
 
 
-async def test_what_has_become_whole_meanwhile_is_not_fetched_again(guest: Appservice) -> None:
-    """Whoever found it in part asks after somebody else's answer has come. What is too old is fetched."""
+async def test_concurrently_completed_state_is_not_fetched_again(guest: Appservice) -> None:
+    """State that is too old is fetched."""
     telling = with_ghost(guest)
     await telling.tell()
     room = fetching(telling)

@@ -1,4 +1,4 @@
-"""What the homeserver has sent, read as the stream of a node that is a homeserver itself is read."""
+"""The stream of pushed events."""
 
 import asyncio
 import contextlib
@@ -21,13 +21,12 @@ def _says_stop(event: RoomEvent) -> bool:
     return event.type == "stop"
 
 
-async def test_a_reader_goes_on_where_its_cursor_was_committed(guest: Appservice) -> None:
-    """What was rolled back is read again; what was not advanced over, too. Others have their own
-    cursors."""
+async def test_readers_resume_at_their_committed_cursor(guest: Appservice) -> None:
+    """After a rollback events are read again. Readers have separate cursors."""
     for number in range(3):
         await guest.receive(str(number), message(f"${number}"))
     async with guest.stream.subscription("a") as given:
-        # It is what the core asks of any Matrix side.
+        # The bridge requires this of every Matrix backend.
         subscription: Subscription = given
         entries = await subscription.next()
         assert [entry.event.event_id for entry in entries] == ["$0", "$1", "$2"]
@@ -49,8 +48,8 @@ async def test_a_reader_goes_on_where_its_cursor_was_committed(guest: Appservice
         assert len(await subscription.next()) == 3
 
 
-async def test_a_reader_waits_until_there_is_something(guest: Appservice) -> None:
-    """And is woken; one that begins from now is told of nothing before."""
+async def test_readers_wait_for_events(guest: Appservice) -> None:
+    """A reader that starts from now receives nothing older."""
     await guest.receive("1", message("$1"))
     async with asyncio.timeout(TIMEOUT), guest.stream.subscription("a", from_now=True) as subscription:
         waiting = asyncio.create_task(subscription.next())
@@ -58,10 +57,8 @@ async def test_a_reader_waits_until_there_is_something(guest: Appservice) -> Non
         assert [entry.event.event_id for entry in await waiting] == ["$2"]
 
 
-async def test_what_another_process_takes_in_is_read_too(
-    guest: Appservice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It tells the others; nobody has to look."""
+async def test_events_of_another_process_are_read(guest: Appservice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It notifies the others; no polling is needed."""
     monkeypatch.setattr("storage.session.POLL_INTERVAL", 3_600.0)
     async with asyncio.timeout(TIMEOUT), pool_on(guest.database.address) as pool:
         elsewhere = IntakeStream(pool)
@@ -74,8 +71,10 @@ async def test_what_another_process_takes_in_is_read_too(
         await elsewhere.close()
 
 
-async def test_who_was_told_nothing_looks(guest: Appservice, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process may be killed between its commit and its notice."""
+async def test_readers_poll_without_a_notification(
+    guest: Appservice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process may be killed between commit and notification."""
     monkeypatch.setattr("storage.session.POLL_INTERVAL", 0.01)
     monkeypatch.setattr("storage.session.CHECK_INTERVAL", 0.01)
     monkeypatch.setattr("storage.session.Session.notify", lambda *_: None)
@@ -90,10 +89,8 @@ async def test_who_was_told_nothing_looks(guest: Appservice, monkeypatch: pytest
         await elsewhere.close()
 
 
-async def test_what_does_not_concern_a_reader_is_passed_over(
-    guest: Appservice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Now and then its cursor follows, so that what it passed can be forgotten."""
+async def test_unwanted_events_are_skipped(guest: Appservice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cursor follows now and then, so that they can be pruned."""
     monkeypatch.setattr("federation.stream.event_stream.MAX_SKIPPED", 2)
     for number in range(5):
         await guest.receive(str(number), message(f"${number}"))
@@ -105,10 +102,8 @@ async def test_what_does_not_concern_a_reader_is_passed_over(
         assert entry.position - 3 <= cursors["a"] < entry.position
 
 
-async def test_only_the_newest_reader_of_a_name_reads(
-    guest: Appservice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What the one before still wants to commit is refused."""
+async def test_newest_reader_of_a_name_wins(guest: Appservice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The previous one cannot commit any more."""
     monkeypatch.setattr("federation.stream.event_stream.CONFIRMED_FOR", 0.0)
     await guest.receive("1", message("$1"))
     async with guest.stream.subscription("a") as subscription:

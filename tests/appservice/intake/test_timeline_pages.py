@@ -1,4 +1,4 @@
-"""The end of a room, beside what was told of it."""
+"""Reading the end of a room's timeline with the pushed ids."""
 
 import pytest
 
@@ -12,13 +12,13 @@ __all__ = ["living"]
 
 
 async def read(living: Living, room_id: str = ROOM) -> list[tuple[int, int]]:
-    """Of each page, how many events it has, and how many of them were told."""
+    """For each page, the number of events and of pushed ones."""
     parts = living.parts
     found = timeline_pages(parts.client, parts.database, room_id, GHOST, living.rooms.now)
     return [(len(events), len(told)) async for events, told in found]
 
 
-async def test_it_is_read_back_to_where_all_was_told(living: Living) -> None:
+async def test_reads_back_to_a_fully_pushed_page(living: Living) -> None:
     """Page by page."""
     living.rooms.room(ROOM, GHOST)
     for n in range(2 * PAGE):
@@ -30,15 +30,16 @@ async def test_it_is_read_back_to_where_all_was_told(living: Living) -> None:
     assert await read(living) == [(PAGE, PAGE - 10), (PAGE, PAGE)]
 
 
-async def test_what_is_old_is_left_out(living: Living) -> None:
-    """Nobody knows any more whether it was told."""
+async def test_old_events_are_skipped(living: Living) -> None:
+    """Their ids are no longer stored."""
     living.rooms.room(ROOM, GHOST)
     living.rooms.now += RETENTION_MS
     living.rooms.happens(ROOM, ALICE, MESSAGE, {"body": "new"}, ts=living.rooms.now)
     assert await read(living) == [(1, 0)]
 
 
-async def test_who_may_not_look_is_refused(living: Living) -> None:
+async def test_unreadable_room_raises(living: Living) -> None:
+    """The homeserver's refusal is raised."""
     living.rooms.happened[ROOM] = []
     with pytest.raises(MatrixError, match="M_FORBIDDEN"):
         await read(living)

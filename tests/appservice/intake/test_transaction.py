@@ -1,4 +1,4 @@
-"""What has happened since the last one."""
+"""Parsing transactions."""
 
 import json
 from contextlib import nullcontext
@@ -42,15 +42,15 @@ JSON = st.recursive(
 )
 
 
-def test_events_are_in_their_order() -> None:
-    """What cannot be read is left out, with a reason, and harms nobody else."""
+def test_events_keep_their_order() -> None:
+    """Invalid ones are skipped with a reason."""
     found = read(transaction(message("$1"), None, message("$2", content=7), {}, message("$3")))
     assert [received.event.event_id for received in found.events] == ["$1", "$3"]
     assert len(found.skipped) == 3
 
 
-def test_an_empty_one_is_one() -> None:
-    """Also without a list of events."""
+def test_empty_transactions() -> None:
+    """Also without `events`."""
     assert read(b"{}") == read(b'{"events":[]}') == Transaction()
 
 
@@ -67,16 +67,16 @@ def test_an_empty_one_is_one() -> None:
         (b'{"events":null}', "M_BAD_JSON"),
     ],
 )
-def test_what_is_no_transaction_is_refused(body: bytes, errcode: str) -> None:
-    """There is nothing in it that could be taken in."""
+def test_invalid_body_is_refused(body: bytes, errcode: str) -> None:
+    """It contains nothing to receive."""
     with pytest.raises(MatrixError) as refused:
         read(body)
     assert (refused.value.errcode, refused.value.status) == (errcode, 400)
 
 
 @pytest.mark.parametrize("name", ["ephemeral", "de.sorunome.msc2409.ephemeral"])
-def test_ephemeral_events_are_read_under_either_name(name: str) -> None:
-    """Typing, receipts, presence. What others read in private is nobody's business."""
+def test_ephemeral_events_under_either_name(name: str) -> None:
+    """Typing, receipts, presence. Private receipts are skipped."""
     found = read(transaction(**{name: [TYPING, RECEIPT, PRESENCE, 7, {"type": "m.typing"}]}))
     assert found.ephemeral == (
         TypingUsers(ROOM, (ALICE,)),
@@ -86,8 +86,8 @@ def test_ephemeral_events_are_read_under_either_name(name: str) -> None:
     assert found.skipped == ()
 
 
-def test_what_comes_under_both_names_is_read_once() -> None:
-    """Synapse sends every ephemeral event twice to whoever asked under both."""
+def test_both_names_are_read_once() -> None:
+    """Synapse sends every ephemeral event under both names."""
     both = {"ephemeral": [TYPING], "de.sorunome.msc2409.ephemeral": [TYPING]}
     device = {"to_device": [DEVICE], "de.sorunome.msc2409.to_device": [DEVICE]}
     found = read(transaction(**both, **device))
@@ -95,8 +95,8 @@ def test_what_comes_under_both_names_is_read_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["to_device", "de.sorunome.msc2409.to_device"])
-def test_messages_to_devices(name: str) -> None:
-    """Each for one device; they must not be lost, so that it is said what was left out."""
+def test_to_device_messages(name: str) -> None:
+    """One device each; skipped ones are reported, because they must not be lost."""
     huge = {**DEVICE, "content": {"a": "x" * 70_000}}
     wrong: list[Any] = [
         huge,
@@ -110,8 +110,8 @@ def test_messages_to_devices(name: str) -> None:
     assert len(found.skipped) == 5
 
 
-def test_device_lists_and_counts_of_keys() -> None:
-    """Under the names of their proposal, one of them misspelt."""
+def test_device_lists_and_key_counts() -> None:
+    """Also under the names of the proposal, one of them misspelt."""
     lists = {"changed": [ALICE, 7], "left": "x"}
     counts = {GHOST: {"D": {"signed_curve25519": 3, "x": -1}, "E": 7}, "bob": {}}
     for name in ("device_one_time_keys_count", "device_one_time_key_counts"):
@@ -122,8 +122,8 @@ def test_device_lists_and_counts_of_keys() -> None:
         assert found.one_time_keys == {GHOST: {"D": {"signed_curve25519": 3}}}
 
 
-def test_a_repetition_is_the_same_transaction() -> None:
-    """However much older its events are, and without what is worth something for a moment."""
+def test_digest_ignores_volatile_fields() -> None:
+    """The age of events and ephemeral data."""
     first = read(transaction(message("$1"), message("$2"), ephemeral=[TYPING]))
     again = read(transaction(message("$1", age=99, unsigned={"age": 99}), message("$2")))
     assert first.digest == again.digest
@@ -131,38 +131,38 @@ def test_a_repetition_is_the_same_transaction() -> None:
     assert first.digest != read(transaction(message("$2"), message("$1"))).digest != read(b"{}").digest
 
 
-def test_what_is_worth_little_is_limited() -> None:
-    """Who sends a flood of it makes no flood here."""
+def test_ephemeral_entries_are_limited() -> None:
+    """A flood has no effect."""
     receipts = {**RECEIPT, "content": {"$1": {"m.read": {f"@{n}:a": {"ts": 1} for n in range(1_500)}}}}
     found = read(transaction(ephemeral=[receipts]))
     assert len(found.ephemeral) == 1_000
     assert len(read(transaction(ephemeral=[TYPING] * 1_500)).ephemeral) == 1_000
 
 
-def test_reasons_are_few() -> None:
-    """Each once, and only the first ones: nobody fills a log with them."""
+def test_reasons_are_limited() -> None:
+    """Each once, and only the first ones, so that they cannot flood a log."""
     assert len(read(transaction(*[None] * 100)).skipped) == 1
 
 
 @given(st.dictionaries(
     st.sampled_from(["events", "ephemeral", "to_device", "device_lists", "device_one_time_keys_count"]), JSON
 ))  # fmt: skip
-def test_anything_may_come(body: dict[str, Any]) -> None:
-    """It is a transaction, or it is refused."""
+def test_any_body(body: dict[str, Any]) -> None:
+    """It is parsed or refused."""
     is_list = isinstance(body.get("events", []), list)
     with nullcontext() if is_list else pytest.raises(MatrixError):
         assert isinstance(read(json.dumps(body).encode()), Transaction)
 
 
 @given(JSON, st.sampled_from(["m.typing", "m.receipt", "m.presence"]))
-def test_any_content_may_come(content: Any, type_: str) -> None:
-    """What cannot be read of an ephemeral event is left out."""
+def test_any_ephemeral_content(content: Any, type_: str) -> None:
+    """Invalid parts are skipped."""
     one = {"type": type_, "room_id": ROOM, "sender": ALICE, "content": content}
     assert len(read(json.dumps({"ephemeral": [one], "to_device": [one]}).encode()).to_device) == 0
 
 
-def test_the_id_of_a_transaction_is_short_text() -> None:
-    """It is kept."""
+def test_transaction_id_is_short_text() -> None:
+    """It is stored."""
     assert transaction_id_problem("1") is None
     for wrong in ("x" * 256, "\0", "\ud800"):
         assert transaction_id_problem(wrong) is not None

@@ -1,4 +1,4 @@
-"""A guest that lives on a homeserver."""
+"""Fixtures: the operations of ghosts on a fake homeserver."""
 
 from collections.abc import AsyncIterator
 
@@ -18,6 +18,6 @@ async def living(database: Database, guest: Appservice) -> AsyncIterator[Living]
 
 @pytest.fixture
 async def played(database: Database, guest: Appservice) -> AsyncIterator[Side]:
-    """One that makes rooms."""
+    """With a homeserver that can create rooms."""
     async with side_on(database, guest) as side:
         yield side

@@ -1,5 +1,5 @@
-"""A homeserver on loopback that also makes and names rooms, and shows what was said in them; and the side of
-its guest. It fails where a test wants it to. What a real one does is proven in `tests/interop`."""
+"""A fake homeserver on loopback that creates rooms, resolves aliases and serves timelines, and an attached
+node. It fails where a test says so. The same behaviour of real homeservers is tested in `tests/interop`."""
 
 import json
 from collections.abc import AsyncIterator
@@ -27,8 +27,9 @@ IN_USE = (400, {"errcode": "M_ROOM_IN_USE", "error": "Room alias already taken"}
 
 @dataclass
 class Played(Rooms):
-    """`ends` is where the creation of a room ends: "named" when only its alias is there, "begun" when its
-    creator is in it; "lost" when it is whole, and the answer is not. "refused": begun, and then refused."""
+    """`ends` is where the creation of a room is interrupted: "named" when only its alias exists, "begun" when
+    its creator has joined; "lost" when it is complete, but the response is lost. "refused": begun, and then
+    refused."""
 
     ends: str | None = None
     encrypts: bool = False
@@ -36,10 +37,10 @@ class Played(Rooms):
     listed: set[str] = field(default_factory=set)
     media: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     moments: list[tuple[str, Any]] = field(default_factory=list)
-    # What is said in place of what there is to say, by a word of the path.
+    # Responses that replace the regular ones, by a word of the path.
     instead: dict[str, Any] = field(default_factory=dict)
     made: int = 0
-    # There is always more of a timeline, and never any of it.
+    # Every page of a timeline is empty and has a next one.
     endless: bool = False
 
     async def answer(self, request: web.Request) -> Any:
@@ -109,7 +110,7 @@ class Played(Rooms):
         return self._lost(request) if ends == "lost" else {"room_id": room_id}
 
     def _messages(self, room_id: str, query: Any) -> Any:
-        """A place is how many events lie before it."""
+        """A pagination token is the number of preceding events."""
         happened = self.happened[room_id]
         if self.endless:
             return {"chunk": [], "end": f"{query.get('from', '0')}0"}
@@ -152,7 +153,7 @@ class Played(Rooms):
         return {"chunk": found[:limit]}
 
     def _told(self, room_id: str, event: Any) -> Any:
-        """With what stood in its place before."""
+        """With `prev_content`."""
         before = [
             one
             for one in self.happened[room_id]
@@ -175,7 +176,7 @@ class Played(Rooms):
 
 @dataclass
 class Side:
-    """`rooms` is the homeserver's, `side` the guest's."""
+    """`rooms` is the fake homeserver, `side` the Matrix backend under test."""
 
     homeserver: Homeserver
     guest: Appservice
@@ -184,7 +185,7 @@ class Side:
     told: int = 0
 
     async def tell(self) -> None:
-        """The intake, of what has happened."""
+        """Push what has happened to the intake."""
         events, self.rooms.untold = self.rooms.untold, []
         self.told += 1
         await self.guest.receive(str(self.told), *events)
@@ -196,7 +197,7 @@ class Side:
         return (await self.side.create_room(CreateRoomRequest(creator=COOK, **request))).room_id
 
     def said(self, room_id: str, sender: str, body: str, **more: Any) -> str:
-        """By somebody, at the homeserver."""
+        """Send as any user, at the homeserver."""
         content = {"msgtype": "m.text", "body": body, **more}
         return self.rooms.happens(room_id, sender, "m.room.message", content)
 

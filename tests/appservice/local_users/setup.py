@@ -1,5 +1,5 @@
-"""A guest that lives on a homeserver: all parts of a side, and a homeserver on loopback that does with rooms
-what the tests of living in them need. What a real one does is proven in `tests/interop`."""
+"""An attached node with all parts, on a fake homeserver with the room operations that the tests need. The
+same behaviour of real homeservers is tested in `tests/interop`."""
 
 import asyncio
 import json
@@ -29,8 +29,8 @@ NOW = 1_700_000_000_000
 
 @dataclass
 class Rooms:
-    """The homeserver's: `happened` are the events of each room, `untold` those that the intake has not been
-    told. Its memory of transaction ids is gone when it is `restarted`."""
+    """The fake homeserver's rooms: `happened` are the events of each room, `untold` those that are not pushed
+    yet. It forgets transaction ids when it is `restarted`."""
 
     users: set[str] = field(default_factory=lambda: {"@alice:their.server"})
     profiles: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
@@ -38,20 +38,20 @@ class Rooms:
     aliases: dict[str, str] = field(default_factory=dict)
     untold: list[dict[str, Any]] = field(default_factory=list)
     transactions: dict[str, str] = field(default_factory=dict)
-    # What is to be sent is not answered: before anything was done, or after.
+    # Sends get no response: before or after they are processed.
     loses: str | None = None
-    # Nothing is sent before this.
+    # Sends wait for this.
     held: asyncio.Event | None = None
     at_once: int = 0
     most_at_once: int = 0
     count: int = 0
-    # So many more things that are sent are hung on ends of the room that do not have their sender's join.
+    # The number of further sends that are attached to extremities without their sender's join.
     unseen: int = 0
-    # Nothing is answered.
+    # No request is answered.
     silent: bool = False
-    # Nothing is answered before this.
+    # Requests wait for this.
     hangs: asyncio.Event | None = None
-    # What the clock of this node says.
+    # The node's clock.
     now: int = NOW
 
     def happens(
@@ -136,7 +136,7 @@ class Rooms:
         return 404, {"errcode": "M_UNRECOGNIZED"}
 
     def _synced(self, user: str) -> Any:
-        """Of rooms to which somebody is invited clients are shown stripped state."""
+        """Clients receive the stripped state of invited rooms."""
         if user not in self.users:
             return FORBIDDEN
         visible_events = ("type", "state_key", "sender", "content")
@@ -242,7 +242,7 @@ class Rooms:
 
 @dataclass
 class Living:
-    """`again` gives the parts of a process that was started again."""
+    """`again` yields the parts of a restarted process."""
 
     homeserver: Homeserver
     guest: Appservice
@@ -252,14 +252,14 @@ class Living:
     told: int = 0
 
     async def tell(self, most: int | None = None) -> None:
-        """The intake, of what has happened."""
+        """Push what has happened to the intake."""
         events = self.rooms.untold[:most]
         del self.rooms.untold[:most]
         self.told += 1
         await self.guest.receive(str(self.told), *events)
 
     def asked(self, word: str) -> list[str]:
-        """The requests for it."""
+        """The requests with this word in their path."""
         return [target for target in self.homeserver.targets if word in target]
 
 

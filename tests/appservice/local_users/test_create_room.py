@@ -1,4 +1,4 @@
-"""RoomPlan rooms on a homeserver that may be killed at any moment, as this process may."""
+"""Creating rooms on a homeserver that may be killed at any moment, as may this process."""
 
 import asyncio
 
@@ -14,8 +14,8 @@ from tests.appservice.local_users.fake_homeserver import ALICE, COOK, EVE, Side,
 NAMED = CreateRoomRequest(creator=COOK, key="people/default", alias="agents-default", name="Kitchen")
 
 
-async def test_a_room_is_found_again_by_its_key(played: Side, database: Database, guest: Appservice) -> None:
-    """By another process too, and by two at once; keys are their creator's own."""
+async def test_key_finds_the_existing_room(played: Side, database: Database, guest: Appservice) -> None:
+    """Also for another process, and for two at once; keys are per creator."""
     async with side_on(database, guest, played.rooms) as second:
         sides = (played.side, second.side, played.side, second.side)
         made = await asyncio.gather(*(side.create_room(NAMED) for side in sides))
@@ -28,10 +28,10 @@ async def test_a_room_is_found_again_by_its_key(played: Side, database: Database
 
 
 @pytest.mark.parametrize("ends", ["named", "begun", "lost"])
-async def test_what_was_begun_is_found_and_finished(
+async def test_interrupted_creation_is_completed(
     played: Side, database: Database, guest: Appservice, ends: str
 ) -> None:
-    """Wherever the homeserver was killed, and whether or not it knows the room's name by then."""
+    """Wherever the homeserver was killed, and whether or not the alias exists."""
     played.rooms.ends = ends
     with pytest.raises(ConnectionLost):
         await played.side.create_room(NAMED)
@@ -51,10 +51,10 @@ async def test_what_was_begun_is_found_and_finished(
     assert played.rooms.made == (2 if ends == "named" else 1)
 
 
-async def test_a_room_of_another_database_is_adopted(
+async def test_room_of_a_lost_database_is_adopted(
     played: Side, database: Database, guest: Appservice
 ) -> None:
-    """By its mark; the name of anybody else's room stays theirs."""
+    """By its mark; another user's room keeps its alias."""
     first = await played.side.create_room(NAMED)
     async with database.transaction() as connection:
         await connection.execute("DELETE FROM created_rooms")
@@ -62,13 +62,13 @@ async def test_a_room_of_another_database_is_adopted(
     assert (again.room_id, again.is_new) == (first.room_id, False)
     with pytest.raises(MatrixError, match="400 M_ROOM_IN_USE"):
         await played.side.create_room(CreateRoomRequest(creator=EVE, key="mine", alias="agents-default"))
-    # Nothing stays of what was written down before.
+    # The recorded intent is deleted.
     async with database.transaction() as connection:
         assert await connection.fetchval("SELECT count(*) FROM created_rooms") == 1
 
 
-async def test_a_room_that_is_refused_leaves_no_husk(played: Side) -> None:
-    """Where the homeserver has let its creator in already."""
+async def test_refused_room_leaves_nothing(played: Side) -> None:
+    """Also if the homeserver has already joined the creator."""
     for request in (NAMED, CreateRoomRequest(creator=COOK)):
         played.rooms.ends = "refused"
         with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
@@ -80,8 +80,8 @@ async def test_a_room_that_is_refused_leaves_no_husk(played: Side) -> None:
     assert (await played.side.create_room(NAMED)).is_new
 
 
-async def test_a_homeserver_that_encrypts_is_told_of(played: Side) -> None:
-    """Agents could read nothing, and nobody would know why."""
+async def test_encrypted_room_is_refused(played: Side) -> None:
+    """Agents could not read it, and the error names the setting."""
     played.rooms.encrypts = True
     with pytest.raises(MatrixError, match="encryption_enabled_by_default_for_room_type"):
         await played.side.create_room(NAMED)
@@ -89,8 +89,8 @@ async def test_a_homeserver_that_encrypts_is_told_of(played: Side) -> None:
     assert await played.side.joined_rooms(COOK) == []
 
 
-async def test_a_room_that_is_not_listed_is_there_all_the_same(played: Side) -> None:
-    """And the operator is told which setting it is."""
+async def test_unlisted_room_is_still_created(played: Side) -> None:
+    """The operator learns which setting is responsible."""
     await played.room(listed=True)
     assert played.guest.reported == []
     played.rooms.lists = False
@@ -99,8 +99,8 @@ async def test_a_room_that_is_not_listed_is_there_all_the_same(played: Side) -> 
     assert "room_list_publication_rules" in played.guest.reported[0]
 
 
-async def test_whoever_stops_waiting_does_not_stop_it(played: Side) -> None:
-    """The homeserver goes on as well."""
+async def test_cancelled_caller_does_not_cancel_the_creation(played: Side) -> None:
+    """The homeserver completes it as well."""
     waiting = asyncio.ensure_future(played.side.create_room(NAMED))
     while not played.asked("createRoom"):
         await asyncio.sleep(0)
@@ -110,8 +110,8 @@ async def test_whoever_stops_waiting_does_not_stop_it(played: Side) -> None:
     assert (made.is_new, played.rooms.made) == (False, 1)
 
 
-async def test_those_who_are_named_are_invited_once(played: Side) -> None:
-    """Who is not there is named, and so is who may not come; who has declined is left in peace."""
+async def test_users_are_invited_once(played: Side) -> None:
+    """Unknown and refused users are reported; users who declined are not invited again."""
     request = CreateRoomRequest(
         creator=COOK,
         key="k",
@@ -144,15 +144,15 @@ async def test_those_who_are_named_are_invited_once(played: Side) -> None:
         ({"initial_state": [InitialState("io.x", {"a": "x" * 70_000})]}, "M_BAD_JSON"),
     ],
 )
-async def test_what_cannot_be_is_not_asked_for(played: Side, wrong: dict[str, object], errcode: str) -> None:
-    """The homeserver hears nothing of it."""
+async def test_invalid_requests_are_not_sent(played: Side, wrong: dict[str, object], errcode: str) -> None:
+    """The homeserver receives nothing."""
     with pytest.raises(MatrixError, match=errcode):
         await played.side.create_room(CreateRoomRequest(**{"creator": COOK, **wrong}))  # type: ignore[arg-type]
     assert played.asked("createRoom") == []
 
 
-async def test_an_answer_without_a_room_is_none(played: Side) -> None:
-    """Whoever asked goes on as if it had not been answered."""
+async def test_response_without_room_id(played: Side) -> None:
+    """It counts as no response."""
     for said in ({}, {"room_id": 7}, {"room_id": ""}):
         played.rooms.instead["createRoom"] = said
         with pytest.raises(ConnectionLost):

@@ -1,4 +1,4 @@
-"""What was sent under which key."""
+"""Finding events by their transaction keys."""
 
 from appservice.intake.received_event import TRANSACTION_KEY
 from appservice.intake.state_fetcher import MAX_PAGES, PAGE, RETENTION_MS
@@ -18,8 +18,8 @@ def says(living: Living, sender: str, key: str) -> str:
     return living.rooms.happens(ROOM, sender, MESSAGE, {"body": "x", TRANSACTION_KEY: key})
 
 
-async def test_what_was_told_is_in_the_database(living: Living) -> None:
-    """The end of the room is looked at once, as far as the homeserver has not told it."""
+async def test_pushed_events_are_found_in_the_database(living: Living) -> None:
+    """The unpushed end of the room is scanned once."""
     living.rooms.room(ROOM, GHOST)
     sent = says(living, GHOST, KEY)
     await living.tell()
@@ -34,8 +34,8 @@ async def test_what_was_told_is_in_the_database(living: Living) -> None:
     await before.close()
 
 
-async def test_what_was_not_told_stands_at_the_end_of_the_room(living: Living) -> None:
-    """However much others have said since; but it is not looked at for ever."""
+async def test_unpushed_events_are_found_in_the_room(living: Living) -> None:
+    """Also behind many other events, within a limit."""
     living.rooms.room(ROOM, GHOST, OTHER)
     await living.tell()
     sent = [says(living, GHOST, KEY), says(living, OTHER, KEY)]
@@ -45,7 +45,7 @@ async def test_what_was_not_told_stands_at_the_end_of_the_room(living: Living) -
     assert await before.find(GHOST, ROOM, KEY) == sent[0]
     assert len(living.asked("messages")) == 4
     asked = len(living.asked("messages"))
-    # Of the other one it was not seen as whom it may look.
+    # The other sender may not read the room.
     assert await before.find(OTHER, ROOM, KEY) == sent[1]
     assert before._scanned.get((GHOST, ROOM))
     for n in range(MAX_PAGES * PAGE):
@@ -55,8 +55,8 @@ async def test_what_was_not_told_stands_at_the_end_of_the_room(living: Living) -
     assert len(living.asked("messages")) == asked + MAX_PAGES
 
 
-async def test_what_is_never_told_is_seen_among_what_was(living: Living) -> None:
-    """A homeserver that is killed loses what it has waiting for us, and goes on with what comes then."""
+async def test_never_pushed_events_are_found(living: Living) -> None:
+    """A killed homeserver loses its queue and continues with newer events."""
     living.rooms.room(ROOM, GHOST)
     for n in range(2 * PAGE):
         living.rooms.happens(ROOM, ALICE, MESSAGE, {"body": f"{n}"})
@@ -67,12 +67,12 @@ async def test_what_is_never_told_is_seen_among_what_was(living: Living) -> None
         living.rooms.happens(ROOM, ALICE, MESSAGE, {"body": f"{n}"})
     await living.tell()
     assert await before_of(living).find(GHOST, ROOM, KEY) == sent
-    # All of the second page was told.
+    # The second page is fully pushed.
     assert len(living.asked("messages")) == 2
 
 
-async def test_what_is_too_old_is_not_looked_at(living: Living) -> None:
-    """Nobody repeats it, and what was told of that time has been forgotten."""
+async def test_old_events_are_not_scanned(living: Living) -> None:
+    """They are not repeated any more, and their ids are pruned."""
     living.rooms.room(ROOM, GHOST)
     for n in range(3 * PAGE):
         living.rooms.happens(ROOM, ALICE, MESSAGE, {"body": f"{n}"})
@@ -81,8 +81,8 @@ async def test_what_is_too_old_is_not_looked_at(living: Living) -> None:
     assert len(living.asked("messages")) == 1
 
 
-async def test_whoever_may_not_look_has_sent_nothing(living: Living) -> None:
-    """The homeserver says so when it sends; and it is looked again once it may."""
+async def test_unreadable_room(living: Living) -> None:
+    """The send itself raises the refusal; the scan is repeated later."""
     living.rooms.room(ROOM)
     before = before_of(living)
     assert await before.find(GHOST, ROOM, KEY) is None
@@ -91,8 +91,8 @@ async def test_whoever_may_not_look_has_sent_nothing(living: Living) -> None:
     assert await before.find(GHOST, ROOM, KEY) == sent
 
 
-async def test_whatever_the_homeserver_says_is_read(living: Living) -> None:
-    """Nothing of it has to be what it should be."""
+async def test_invalid_timeline_is_tolerated(living: Living) -> None:
+    """No field has to be valid."""
     living.rooms.room(ROOM, GHOST)
     timeline_pages = iter(
         [{"chunk": [5, {}, {"event_id": 5}, {"event_id": "$x", "content": []}], "end": 5}, {"chunk": {}}]

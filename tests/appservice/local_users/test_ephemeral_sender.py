@@ -1,4 +1,4 @@
-"""What is worth something for a moment, told to the homeserver."""
+"""Sending ephemeral data to the homeserver."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ COOK, ALICE, ROOM = "@_agent_cook:their.server", "@alice:their.server", "!a:thei
 
 
 class Moments:
-    """A homeserver that writes down what it is told, once it is not `away`."""
+    """A fake homeserver that records requests, unless it is `away`."""
 
     def __init__(self, database: Database) -> None:
         self.now = 1_000_000
@@ -73,8 +73,8 @@ async def moments(database: Database) -> AsyncIterator[Moments]:
         await moments.news.close()
 
 
-async def test_typing_is_told_when_it_changes(moments: Moments) -> None:
-    """Who types on is told of when half of the time is over."""
+async def test_typing_is_sent_on_change(moments: Moments) -> None:
+    """Continued typing is refreshed after half of the timeout."""
     own = moments.own
     for _ in range(3):
         own.set_typing(ROOM, COOK, typing=True, lasts_ms=30_000)
@@ -92,8 +92,8 @@ async def test_typing_is_told_when_it_changes(moments: Moments) -> None:
     assert moments.news.typing_users(ROOM) == ()
 
 
-async def test_presence_is_told_again_before_it_is_forgotten(moments: Moments) -> None:
-    """If it is said again; those here are told of a change."""
+async def test_presence_is_refreshed(moments: Moments) -> None:
+    """When it is set again; local listeners only receive changes."""
     told: list[Any] = []
     moments.news.listen("m.presence", told.append)
     online = UserPresence(COOK, "online", 0, True, "cooking")
@@ -104,13 +104,13 @@ async def test_presence_is_told_again_before_it_is_forgotten(moments: Moments) -
     moments.own.set_presence(online)
     assert await moments.until(2) == [f"presence/{COOK}/status"] * 2
     assert told == [online]
-    # It may be the first that the homeserver hears of this user.
+    # The user may not be registered yet.
     assert moments.ensured == [COOK, COOK]
     assert moments.news.presence_of(COOK) == online
 
 
-async def test_of_what_changes_quickly_the_last_is_told(moments: Moments) -> None:
-    """A homeserver that does not answer is told when it does, but not of what is over by then."""
+async def test_last_value_wins(moments: Moments) -> None:
+    """Updates are retried while the homeserver does not respond, unless they expire."""
     moments.away = 1
     moments.own.set_typing(ROOM, COOK, typing=True, lasts_ms=1)
     for word in ("a", "b", "c"):
@@ -122,8 +122,8 @@ async def test_of_what_changes_quickly_the_last_is_told(moments: Moments) -> Non
     assert moments.reported == []
 
 
-async def test_receipts_are_kept_and_told(moments: Moments) -> None:
-    """One's own before it is said to be done; those of people by and by, and the newest counts."""
+async def test_receipts_are_stored_and_sent(moments: Moments) -> None:
+    """A ghost's receipt before the call returns; those of people in batches, and the newest wins."""
     own = Receipt(ROOM, COOK, "$1", 5, None)
     told: list[Any] = []
     moments.news.listen("m.receipt", told.append)
@@ -139,16 +139,14 @@ async def test_receipts_are_kept_and_told(moments: Moments) -> None:
     assert moments.own.unwritten("!other:x") == []
     async with asyncio.timeout(20):
         while moments.own.unwritten(ROOM):
-            await asyncio.sleep(0.01)  # a commit wakes nobody
+            await asyncio.sleep(0.01)  # a commit sends no notification
     async with moments.database.transaction(readonly=True) as connection:
         kept = {(row.user_id, row.thread_id): row.event_id for row in await fetch_receipts(connection, ROOM)}
     assert kept == {(COOK, ""): "$1", (COOK, "main"): "$2", (ALICE, ""): "$3"}
 
 
-async def test_it_goes_on_after_an_unforeseen_error(
-    moments: Moments, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both in telling the homeserver and in keeping receipts."""
+async def test_loops_continue_after_an_error(moments: Moments, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both sending and storing."""
     failures = 2
 
     async def fail(*_: Any) -> None:
@@ -172,8 +170,8 @@ async def test_it_goes_on_after_an_unforeseen_error(
     assert failures == 0
 
 
-async def test_a_refusal_is_told_to_the_operator(moments: Moments) -> None:
-    """And is no harm to what follows."""
+async def test_refusals_are_reported(moments: Moments) -> None:
+    """And do not affect later updates."""
     moments.refuses = True
     moments.own.set_presence(UserPresence(COOK, "online", 0, True))
     moments.own.set_presence(UserPresence(ALICE, "online", 0, True))

@@ -1,4 +1,4 @@
-"""All that ghosts do, put together."""
+"""All operations of ghosts together."""
 
 import pytest
 
@@ -10,8 +10,8 @@ from tests.appservice.intakes import Appservice
 from tests.appservice.local_users.fake_homeserver import COOK, side_on
 
 
-async def test_an_agent_lives_on_it(database: Database, guest: Appservice) -> None:
-    """What it says of itself is what it can do, and what is told is read as on the other side."""
+async def test_it_is_a_matrix_backend(database: Database, guest: Appservice) -> None:
+    """Its capabilities are implemented, and pushed events are read from its stream."""
     async with side_on(database, guest) as played:
         side = played.side
         assert side.server_name == "their.server"
@@ -30,8 +30,8 @@ async def test_an_agent_lives_on_it(database: Database, guest: Appservice) -> No
         assert (await side.lags())["test"] == 0
 
 
-async def test_a_room_that_was_given_up_is_made_anew(database: Database, guest: Appservice) -> None:
-    """Under the same key; before it is not."""
+async def test_forgotten_room_is_created_again(database: Database, guest: Appservice) -> None:
+    """With the same key, but only after it was forgotten."""
     async with side_on(database, guest) as played:
         request = CreateRoomRequest(creator=COOK, key="k")
         first = (await played.side.create_room(request)).room_id
@@ -41,8 +41,8 @@ async def test_a_room_that_was_given_up_is_made_anew(database: Database, guest: 
         assert (await played.side.create_room(request)).is_new
 
 
-async def test_nobody_acts_for_people(database: Database, guest: Appservice) -> None:
-    """Whatever they would do."""
+async def test_people_are_refused(database: Database, guest: Appservice) -> None:
+    """By every operation."""
     async with side_on(database, guest) as played:
         room_id = await played.room()
         for act in (

@@ -1,4 +1,4 @@
-"""RoomViewing into rooms through the homeserver."""
+"""Reading rooms through the homeserver."""
 
 import pytest
 
@@ -14,8 +14,8 @@ from federation.matrix.errors import MatrixError
 from tests.appservice.local_users.fake_homeserver import COOK, EVE, Side, bodies
 
 
-def test_what_cannot_be_read_is_left_out() -> None:
-    """Nor is what is said to be of another room, nor more than anybody asked for."""
+def test_invalid_events_are_skipped() -> None:
+    """Also events of other rooms, and more events than requested."""
     event = {"event_id": "$a", "sender": COOK, "type": "m.x", "content": {}, "unsigned": 7}
     assert [
         told.event.event_id for told in parse_events([event, 7, {}, {**event, "content": []}], "!a:b")
@@ -27,8 +27,8 @@ def test_what_cannot_be_read_is_left_out() -> None:
     assert len(parse_events([event] * 3 * MAX_AT_ONCE, "!a:b")) == 2 * MAX_AT_ONCE
 
 
-def test_places_and_ids_are_what_can_be_asked_for() -> None:
-    """What is in them would be part of an address."""
+def test_tokens_and_ids_are_validated() -> None:
+    """They become part of a URL."""
     for wrong in ("", "x" * (MAX_PAGINATION_TOKEN + 1), "a b\n", "ü", "\0"):
         assert not is_pagination_token(wrong)
     assert is_pagination_token("t14-32_0")
@@ -37,8 +37,8 @@ def test_places_and_ids_are_what_can_be_asked_for() -> None:
     assert is_requestable("$GgTHyj:a/b")
 
 
-async def test_a_homeserver_that_gives_too_little_is_asked_again(played: Side) -> None:
-    """It may leave out what it does not show. One that never comes to an end does so for us."""
+async def test_short_pages_are_continued(played: Side) -> None:
+    """The homeserver may omit events. The number of requests is limited."""
     room_id = await played.room()
     for number in range(5):
         played.said(room_id, COOK, str(number))
@@ -46,7 +46,7 @@ async def test_a_homeserver_that_gives_too_little_is_asked_again(played: Side) -
     played.rooms.instead["messages"] = few
     page = await played.side.messages(room_id, limit=3)
     assert (page.events, page.next) == ([], None)
-    # The second place is the first one again.
+    # The second token equals the first one.
     assert len(played.asked("/messages")) == 2
     played.rooms.instead.clear()
     played.rooms.endless = True
@@ -55,14 +55,14 @@ async def test_a_homeserver_that_gives_too_little_is_asked_again(played: Side) -
     assert len(played.asked("/messages")) == 2 + MAX_FETCHES
 
 
-async def test_whoever_is_not_there_any_more_is_not_looked_as(played: Side) -> None:
-    """Another of ours is, if one is left."""
+async def test_removed_viewer_is_replaced(played: Side) -> None:
+    """By another ghost in the room."""
     room_id = await played.room(preset="public_chat")
     await played.side.join(room_id, EVE)
     played.said(room_id, COOK, "soup")
     resident = await played.side._resident(room_id)
     other = EVE if resident == COOK else COOK
-    # The homeserver has not told it yet.
+    # The homeserver has not pushed it yet.
     played.rooms.happened[room_id][:] = [
         one for one in played.rooms.happened[room_id] if one.get("state_key") != resident
     ]
@@ -73,8 +73,8 @@ async def test_whoever_is_not_there_any_more_is_not_looked_as(played: Side) -> N
     assert resident not in [request.query["user_id"] for request in asked][1:]
 
 
-async def test_in_a_room_where_nobody_of_ours_is_there_is_nothing_to_see(played: Side) -> None:
-    """As if there were no such room."""
+async def test_room_without_ghosts_is_unknown(played: Side) -> None:
+    """As if it did not exist."""
     for room_id in ("!no:their.server", "", "x", "!\0:x"):
         with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
             await played.side.messages(room_id)

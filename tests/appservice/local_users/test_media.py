@@ -1,4 +1,4 @@
-"""Media, which the homeserver keeps."""
+"""Media in the homeserver's repository."""
 
 import hashlib
 from collections.abc import AsyncIterator
@@ -18,8 +18,8 @@ async def in_pieces(data: bytes) -> AsyncIterator[bytes]:
         yield data[start : start + 100_000]
 
 
-async def test_media_is_kept_and_given_back(played: Side) -> None:
-    """With all that is known of it: whoever was told a size and a hash can rely on them."""
+async def test_upload_and_download(played: Side) -> None:
+    """With reliable size and hash."""
     for content in (b"", b"soup", in_pieces(LARGE)):
         data = content if isinstance(content, bytes) else LARGE
         info = await played.side.upload(COOK, content, "application/pdf", "../a\nb.pdf")
@@ -41,15 +41,15 @@ async def test_media_is_kept_and_given_back(played: Side) -> None:
 
 
 @pytest.mark.parametrize("kind", ["text/html\r\nX: y", "nonsense", "\0", "x" * 5_000, "image/png", None])
-async def test_it_is_called_what_it_is(played: Side, kind: str | None) -> None:
-    """What the homeserver is told, it serves."""
+async def test_detected_content_type_is_sent(played: Side, kind: str | None) -> None:
+    """The homeserver serves what it receives."""
     info = await played.side.upload(COOK, b"<script>", kind)
     assert info.content_type == "application/octet-stream"
     assert [kept for kept, _ in played.rooms.media.values()] == ["application/octet-stream"]
 
 
-async def test_what_is_too_large_is_refused_before_all_of_it_has_come(played: Side) -> None:
-    """The homeserver hears nothing of it."""
+async def test_too_large_upload_is_refused_early(played: Side) -> None:
+    """The homeserver receives nothing."""
     given = 0
 
     async def much() -> AsyncIterator[bytes]:
@@ -64,8 +64,8 @@ async def test_what_is_too_large_is_refused_before_all_of_it_has_come(played: Si
     assert played.asked("upload") == []
 
 
-async def test_what_there_is_not_is_not_found(played: Side) -> None:
-    """What is no address is not asked for, and nobody else's media is uploaded."""
+async def test_unknown_media(played: Side) -> None:
+    """Invalid URIs are not requested, and uploads of other users are refused."""
     with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
         async with played.side.download("mxc://their.server/nothing"):
             pass

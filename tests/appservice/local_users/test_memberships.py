@@ -1,4 +1,4 @@
-"""Who is in which room."""
+"""Memberships."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -25,12 +25,12 @@ async def members(living: Living) -> Memberships:
 
 
 def acts(living: Living) -> int:
-    """How often something was asked for that changes something."""
+    """The number of requests that change something."""
     return len([one for one in living.homeserver.targets if one.startswith(("POST", "PUT"))])
 
 
-async def test_users_join_and_leave_once(living: Living, members: Memberships) -> None:
-    """By id or alias; and it is known before the homeserver tells it."""
+async def test_join_and_leave_are_idempotent(living: Living, members: Memberships) -> None:
+    """By id or alias; the result is known before it is pushed."""
     living.rooms.aliases["#kitchen:their.server"] = ROOM
     for room in ("#kitchen:their.server", ROOM):
         assert await members.join(room, OTHER, reason="hungry", via=["a.b", "no\n"]) == ROOM
@@ -50,16 +50,14 @@ async def test_users_join_and_leave_once(living: Living, members: Memberships) -
     assert [one.user_id for one in await members.members(ROOM, ["leave"])] == [OTHER]
 
 
-async def test_users_who_join_in_several_places_at_once_join_once(
-    living: Living, members: Memberships
-) -> None:
-    """A busy homeserver would make an event of each."""
+async def test_concurrent_joins_are_merged(living: Living, members: Memberships) -> None:
+    """A busy homeserver would create an event for each."""
     assert await asyncio.gather(*(members.join(ROOM, OTHER) for _ in range(5))) == [ROOM] * 5
     assert len(living.asked("POST /_matrix/client/v3/join")) == 1
 
 
-async def test_who_knocks_is_heard_once(living: Living, members: Memberships) -> None:
-    """And may go away again."""
+async def test_knock_is_idempotent(living: Living, members: Memberships) -> None:
+    """And can be retracted."""
     for _ in range(2):
         assert await members.knock(ROOM, OTHER, reason="hello") == ROOM
     assert len(living.asked("knock")) == 1
@@ -68,8 +66,8 @@ async def test_who_knocks_is_heard_once(living: Living, members: Memberships) ->
     assert await members.membership(ROOM, OTHER) == "leave"
 
 
-async def test_who_is_there_is_invited_once(living: Living, members: Memberships) -> None:
-    """And whom the homeserver does not know, not at all."""
+async def test_invite_is_idempotent(living: Living, members: Memberships) -> None:
+    """Users unknown to the homeserver are refused."""
     living.rooms.users.add("@bob:their.server")
     for user in (OTHER, "@bob:their.server", "@carol:other.server"):
         for _ in range(2):
@@ -92,8 +90,8 @@ async def test_who_is_there_is_invited_once(living: Living, members: Memberships
             await members.invite(unknown, GHOST, ALICE)
 
 
-async def test_moderators_act_once(living: Living, members: Memberships) -> None:
-    """What is so already is done, and known before the homeserver tells it."""
+async def test_moderation_is_idempotent(living: Living, members: Memberships) -> None:
+    """The result is known before it is pushed."""
     for act, membership in ((members.kick, "leave"), (members.ban, "ban"), (members.unban, "leave")):
         for _ in range(2):
             await act(ROOM, GHOST, ALICE, reason="spam")
@@ -113,8 +111,8 @@ async def test_moderators_act_once(living: Living, members: Memberships) -> None
             await act(ROOM, GHOST, "alice")
 
 
-async def test_what_the_homeserver_knows_better_is_learned(living: Living, members: Memberships) -> None:
-    """What we think has not been told otherwise yet; what is so already is done, and all else is refused."""
+async def test_stale_memberships_are_corrected(living: Living, members: Memberships) -> None:
+    """A result that already holds succeeds; every other refusal is raised."""
     await members.members(ROOM)
     living.rooms.moves(ROOM, GHOST, "leave", ALICE)
     with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
@@ -132,8 +130,8 @@ async def test_what_the_homeserver_knows_better_is_learned(living: Living, membe
     assert living.rooms.count == before
 
 
-async def test_what_there_is_not_is_not_found(living: Living, members: Memberships) -> None:
-    """Rooms, aliases and users; to leave what one is not in is done already."""
+async def test_unknown_rooms_aliases_and_users(living: Living, members: Memberships) -> None:
+    """Leaving a room that the user is not in succeeds."""
     for room in ("!no:their.server", "#no:their.server"):
         with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
             await members.join(room, GHOST)
@@ -151,8 +149,8 @@ async def test_what_there_is_not_is_not_found(living: Living, members: Membershi
     assert acts(living) == before
 
 
-async def test_who_is_banned_is_refused(living: Living, members: Memberships) -> None:
-    """With what the homeserver says."""
+async def test_banned_users_are_refused(living: Living, members: Memberships) -> None:
+    """With the homeserver's text."""
     living.rooms.moves(ROOM, OTHER, "ban", ALICE)
     await living.tell()
     with pytest.raises(MatrixError, match=r"403 M_FORBIDDEN: You are banned\."):
@@ -176,8 +174,8 @@ Act = Callable[[Memberships, str], Awaitable[object]]
         lambda members, user: members.invites(user),
     ],
 )
-async def test_nobody_acts_for_whoever_is_no_ghost(living: Living, members: Memberships, act: Act) -> None:
-    """The homeserver is not asked."""
+async def test_only_ghosts_act(living: Living, members: Memberships, act: Act) -> None:
+    """No request is made for others."""
     before = len(living.homeserver.targets)
     for user in (ALICE, "@_agent_x:other.server", "bob", "@a\0:their.server", ""):
         with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):

@@ -1,4 +1,4 @@
-"""A homeserver that says somebody is not in a room, and at the same time that they are."""
+"""The workaround for joins that Synapse loses."""
 
 import asyncio
 
@@ -21,9 +21,9 @@ async def refused(sending: Sending, type_: str = MESSAGE) -> None:
         await sending.send(ROOM, GHOST, type_, text("May I?"))
 
 
-async def test_who_is_there_is_heard_in_the_end(living: Living, sending: Sending) -> None:
-    """Before each further attempt the node's own user ties ends together, once for all who wait, if it is
-    there."""
+async def test_refused_event_of_a_member_is_retried(living: Living, sending: Sending) -> None:
+    """Before each retry the node's own user merges extremities, once for all waiting sends, if it is in the
+    room."""
     living.rooms.unseen = 2
     await sending.send(ROOM, GHOST, MESSAGE, text("Here I am."), transaction_id="1")
     assert living.rooms.bodies(ROOM) == ["Here I am."]
@@ -36,7 +36,7 @@ async def test_who_is_there_is_heard_in_the_end(living: Living, sending: Sending
     assert 1 <= len(living.asked(DUMMY_EVENT)) < 3
 
 
-async def test_who_is_refused_to_the_end_is_not_asked_for_again_and_again(
+async def test_final_refusal_is_remembered(
     living: Living, sending: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The homeserver may have rules of its own."""
@@ -49,10 +49,10 @@ async def test_who_is_refused_to_the_end_is_not_asked_for_again_and_again(
         assert len(living.asked("/send/")) == before + asked
 
 
-async def test_who_waits_to_ask_again_keeps_nobody_waiting(
+async def test_waiting_retries_do_not_block_the_room(
     living: Living, sending: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only what is being sent has a place in the room."""
+    """Only requests in progress count for the limit."""
     monkeypatch.setattr(module, "RETRY_DELAYS", (600.0,))
     living.rooms.unseen = AT_ONCE
     waiting = [
@@ -72,8 +72,8 @@ async def test_who_waits_to_ask_again_keeps_nobody_waiting(
         await asyncio.gather(*waiting, return_exceptions=True)
 
 
-async def test_what_the_state_forbids_is_refused_at_once(living: Living, sending: Sending) -> None:
-    """For who has not the power, or is not there."""
+async def test_justified_refusal_is_not_retried(living: Living, sending: Sending) -> None:
+    """Without the power level, or without a membership."""
     levels = {"users_default": 0, "events_default": 0, "events": {"io.secret": 50}}
     living.rooms.happens(ROOM, ALICE, "m.room.power_levels", levels, "")
     await living.tell()

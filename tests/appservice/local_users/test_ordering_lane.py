@@ -1,4 +1,4 @@
-"""What is to be heard in order."""
+"""The lanes in which events keep their order."""
 
 import pytest
 
@@ -20,6 +20,6 @@ from federation.matrix.message_content import edit, in_thread, reaction, reply, 
         ({"m.relates_to": "m.annotation"}, MAIN),
     ],
 )
-def test_threads_are_read_each_for_itself(content: dict[str, object], lane: str | None) -> None:
-    """What is said outside of them is one of them."""
+def test_each_thread_has_its_lane(content: dict[str, object], lane: str | None) -> None:
+    """The main timeline is one lane."""
     assert ordering_lane(content) == lane

@@ -1,4 +1,4 @@
-"""Who may act on a homeserver of which this node is a guest."""
+"""The users that an attached node can act as."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from federation.matrix.errors import MatrixError
 from tests.appservice.local_users.setup import Living
 
 
-async def test_only_ghosts_act_here(living: Living) -> None:
-    """As whom else the homeserver would not let us act; nor is it asked."""
+async def test_only_ghosts_act(living: Living) -> None:
+    """The homeserver would refuse others; no request is made."""
     has = UserOperations(living.parts)
     has._require_ghost("@_agent_worker-1:their.server")
     has._require_ghost("@_agent_worker-1=40cellar.local:their.server")

@@ -1,4 +1,4 @@
-"""What is worth something for a moment."""
+"""Typing, presence, receipts and to-device messages."""
 
 import asyncio
 
@@ -10,16 +10,16 @@ from tests.appservice.local_users.fake_homeserver import ALICE, COOK, EVE, Side
 
 
 async def until_told(played: Side, count: int) -> list[str]:
-    """To the homeserver: the end of each path."""
+    """Wait for requests to the homeserver, by the end of their paths."""
     async with asyncio.timeout(20):
         while len(played.rooms.moments) < count:
-            await asyncio.sleep(0.01)  # it is another task that hears it
+            await asyncio.sleep(0.01)  # another task receives it
     return [path.rpartition("/v3/")[2].replace("%21", "!").replace("%3A", ":").replace("%40", "@")
             for path, _ in played.rooms.moments]  # fmt: skip
 
 
-async def test_who_types_is_in_the_room(played: Side) -> None:
-    """And is not believed to type for ever."""
+async def test_typing_users_are_in_the_room(played: Side) -> None:
+    """The timeout is limited."""
     room_id = await played.room()
     await played.side.set_typing(room_id, COOK, typing=True, lasts_ms=10**9)
     assert tuple(played.side.typing(room_id)) == (COOK,)
@@ -34,8 +34,8 @@ async def test_who_types_is_in_the_room(played: Side) -> None:
             await played.side.set_typing(unknown, COOK, typing=True)
 
 
-async def test_presence_is_what_it_can_be(played: Side) -> None:
-    """And is of our users."""
+async def test_presence_is_validated(played: Side) -> None:
+    """And only for ghosts."""
     await played.side.set_presence(COOK, "unavailable", status="thinking")
     assert played.side.presence(COOK) == UserPresence(COOK, "unavailable", None, False, "thinking")
     assert played.side.presence(EVE) is None
@@ -48,15 +48,15 @@ async def test_presence_is_what_it_can_be(played: Side) -> None:
         await played.side.set_presence(ALICE, "online")
 
 
-async def test_how_far_somebody_has_read_is_kept(played: Side) -> None:
-    """By thread, of ours and of people; what there is not nobody can have read."""
+async def test_receipts_are_stored(played: Side) -> None:
+    """By thread, of ghosts and people; only for existing events."""
     room_id = await played.room()
     ids = [played.said(room_id, ALICE, body) for body in "ab"]
     await played.tell()
     untold = played.said(room_id, ALICE, "c")
     await played.side.mark_read(room_id, COOK, ids[0])
     await played.side.mark_read(room_id, COOK, untold, thread_id=ids[1])
-    # The clock stands still in this test, so that nothing is older than anything else.
+    # The clock does not advance, so nothing expires.
     played.side._parts.ephemeral.notify(Receipt(room_id, ALICE, ids[1], 7, "main"))
     receipts = await played.side.receipts(room_id)
     assert {(one.user_id, one.thread_id, one.event_id) for one in receipts} == {
@@ -77,8 +77,8 @@ async def test_how_far_somebody_has_read_is_kept(played: Side) -> None:
     assert await played.side.receipts("\0") == []
 
 
-async def test_messages_to_devices_wait_until_they_are_read(played: Side) -> None:
-    """They go with the commit of whoever has read them."""
+async def test_to_device_messages_until_deleted(played: Side) -> None:
+    """They are deleted in the reader's commit."""
     content = {"odd": "\0"}
     await played.guest.receive(
         "device",
@@ -110,8 +110,8 @@ async def test_messages_to_devices_wait_until_they_are_read(played: Side) -> Non
         await played.side.device_messages(ALICE)
 
 
-async def test_there_are_no_edus_of_ones_own(played: Side) -> None:
-    """A homeserver has no way for them; whoever listens hears what it tells."""
+async def test_edus_cannot_be_sent(played: Side) -> None:
+    """A homeserver has no API for them; received ones reach their listeners."""
     room_id = await played.room()
     with pytest.raises(MatrixError, match="400 M_UNRECOGNIZED"):
         await played.side.send_edu(room_id, "io.cis.agent.heartbeat", {})

@@ -1,4 +1,4 @@
-"""The node's own users on the homeserver, and what anybody says of himself."""
+"""Users and profiles."""
 
 import pytest
 
@@ -15,8 +15,8 @@ async def users(living: Living) -> Users:
     return Users(living.parts)
 
 
-async def test_a_user_is_there_from_when_it_is_needed(living: Living, users: Users) -> None:
-    """Who was never needed is not there, and the homeserver is not asked for it."""
+async def test_users_are_registered_on_demand(living: Living, users: Users) -> None:
+    """An unregistered ghost has no profile, and no request is made for it."""
     assert await users.profile(GHOST) is None
     assert len(living.homeserver.targets) == 1
     for _ in range(2):
@@ -25,8 +25,8 @@ async def test_a_user_is_there_from_when_it_is_needed(living: Living, users: Use
     assert len(living.asked("register")) == 2
 
 
-async def test_what_is_said_is_said_once(living: Living, users: Users) -> None:
-    """What is None stays, and what is empty is taken out."""
+async def test_unchanged_profile_is_not_sent(living: Living, users: Users) -> None:
+    """None leaves a field unchanged, an empty string removes it."""
     await users.ensure_user(GHOST)
     for _ in range(2):
         await users.set_profile(GHOST, displayname="Worker", avatar_url="mxc://their.server/a")
@@ -45,8 +45,8 @@ async def test_what_is_said_is_said_once(living: Living, users: Users) -> None:
     assert all("user_id=" in target for target in living.asked("profile"))
 
 
-async def test_what_a_homeserver_calls_a_new_user_is_said_otherwise(living: Living, users: Users) -> None:
-    """As Synapse does."""
+async def test_default_display_name_is_replaced(living: Living, users: Users) -> None:
+    """As Synapse sets one."""
     await users.ensure_user(GHOST)
     living.rooms.profiles[GHOST] = {"displayname": "_agent_worker-1"}
     assert await users.profile(GHOST) == {"displayname": "_agent_worker-1"}
@@ -54,8 +54,8 @@ async def test_what_a_homeserver_calls_a_new_user_is_said_otherwise(living: Livi
     assert living.rooms.profiles[GHOST] == {"displayname": ""}
 
 
-async def test_anybody_is_as_the_homeserver_says(living: Living, users: Users) -> None:
-    """Each time anew; and as a user of ours, because not every homeserver tells everybody."""
+async def test_profiles_of_others_are_requested(living: Living, users: Users) -> None:
+    """Every time, and as a ghost, because homeservers may restrict profiles."""
     living.rooms.profiles[ALICE] = {"displayname": "Alice", "avatar_url": None}  # type: ignore[dict-item]
     assert await users.profile(ALICE) == {"displayname": "Alice"}
     living.rooms.profiles[ALICE] = {"displayname": "Alicia", "io.x": "y"}
@@ -64,8 +64,8 @@ async def test_anybody_is_as_the_homeserver_says(living: Living, users: Users) -
     assert all("user_id=@_agent_palaver" in target for target in living.asked("profile"))
 
 
-async def test_what_cannot_be_is_refused(living: Living, users: Users) -> None:
-    """In words."""
+async def test_invalid_profiles_are_refused(living: Living, users: Users) -> None:
+    """With a sentence."""
     await users.ensure_user(GHOST)
     for user in (ALICE, "@_agent_x:other.server", "", "\0"):
         with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):

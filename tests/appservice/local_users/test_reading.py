@@ -9,7 +9,7 @@ from tests.appservice.local_users.fake_homeserver import ALICE, COOK, EVE, Side,
 
 
 async def all_of(played: Side, room_id: str, limit: int, reader: str | None = None) -> list[object]:
-    """What is said, page by page from the end."""
+    """The message texts, page by page from the end."""
     said: list[object] = []
     start: str | None = None
     while True:
@@ -20,8 +20,8 @@ async def all_of(played: Side, room_id: str, limit: int, reader: str | None = No
             return said
 
 
-async def test_the_timeline_is_read_page_by_page(played: Side) -> None:
-    """In both directions, whatever the size of the timeline_pages."""
+async def test_timeline_in_pages(played: Side) -> None:
+    """In both directions, with any page size."""
     room_id = await played.room()
     wanted = [str(number) for number in range(9)]
     for body in wanted:
@@ -38,8 +38,8 @@ async def test_the_timeline_is_read_page_by_page(played: Side) -> None:
             await played.side.messages(room_id, start=wrong)
 
 
-async def test_relations_are_read_oldest_first(played: Side) -> None:
-    """Answers too, of which the homeserver keeps no list. What was taken back is none any more."""
+async def test_relations_oldest_first(played: Side) -> None:
+    """Including replies, of which the homeserver has no index; redacted ones are omitted."""
     room_id = await played.room()
     root = played.said(room_id, ALICE, "root")
     happens = played.rooms.happens
@@ -63,8 +63,8 @@ async def test_relations_are_read_oldest_first(played: Side) -> None:
         assert await played.side.relations(room_id, wrong) == []
 
 
-async def test_what_relates_from_far_away_is_found_by_the_list(played: Side) -> None:
-    """After all that stands near."""
+async def test_distant_relations(played: Side) -> None:
+    """After the near ones."""
     room_id = await played.room()
     root = played.said(room_id, ALICE, "root")
     near = played.rooms.happens(room_id, COOK, "m.room.message", in_thread(root, text("near")))
@@ -85,10 +85,8 @@ async def test_what_relates_from_far_away_is_found_by_the_list(played: Side) -> 
         ("joined", ["joined"]),
     ],
 )
-async def test_a_reader_sees_what_the_history_shows(
-    played: Side, visibility: str, seen: list[str], reader: str
-) -> None:
-    """By the membership at the time. The node itself sees all that it is visible_events."""
+async def test_history_visibility(played: Side, visibility: str, seen: list[str], reader: str) -> None:
+    """By the membership at the time. The node itself reads everything."""
     room_id = await played.room(history_visibility=visibility)
     ids = {"before": played.said(room_id, COOK, "before")}
     played.rooms.moves(room_id, reader, "invite", COOK)
@@ -98,7 +96,7 @@ async def test_a_reader_sees_what_the_history_shows(
     await played.tell()
     if visibility == "shared":
         assert await all_of(played, room_id, 50, reader) == ["joined", "invited", "before"]
-        # Once it is known that nothing was ever hidden, no event is looked at.
+        # For a room that was never hidden, no event is examined.
         assert len(played.asked("/context")) == 1
     played.rooms.moves(room_id, reader, "leave")
     ids["left"] = played.said(room_id, COOK, "left")
@@ -115,8 +113,8 @@ async def test_a_reader_sees_what_the_history_shows(
     assert {"join", "leave"} <= {event.content["membership"] for event in own}
 
 
-async def test_a_history_that_was_hidden_once_is_hidden_still(played: Side) -> None:
-    """Although everybody who is there sees it today."""
+async def test_formerly_hidden_history(played: Side) -> None:
+    """Although every member sees newer events."""
     room_id = await played.room(history_visibility="joined")
     played.said(room_id, COOK, "secret")
     played.rooms.happens(room_id, COOK, "m.room.history_visibility", {"history_visibility": "shared"}, "")
@@ -127,8 +125,8 @@ async def test_a_history_that_was_hidden_once_is_hidden_still(played: Side) -> N
     assert await all_of(played, room_id, 50) == ["open", "secret"]
 
 
-async def test_an_event_is_read_with_what_stands_around_it(played: Side) -> None:
-    """Only of the room that is asked about, and from where it is there is a way on."""
+async def test_context(played: Side) -> None:
+    """Only in the requested room, with tokens for both directions."""
     room_id, other = await played.room(), await played.room()
     ids = [played.said(room_id, COOK, str(number)) for number in range(7)]
     context = await played.side.context(room_id, ids[3], limit=2)
@@ -143,13 +141,13 @@ async def test_an_event_is_read_with_what_stands_around_it(played: Side) -> None
     for room, event_id in ((other, ids[3]), (room_id, "$unknown"), (room_id, "\0"), (room_id, "../x")):
         assert await played.side.event(room, event_id) is None
         assert await played.side.context(room, event_id) is None
-    # The homeserver says something else than was asked for.
+    # The homeserver returns another event.
     played.rooms.instead["/event/"] = played.rooms.happened[room_id][-1]
     assert await played.side.event(room_id, ids[3]) is None
 
 
-async def test_the_state_is_what_is_kept_here(played: Side) -> None:
-    """Nobody asks the homeserver for what it has told."""
+async def test_state_is_read_from_the_database(played: Side) -> None:
+    """Without requests."""
     room_id = await played.room(name="Kitchen")
     state = {(event.type, event.state_key): event for event in await played.side.state(room_id)}
     assert state["m.room.name", ""].content == {"name": "Kitchen"}

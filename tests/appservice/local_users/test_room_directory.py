@@ -1,4 +1,4 @@
-"""What rooms are called, and whether they are listed."""
+"""Aliases and the public room directory."""
 
 import pytest
 
@@ -10,8 +10,8 @@ from tests.appservice.local_users.fake_homeserver import ALICE, COOK, EVE, Side,
 ALIAS = "#agents-a:their.server"
 
 
-async def test_a_name_is_given_and_taken_once(played: Side) -> None:
-    """To say it twice does no harm, and no name is taken from another room."""
+async def test_aliases_are_idempotent(played: Side) -> None:
+    """And never moved from another room."""
     room_id, other = await played.room(), await played.room()
     assert await played.side.resolve_alias(ALIAS) is None
     for _ in range(2):
@@ -24,8 +24,8 @@ async def test_a_name_is_given_and_taken_once(played: Side) -> None:
     assert await played.side.resolve_alias(ALIAS) is None
 
 
-async def test_what_is_no_name_is_not_asked_for(played: Side) -> None:
-    """Nor is one of another server, which is not ours to give."""
+async def test_invalid_aliases_are_not_sent(played: Side) -> None:
+    """Also those of other servers."""
     room_id = await played.room()
     before = len(played.homeserver.targets)
     for wrong in ("#a", "a", "", "#\0:x", "#a:other.server"):
@@ -43,8 +43,8 @@ async def test_what_is_no_name_is_not_asked_for(played: Side) -> None:
     assert len(played.homeserver.targets) == before
 
 
-async def test_the_servers_of_a_room_are_not_endless(played: Side) -> None:
-    """The homeserver is the first of them."""
+async def test_resolved_servers_are_limited(played: Side) -> None:
+    """The homeserver is first."""
     played.rooms.instead["directory"] = {
         "room_id": "!a:b",
         "servers": [*(f"s{n}.test" for n in range(2 * MAX_SERVERS)), "no\n", 7, "their.server"],
@@ -55,8 +55,8 @@ async def test_the_servers_of_a_room_are_not_endless(played: Side) -> None:
     assert found[1][:2] == ("their.server", "s0.test")
 
 
-async def test_a_room_is_listed_by_whoever_may(played: Side) -> None:
-    """Of our users that is the one with the most power. What is so already is not said again."""
+async def test_publish_as_the_most_powerful_ghost(played: Side) -> None:
+    """Unchanged visibility is not sent."""
     room_id = await played.room(preset="public_chat", power_levels={"users": {COOK: 100}}, version="11")
     await played.side.join(room_id, EVE)
     for _ in range(2):
@@ -75,8 +75,8 @@ async def test_a_room_is_listed_by_whoever_may(played: Side) -> None:
         await played.side.publish("!no:their.server", published=True)
 
 
-async def test_a_homeserver_that_does_not_list_says_so(played: Side) -> None:
-    """Its refusal is passed on."""
+async def test_publish_refusal_is_raised(played: Side) -> None:
+    """With the homeserver's text."""
     room_id = await played.room()
     played.rooms.lists = False
     played.rooms.instead[f"list/room/%21{room_id[1:].replace(':', '%3A')}"] = (
@@ -87,8 +87,8 @@ async def test_a_homeserver_that_does_not_list_says_so(played: Side) -> None:
         await played.side.publish(room_id, published=True)
 
 
-def test_a_room_says_of_what_version_it_is() -> None:
-    """Before there were versions, none did; of what nobody knows the rules of new rooms are believed."""
+def test_version_of() -> None:
+    """Without a version it is 1; unknown versions get the default's rules."""
     assert version_of(entry("m.room.create", room_version="12")).id == "12"
     assert version_of(entry("m.room.create")).id == "3"
     for unknown in (entry("m.room.create", room_version="x"), entry("m.room.create", room_version=7), None):

@@ -1,4 +1,4 @@
-"""How a homeserver is asked for a room."""
+"""The request that creates a room."""
 
 from dataclasses import replace
 
@@ -29,8 +29,8 @@ def state(type_: str, state_key: str = "", **content: object) -> RoomEvent:
 
 @pytest.mark.parametrize("version", ["10", "11", "12"])
 @pytest.mark.parametrize("preset", ["private_chat", "trusted_private_chat", "public_chat"])
-def test_it_is_the_room_that_a_homeserver_of_our_own_would_make(version: str, preset: str) -> None:
-    """Whatever the homeserver's presets say: nothing is left to them."""
+def test_same_room_as_the_homeserver_backend(version: str, preset: str) -> None:
+    """Independent of the homeserver's presets."""
     request = CreateRoomRequest(
         creator=CREATOR,
         version=version,
@@ -56,12 +56,12 @@ def test_it_is_the_room_that_a_homeserver_of_our_own_would_make(version: str, pr
     del rest["m.room.create", ""]
     assert said == rest
     assert (body["room_alias_name"], made.alias) == ("agents-kitchen", f"#agents-kitchen:{SERVER}")
-    # Who is invited is told of it when the room is there.
+    # Users are invited after the creation.
     assert "invite" not in body
 
 
-def test_who_finds_it_is_left_to_whoever_asks() -> None:
-    """The public list of the homeserver; without an alias none is asked for."""
+def test_listing_is_requested_explicitly() -> None:
+    """Without an alias none is requested."""
     assert plan_room(CreateRoomRequest(creator=CREATOR), SERVER, None).body["visibility"] == "private"
     assert (
         plan_room(CreateRoomRequest(creator=CREATOR, listed=True), SERVER, None).body["visibility"]
@@ -84,15 +84,15 @@ def test_who_finds_it_is_left_to_whoever_asks() -> None:
         ({"creation_content": {"a": 0.5}}, "M_BAD_JSON"),
     ],
 )
-def test_what_cannot_be_is_not_asked_for(wrong: dict[str, object], errcode: str) -> None:
-    """By the rules of the other side, and nobody but the homeserver chooses ids."""
+def test_invalid_requests_are_refused(wrong: dict[str, object], errcode: str) -> None:
+    """By the rules of the homeserver backend; the homeserver assigns room ids."""
     request = CreateRoomRequest(**{"creator": CREATOR, **wrong})  # type: ignore[arg-type]
     with pytest.raises(MatrixError, match=errcode):
         plan_room(request, SERVER, None)
 
 
-def test_a_room_is_known_by_its_mark_and_its_creator() -> None:
-    """The mark tells nobody the key; anybody can write any mark into a room of their own."""
+def test_mark_and_creator_identify_a_room() -> None:
+    """The mark does not reveal the key; any user can write any mark into a room of their own."""
     mark = room_mark(CREATOR, "people/default")
     assert "people" not in mark
     assert mark != room_mark(OTHER, "people/default")
@@ -105,17 +105,17 @@ def test_a_room_is_known_by_its_mark_and_its_creator() -> None:
 
 
 @pytest.mark.parametrize("key", ["a\0b", "x" * 256, "\ud800" * 300])
-def test_keys_are_short_texts(key: str) -> None:
-    """As on the other side."""
+def test_keys_are_short(key: str) -> None:
+    """As in the homeserver backend."""
     with pytest.raises(MatrixError, match="M_INVALID_PARAM"):
         require_valid_key(key)
     require_valid_key(None)
     require_valid_key("x" * 255)
 
 
-def test_what_a_killed_homeserver_has_not_said_of_a_room_is_known() -> None:
-    """It sends everything at once, so that a room with power levels is whole: what it has no more was taken
-    out."""
+def test_missing_state_after_a_kill() -> None:
+    """The homeserver sets everything together, so a room with power levels is complete; missing state was
+    removed."""
     made = plan_room(CreateRoomRequest(creator=CREATOR, name="Kitchen", alias="agents-x"), SERVER, None)
     begun = [state("m.room.create"), state("m.room.member", CREATOR, membership="join")]
     named = [event.type for event in missing_state(made, begun)]
@@ -130,15 +130,15 @@ def test_what_a_killed_homeserver_has_not_said_of_a_room_is_known() -> None:
     assert missing_state(made, [*begun, state("m.room.power_levels")]) == []
 
 
-def test_an_invite_says_whether_it_is_to_two_alone() -> None:
-    """As the room's first members are told on the other side."""
+def test_invites_have_is_direct() -> None:
+    """As in the homeserver backend."""
     assert invite_content_for(CreateRoomRequest(creator=CREATOR)) == {"membership": "invite"}
     direct = invite_content_for(CreateRoomRequest(creator=CREATOR, is_direct=True))
     assert direct == {"membership": "invite", "is_direct": True}
 
 
-def test_a_room_that_was_only_begun_is_known() -> None:
-    """By what a homeserver does first, and what was asked for. Of anybody else's room nothing follows."""
+def test_unfinished_room_is_recognised() -> None:
+    """By its create event and the creator's join; other users' rooms are ignored."""
     made = plan_room(CreateRoomRequest(creator=CREATOR, room_type="io.x"), SERVER, None)
     create = state("m.room.create", room_version="11", creator=CREATOR, type="io.x")
     own = state("m.room.member", CREATOR, membership="join")

@@ -32,12 +32,12 @@ async def sending(living: Living) -> AsyncIterator[Sending]:
 
 
 async def once_more(living: Living) -> Sending:
-    """By a process that was started again."""
+    """By a restarted process."""
     return Sending(await living.again())
 
 
-async def test_a_message_is_one_request(living: Living, sending: Sending) -> None:
-    """But for the first one in a room, for which it is looked what was sent there last."""
+async def test_message_is_one_request(living: Living, sending: Sending) -> None:
+    """Except for the first one in a room, which scans its timeline."""
     await sending.send(ROOM, GHOST, MESSAGE, text("0"), transaction_id="0")
     before = len(living.homeserver.targets)
     for n in range(1, 4):
@@ -50,15 +50,15 @@ async def test_a_message_is_one_request(living: Living, sending: Sending) -> Non
     assert [one["origin_server_ts"] for one in living.rooms.happened[ROOM]][-4:-1] == [1, 2, 3]
 
 
-async def test_a_transaction_id_makes_sending_safe_to_repeat(living: Living, sending: Sending) -> None:
-    """At once, later, by a process that was started again, and when the homeserver has forgotten it."""
+async def test_transaction_id_is_idempotent(living: Living, sending: Sending) -> None:
+    """Concurrently, later, after a restart, and after the homeserver has forgotten it."""
     sent = await asyncio.gather(
         *(sending.send(ROOM, GHOST, MESSAGE, text(f"{n}"), transaction_id=f"{n % 3}") for n in range(9))
     )
     assert len(set(sent)) == 3
     assert living.rooms.bodies(ROOM) == ["0", "1", "2"]
     living.rooms.restarted()
-    # Nobody has told us of them yet.
+    # They are not pushed yet.
     again = await once_more(living)
     assert await again.send(ROOM, GHOST, MESSAGE, text("other"), transaction_id="1") == sent[1]
     await living.tell()
@@ -75,10 +75,10 @@ async def test_a_transaction_id_makes_sending_safe_to_repeat(living: Living, sen
 
 @pytest.mark.parametrize("loses", ["before", "after"])
 @pytest.mark.parametrize("restarted", [True, False])
-async def test_a_lost_answer_is_looked_for(
+async def test_lost_response_is_resolved(
     living: Living, sending: Sending, loses: str, restarted: bool
 ) -> None:
-    """Whether it was done or not: whoever says it again says it once. So is what others say at that time."""
+    """Whether or not the event was created, a repetition creates one event; others' sends are unaffected."""
     await sending.send(ROOM, GHOST, MESSAGE, text("before"), transaction_id="0")
     living.rooms.loses = loses
     with pytest.raises(HomeserverUnavailable):
@@ -93,8 +93,8 @@ async def test_a_lost_answer_is_looked_for(
     assert [body for body in living.rooms.bodies(ROOM) if not body.startswith("alice")] == ["before", "once"]
 
 
-async def test_what_others_copy_is_not_taken_for_ours(living: Living, sending: Sending) -> None:
-    """Whatever stands in their messages."""
+async def test_copied_keys_do_not_count(living: Living, sending: Sending) -> None:
+    """Of other senders."""
     sent = await sending.send(ROOM, GHOST, MESSAGE, text("mine"), transaction_id="1")
     key = living.rooms.happened[ROOM][-1]["content"][TRANSACTION_KEY]
     living.rooms.happened[ROOM].pop()
@@ -105,13 +105,13 @@ async def test_what_others_copy_is_not_taken_for_ours(living: Living, sending: S
     again = await once_more(living)
     assert await again.send(ROOM, GHOST, MESSAGE, text("mine"), transaction_id="1") != sent
     assert living.rooms.bodies(ROOM) == ["copied", "mine"]
-    # Nor can an agent say beforehand what it will have said.
+    # An agent cannot set the key of a later event.
     await again.send(ROOM, GHOST, MESSAGE, {"body": "x", TRANSACTION_KEY: key})
     assert living.rooms.happened[ROOM][-1]["content"] == {"body": "x"}
 
 
-async def test_what_is_said_in_one_place_stays_in_order(living: Living, sending: Sending) -> None:
-    """As it was begun. What belongs to different threads is sent at the same time, but not all of it."""
+async def test_lanes_keep_their_order(living: Living, sending: Sending) -> None:
+    """Different threads are sent concurrently, within limits."""
     living.rooms.held = asyncio.Event()
     asked: list[Any] = [text(f"main {n}") for n in range(3)]
     asked += [in_thread(f"$t{n % 50}", text(f"thread {n}")) for n in range(100)]
@@ -129,9 +129,9 @@ async def test_what_is_said_in_one_place_stays_in_order(living: Living, sending:
     assert living.rooms.most_at_once == AT_ONCE
 
 
-async def test_who_says_much_does_not_keep_others_waiting(living: Living, sending: Sending) -> None:
-    """A room is sent so much at once, whoever says it, and each is let in after at most as much of anybody
-    else's."""
+async def test_busy_sender_does_not_block_others(living: Living, sending: Sending) -> None:
+    """A room has one limit for all senders, and each sender waits at most for one limit's worth of another's
+    events."""
     living.rooms.held = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         for n in range(50):
@@ -139,7 +139,7 @@ async def test_who_says_much_does_not_keep_others_waiting(living: Living, sendin
         while living.rooms.at_once < AT_ONCE:
             await asyncio.sleep(0)
         group.create_task(sending.send(ROOM, OTHER, MESSAGE, text("a word")))
-        # As many turns of the loop as it takes to be in the queue.
+        # Enough iterations of the event loop to be in the queue.
         for _ in range(50):
             await asyncio.sleep(0)
         assert living.rooms.at_once == AT_ONCE
@@ -148,10 +148,10 @@ async def test_who_says_much_does_not_keep_others_waiting(living: Living, sendin
     assert living.rooms.bodies(ROOM).index("a word") <= 3 * AT_ONCE
 
 
-async def test_only_so_many_events_wait_for_a_room(
+async def test_queue_of_a_room_is_limited(
     living: Living, sending: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More are refused until there is room again."""
+    """Further events are refused until there is space."""
     monkeypatch.setattr("appservice.local_users.sending.MAX_WAITING", 10)
     living.rooms.held = asyncio.Event()
     async with asyncio.TaskGroup() as group:
@@ -174,8 +174,8 @@ async def test_only_so_many_events_wait_for_a_room(
     assert living.rooms.bodies(ROOM)[-1] == "more"
 
 
-async def test_what_was_sent_before_is_looked_for_meanwhile(living: Living, sending: Sending) -> None:
-    """Only what is sent has a place in the room: the next one is ready when there is one."""
+async def test_scan_does_not_count_for_the_limit(living: Living, sending: Sending) -> None:
+    """Only sends in progress do."""
     again = await sending.send(ROOM, GHOST, MESSAGE, text("again"), transaction_id="again")
     living.rooms.held = asyncio.Event()
     async with asyncio.TaskGroup() as group:
@@ -187,8 +187,8 @@ async def test_what_was_sent_before_is_looked_for_meanwhile(living: Living, send
         living.rooms.held.set()
 
 
-async def test_whoever_stops_waiting_does_not_stop_the_event(living: Living, sending: Sending) -> None:
-    """It is the same event when it is said again."""
+async def test_cancelled_caller_does_not_cancel_the_event(living: Living, sending: Sending) -> None:
+    """A repetition returns the same event."""
     living.rooms.held = asyncio.Event()
     asking = asyncio.create_task(sending.send(ROOM, GHOST, MESSAGE, text("once"), transaction_id="1"))
     while living.rooms.at_once == 0:
@@ -201,8 +201,8 @@ async def test_whoever_stops_waiting_does_not_stop_the_event(living: Living, sen
     assert living.rooms.bodies(ROOM) == ["once"]
 
 
-async def test_state_is_set_once(living: Living, sending: Sending) -> None:
-    """And known at once, before the homeserver tells it. 1 and true are two things."""
+async def test_unchanged_state_is_not_sent(living: Living, sending: Sending) -> None:
+    """Changes are visible before they are pushed. 1 and true differ."""
     first = await sending.set_state(ROOM, GHOST, "m.room.topic", {"topic": "Soup"})
     assert await sending.set_state(ROOM, OTHER, "m.room.topic", {"topic": "Soup"}) == first
     other = await sending.set_state(ROOM, GHOST, "io.x", {"a": 1}, "a/b ü", ts=5)
@@ -217,8 +217,8 @@ async def test_state_is_set_once(living: Living, sending: Sending) -> None:
     assert await (await once_more(living)).set_state(ROOM, GHOST, "m.room.topic", {"topic": "Soup"}) == first
 
 
-async def test_what_is_redacted_is_there(living: Living, sending: Sending) -> None:
-    """Whether the intake has been told of it or not."""
+async def test_redaction_of_existing_events(living: Living, sending: Sending) -> None:
+    """Whether or not they are pushed yet."""
     said = await sending.send(ROOM, GHOST, MESSAGE, text("oops"))
     redacted = {await sending.redact(ROOM, GHOST, said, reason="oops", transaction_id="r") for _ in range(2)}
     assert redacted == {living.rooms.happened[ROOM][-1]["event_id"]}
@@ -239,8 +239,8 @@ async def test_what_is_redacted_is_there(living: Living, sending: Sending) -> No
             await sending.redact(ROOM, GHOST, unknown)
 
 
-async def test_what_cannot_be_sent_is_refused_in_words(living: Living, sending: Sending) -> None:
-    """Whatever has an operation of its own, what is no event, and what the homeserver refuses."""
+async def test_invalid_events_are_refused(living: Living, sending: Sending) -> None:
+    """Events with their own operations, invalid events, and what the homeserver refuses."""
     eve = "@_agent_eve:their.server"
     living.rooms.moves(ROOM, OTHER, "ban", ALICE)
     await living.tell()

@@ -1,4 +1,4 @@
-"""Rooms in spaces, and which servers a room is open to."""
+"""Spaces and server ACLs."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from federation.matrix.errors import MatrixError
 from tests.appservice.local_users.fake_homeserver import COOK, EVE, Side
 
 
-async def test_a_room_is_put_into_a_space_and_taken_out(played: Side) -> None:
-    """Both say so, and name servers to come in by: the homeserver first."""
+async def test_add_and_remove(played: Side) -> None:
+    """Both rooms have the state, with servers to join through: the homeserver first."""
     space, room_id = await played.room(room_type="m.space"), await played.room()
     played.rooms.moves(room_id, "@a:a.test", "join")
     await played.tell()
@@ -29,8 +29,8 @@ async def test_a_room_is_put_into_a_space_and_taken_out(played: Side) -> None:
         assert said[-1]["content"] == {}
 
 
-async def test_the_word_of_the_space_counts(played: Side) -> None:
-    """A room of which we know nothing is in the space all the same."""
+async def test_space_child_is_sufficient(played: Side) -> None:
+    """An unknown room can be in a space."""
     space = await played.room(room_type="m.space")
     await played.side.add_to_space(space, "!elsewhere:other.server", COOK)
     child = await played.side.state_event(space, "m.space.child", "!elsewhere:other.server")
@@ -42,8 +42,8 @@ async def test_the_word_of_the_space_counts(played: Side) -> None:
         await played.side.add_to_space(space, "!other:other.server", COOK, order="ü")
 
 
-async def test_an_acl_that_would_shut_the_homeserver_out_is_not_set(played: Side) -> None:
-    """Nobody of ours could ever take it back."""
+async def test_acl_that_excludes_the_homeserver_is_refused(played: Side) -> None:
+    """No ghost could ever revert it."""
     room_id = await played.room()
     assert await played.side.server_acl(room_id) is None
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Closing a room and going on in another one."""
+"""Upgrading rooms."""
 
 import pytest
 
@@ -13,7 +13,7 @@ ALIAS = "#agents-kitchen:their.server"
 
 
 async def kitchen(played: Side) -> str:
-    """With a name, a place in the list, a ban, and state of our own."""
+    """A room with an alias, a directory entry, a ban, and custom state."""
     room_id = await played.room(
         version="11",
         preset="public_chat",
@@ -31,9 +31,9 @@ def content(played: Side, room_id: str, type_: str, state_key: str = "") -> obje
     return None if entry is None else entry["content"]
 
 
-async def test_a_room_goes_on_in_another_one(played: Side) -> None:
-    """With its names, its place in the list and its bans. The old one says so, and falls silent. Asked for
-    again it is done already."""
+async def test_upgrade(played: Side) -> None:
+    """Aliases, directory entry and bans move; the old room has a tombstone and is muted. A repetition changes
+    nothing."""
     old = await kitchen(played)
     space = await played.room(room_type="m.space")
     await played.side.add_to_space(space, old, COOK, order="3")
@@ -64,10 +64,10 @@ async def test_a_room_goes_on_in_another_one(played: Side) -> None:
 
 
 @pytest.mark.parametrize("ends", ["begun", "lost"])
-async def test_what_was_begun_is_finished(
+async def test_interrupted_upgrade_is_completed(
     played: Side, database: Database, guest: Appservice, ends: str
 ) -> None:
-    """Also by another process, whoever was killed."""
+    """Also by another process, whichever was killed."""
     old = await kitchen(played)
     played.rooms.ends = ends
     with pytest.raises(ConnectionLost):
@@ -84,16 +84,16 @@ async def test_what_was_begun_is_finished(
     assert content(played, old, "m.room.tombstone") is not None
 
 
-async def test_names_that_people_gave_stay_where_they_are(played: Side) -> None:
-    """A homeserver lets nobody else take them away."""
+async def test_aliases_of_people_stay(played: Side) -> None:
+    """A homeserver lets only their creators remove them."""
     old = await kitchen(played)
     played.rooms.aliases["#soup:their.server"] = old
     new = await played.side.upgrade_room(old, COOK, "12")
     assert played.rooms.aliases == {ALIAS: new, "#soup:their.server": old}
 
 
-async def test_who_may_not_close_a_room_makes_none(played: Side) -> None:
-    """Nor is one made of a version in which none are."""
+async def test_upgrade_without_permission_creates_nothing(played: Side) -> None:
+    """Nor for an unsupported version."""
     old = await played.room(version="11", preset="public_chat")
     await played.side.join(old, EVE)
     for user in (EVE, ALICE):

@@ -1,4 +1,4 @@
-"""How a homeserver is asked for the room in which another one goes on."""
+"""The steps of an upgrade."""
 
 import pytest
 
@@ -27,8 +27,8 @@ STATE = {
 
 
 @pytest.mark.parametrize("version", ["11", "12"])
-def test_it_is_the_room_that_a_homeserver_of_our_own_would_make(version: str) -> None:
-    """Nobody is more powerful in it than before but while it is made; its names come later, and bans."""
+def test_same_room_as_the_homeserver_backend(version: str) -> None:
+    """Power levels are only raised during the creation; aliases and bans follow later."""
     planned = plan(OldRoom("!old", ROOM_VERSIONS["10"], STATE, "$last"), EVE, version, profile={})
     move = upgrade_steps(planned, EVE, "mark", listed=True)
     body = move.room_plan.body
@@ -51,8 +51,8 @@ def test_it_is_the_room_that_a_homeserver_of_our_own_would_make(version: str) ->
         assert move.levels["users"] == {COOK: 100, EVE: 50}
 
 
-def test_a_room_is_called_by_those_of_its_names_that_went_along() -> None:
-    """Whatever somebody has written where names should be."""
+def test_new_canonical_alias_has_moved_aliases() -> None:
+    """Whatever the old event contains."""
     alias = said("m.room.canonical_alias", alias="#a:x", alt_aliases=["#b:x", 7, "#a:x", "#c:y"])
     assert aliases_in(alias) == ["#a:x", "#b:x", "#c:y"]
     assert new_canonical_alias(alias, ["#a:x", "#b:x"]) == {"alias": "#a:x", "alt_aliases": ["#b:x"]}

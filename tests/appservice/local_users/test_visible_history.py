@@ -1,4 +1,4 @@
-"""What of a room's history somebody may see."""
+"""History visibility."""
 
 from typing import Any
 
@@ -40,15 +40,15 @@ def bodies(events: list[RoomEvent]) -> list[Any]:
     return [event.content["body"] for event in events if event.type == "m.room.message"]
 
 
-def test_what_decides_is_read_from_the_state() -> None:
-    """The user's own membership, and nobody else's."""
+def test_visibility_from_state() -> None:
+    """Only the user's own membership counts."""
     state = [visibility("joined").event, member("invite").event, member("join", user=COOK).event]
     assert visibility_for(ALICE, state) == Visibility({"history_visibility": "joined"}, "invite")
     assert visibility_for("@nobody:x", []) == Visibility(None, None)
 
 
-def test_a_stretch_is_judged_from_its_end_backwards() -> None:
-    """What changes the membership or the visibility is seen by whoever sees either side of it."""
+def test_events_are_judged_backwards() -> None:
+    """An event that changes membership or visibility is visible if either side of it is."""
     newest_first = [
         message("after"),
         member("leave", "join"),
@@ -69,8 +69,8 @@ def test_a_stretch_is_judged_from_its_end_backwards() -> None:
     ]
 
 
-def test_where_it_is_not_known_what_decided_nothing_is_shown() -> None:
-    """A homeserver says that something was replaced, and not by what: until the next one that it tells of."""
+def test_unknown_previous_content_hides_events() -> None:
+    """Until the next event that determines it."""
     replaced = TimelineEvent(visibility("shared").event, {"replaces_state": "$before"})
     newest_first = [message("now"), replaced, message("unknown"), visibility("x", "world_readable")]
     newest_first.append(message("for the world"))
@@ -98,6 +98,8 @@ def test_where_it_is_not_known_what_decided_nothing_is_shown() -> None:
         ),
     ],
 )
-def test_most_see_everything(now: Visibility, said: TimelineEvent | None, all_of_it: bool) -> None:
-    """Who is there now, if it was never hidden from anybody."""
+def test_members_of_never_hidden_rooms_see_everything(
+    now: Visibility, said: TimelineEvent | None, all_of_it: bool
+) -> None:
+    """No event has to be examined."""
     assert sees_everything(now, said) is all_of_it

@@ -1,4 +1,4 @@
-"""The registration by which a homeserver lets a node speak as people."""
+"""The registration for double puppets."""
 
 from dataclasses import replace
 from typing import Any
@@ -22,8 +22,8 @@ WANTED = PuppetRegistrationSettings("palaver-double-puppet", "their.server")
 MADE = make(WANTED, SECRETS)
 
 
-def test_it_reserves_nothing_and_is_sent_nothing() -> None:
-    """All users of the homeserver, none of them for this node alone; and no url."""
+def test_reserves_and_receives_nothing() -> None:
+    """All users, not exclusive, and no url."""
     written = document(MADE)
     assert written["url"] is None
     assert written["namespaces"] == {
@@ -35,8 +35,8 @@ def test_it_reserves_nothing_and_is_sent_nothing() -> None:
     assert read(written) == MADE
 
 
-def test_it_is_as_the_configuration_wants_it() -> None:
-    """Whatever differs is said, one sentence each."""
+def test_differences_from_the_configuration() -> None:
+    """One sentence each."""
     assert differences(MADE, WANTED) == ()
     other: list[tuple[Registration, str]] = [
         (replace(MADE, id="other"), "registers “other”"),
@@ -60,21 +60,21 @@ def test_it_is_as_the_configuration_wants_it() -> None:
         (Response(200, {"user_id": "@somebody:their.server"}), "reads another file than /etc/p.yaml"),
     ],
 )
-def test_each_mistake_has_its_sentence(heard: Any, words: str) -> None:
-    """In which there is no token."""
+def test_whoami_problems(heard: Any, words: str) -> None:
+    """Without the token."""
     sentence = whoami_problem(heard, MADE, "/etc/p.yaml", "their.server") or ""
     assert words in sentence
     assert SECRETS.as_token not in sentence
 
 
-def test_the_homeserver_knows_the_token_by_its_sender() -> None:
-    """Nothing is wrong then."""
+def test_sender_owns_the_token() -> None:
+    """There is no problem then."""
     answer = Response(200, {"user_id": f"@{SECRETS.sender_localpart}:their.server"})
     assert whoami_problem(answer, MADE, "/etc/p.yaml", "their.server") is None
 
 
-def test_what_is_said_in_a_persons_name_is_marked() -> None:
-    """As other bridges mark it, with our name: theirs is no mark of ours."""
+def test_source_mark() -> None:
+    """As other bridges mark events, with this software's name; other marks do not count."""
     assert with_source_mark({"body": "x"}) == {"body": "x", SOURCE_KEY: "palaver"}
     assert has_source_mark(with_source_mark({}))
     assert not has_source_mark({SOURCE_KEY: "mautrix-whatsapp"})

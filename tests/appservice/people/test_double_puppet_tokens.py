@@ -1,4 +1,4 @@
-"""The people as whom a node may speak."""
+"""Tokens for acting as people."""
 
 from collections.abc import Collection
 
@@ -31,8 +31,8 @@ def puppets(
     )
 
 
-async def test_a_person_is_a_user_of_the_homeserver(database: Database) -> None:
-    """And no agent, nor the user of a registration."""
+async def test_is_person(database: Database) -> None:
+    """Not a ghost, nor the sender of a registration."""
     async with homeserver(lambda request: {}) as at:
         ours = puppets(at.client, database)
         assert ours.is_person(ALICE)
@@ -40,8 +40,8 @@ async def test_a_person_is_a_user_of_the_homeserver(database: Database) -> None:
             assert not ours.is_person(other)
 
 
-async def test_who_gives_a_token_is_spoken_for(database: Database) -> None:
-    """Until it is taken back. In the database it cannot be read, nor by a node with another key."""
+async def test_login_and_logout(database: Database) -> None:
+    """The stored token is encrypted, also for a node with another key."""
     async with homeserver(lambda request: {"user_id": ALICE}) as at:
         ours = puppets(at.client, database)
         assert not await ours.can_send_as(ALICE)
@@ -65,8 +65,8 @@ async def test_who_gives_a_token_is_spoken_for(database: Database) -> None:
         assert not await ours.can_send_as(ALICE)
 
 
-async def test_only_the_persons_own_good_token_is_taken(database: Database) -> None:
-    """Whatever else somebody gives is refused, and nothing is kept; nor shown in the refusal."""
+async def test_only_valid_own_tokens_are_accepted(database: Database) -> None:
+    """Others are refused, not stored, and not repeated in the error."""
     async with homeserver(lambda request: {"user_id": BOB}) as at:
         ours = puppets(at.client, database)
         for token, errcode in (
@@ -87,7 +87,7 @@ async def test_only_the_persons_own_good_token_is_taken(database: Database) -> N
     assert not await ours.can_send_as(BOB)
 
 
-async def test_a_token_that_was_refused_is_not_shown_again(database: Database) -> None:
+async def test_refused_token_is_not_used_again(database: Database) -> None:
     """A new one is."""
     async with homeserver(lambda request: {"user_id": ALICE}) as at:
         ours = puppets(at.client, database)
@@ -99,13 +99,13 @@ async def test_a_token_that_was_refused_is_not_shown_again(database: Database) -
         assert found is not None
         assert found.refused_at == 7
         await ours.log_in(ALICE, "new")
-        # Somebody noticed late that the old one is no good.
+        # The refusal of the old token is noticed late.
         await ours.mark_refused(ALICE, token)
         assert [one.token for one in await ours.tokens(ALICE)] == ["new"]
 
 
-async def test_by_the_second_registration_it_speaks_for_everybody(database: Database) -> None:
-    """Who lives there; a person's own token comes first."""
+async def test_second_registration_covers_all_people(database: Database) -> None:
+    """A person's own token comes first."""
     async with homeserver(lambda request: {"user_id": ALICE}) as at:
         ours = puppets(at.client, database, as_token="all of them")
         assert await ours.tokens(BOB) == [PersonToken("all of them", BOB)]

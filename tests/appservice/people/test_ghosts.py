@@ -1,4 +1,4 @@
-"""The users of ours on the homeserver."""
+"""Registering ghosts."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -35,8 +35,8 @@ async def ghosts_on(database: Database, url: str) -> AsyncIterator[tuple[GhostUs
             await ghosts.close()
 
 
-async def test_a_ghost_is_made_once(database: Database) -> None:
-    """Also when many need it at the same time, and by a process that comes later."""
+async def test_ghost_is_registered_once(database: Database) -> None:
+    """Also on concurrent demand, and for a later process."""
     played = Played()
     async with served(played) as url:
         async with ghosts_on(database, url) as (ghosts, made):
@@ -50,13 +50,13 @@ async def test_a_ghost_is_made_once(database: Database) -> None:
     assert played.shown == [f"Bearer {REGISTRATION.secrets.as_token}"]
 
 
-async def test_one_that_is_there_already_is_ours(database: Database) -> None:
-    """A process was killed before it had written it down."""
+async def test_existing_ghost_is_adopted(database: Database) -> None:
+    """A process was killed before it recorded the ghost."""
     played = Played(registered=web.json_response({"errcode": "M_USER_IN_USE"}, status=400))
     async with served(played) as url, ghosts_on(database, url) as (ghosts, made):
         await ghosts.ensure_user(GHOST)
         assert await ghosts.is_registered(GHOST)
-        # Where it has been since, the homeserver knows.
+        # The homeserver knows its rooms.
         assert made == []
 
 
@@ -68,10 +68,10 @@ async def test_one_that_is_there_already_is_ours(database: Database) -> None:
         ({"errcode": "M_INVALID_USERNAME"}, 400, "M_INVALID_USERNAME", "refuses to register"),
     ],
 )
-async def test_what_the_homeserver_refuses_is_written_down_nowhere(
+async def test_refused_registration_is_not_recorded(
     database: Database, said: Any, status: int, errcode: str, part: str
 ) -> None:
-    """It is asked again when the ghost is needed again."""
+    """The next demand retries it."""
     played = Played(registered=web.json_response(said, status=status))
     async with served(played) as url, ghosts_on(database, url) as (ghosts, _):
         with pytest.raises(MatrixError) as refused:
@@ -85,8 +85,8 @@ async def test_what_the_homeserver_refuses_is_written_down_nowhere(
 @pytest.mark.parametrize(
     "said", [web.Response(status=502), web.json_response({"errcode": "M_UNKNOWN_TOKEN"}, status=401)]
 )
-async def test_a_homeserver_that_is_away_is_waited_for(database: Database, said: web.Response) -> None:
-    """It may have made the ghost; or the registration has to be installed again."""
+async def test_unavailable_homeserver_raises(database: Database, said: web.Response) -> None:
+    """The ghost may be registered; or the registration has to be restored."""
     played = Played(registered=said)
     async with served(played) as url, ghosts_on(database, url) as (ghosts, made):
         with pytest.raises(HomeserverUnavailable):
@@ -98,8 +98,8 @@ async def test_a_homeserver_that_is_away_is_waited_for(database: Database, said:
 @pytest.mark.parametrize(
     "user", ["@alice:their.server", "@_agent_worker-1:other.server", "@_agent_:their.server", "nobody"]
 )
-async def test_only_ghosts_are_made(database: Database, user: str) -> None:
-    """Nobody else is asked for."""
+async def test_only_ghosts_are_registered(database: Database, user: str) -> None:
+    """No request is made for others."""
     played = Played()
     async with served(played) as url, ghosts_on(database, url) as (ghosts, _):
         with pytest.raises(MatrixError, match="M_EXCLUSIVE"):

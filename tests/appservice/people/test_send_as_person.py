@@ -1,4 +1,4 @@
-"""Saying things as people."""
+"""Sending as people."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ GHOST = "@_agent_worker-1:their.server"
 
 
 class Echoes:
-    """Satisfies `SentEventLookup`: what has come back. One of ours is in the room."""
+    """Implements `SentEventLookup` with the pushed events. A ghost is in the room."""
 
     def __init__(self, known: dict[tuple[str, str, str], str] | None = None) -> None:
         self._known = known or {}
@@ -47,7 +47,7 @@ def puppets(at: Homeserver, database: Database, as_token: str | None = None) -> 
 
 
 class Answers:
-    """A homeserver that knows Alice's token, until it does not. `said` are messages of the room."""
+    """A fake homeserver that knows Alice's token until it is revoked. `said` are the room's messages."""
 
     def __init__(self, *said: Any) -> None:
         self.hers = "hers"
@@ -70,8 +70,8 @@ class Answers:
         return {"event_id": "$1"}
 
 
-async def test_it_is_said_with_the_persons_own_token(database: Database) -> None:
-    """Marked as ours, under a name by which it is known when it is said again."""
+async def test_own_token_is_used(database: Database) -> None:
+    """Marked, and with a transaction key that makes it idempotent."""
     async with homeserver(Answers()) as at:
         ours = puppets(at, database)
         await ours.log_in(ALICE, "hers")
@@ -88,8 +88,8 @@ async def test_it_is_said_with_the_persons_own_token(database: Database) -> None
         assert f'"{TRANSACTION_KEY}":"{KEY}"'.encode() in body
 
 
-async def test_what_has_come_back_is_not_said_again(database: Database) -> None:
-    """Not even when nobody can speak for the person any more."""
+async def test_pushed_events_are_not_sent_again(database: Database) -> None:
+    """Even if the node may no longer send as the person."""
     async with homeserver(Answers()) as at:
         echoes = Echoes({(ALICE, ROOM, KEY): "$before"})
         speaking = PersonSender(at.client, echoes, puppets(at, database))
@@ -97,8 +97,8 @@ async def test_what_has_come_back_is_not_said_again(database: Database) -> None:
         assert [request.method for request in at.server.requests] == ["GET"]
 
 
-async def test_the_second_registration_names_the_person(database: Database) -> None:
-    """It is used once the person's own token is no good; that one is not shown a second time."""
+async def test_second_registration_is_the_fallback(database: Database) -> None:
+    """After the person's own token was refused, which is not used again."""
     answers = Answers()
     async with homeserver(answers) as at:
         ours = puppets(at, database, "all of them")
@@ -114,8 +114,8 @@ async def test_the_second_registration_names_the_person(database: Database) -> N
         assert at.server.requests[-1].query["user_id"] == ALICE
 
 
-async def test_what_cannot_be_said_is_refused(database: Database) -> None:
-    """By this node, or as the homeserver says it."""
+async def test_refusals_are_raised(database: Database) -> None:
+    """By this node or the homeserver."""
     answers = Answers()
     async with homeserver(answers) as at:
         ours = puppets(at, database)
@@ -134,9 +134,8 @@ async def test_what_cannot_be_said_is_refused(database: Database) -> None:
         assert not await speaking.can_send_as(ALICE)
 
 
-async def test_what_was_said_before_a_kill_is_seen_in_the_room(database: Database) -> None:
-    """Once for each room, and again when nobody knows whether something was said. What others have copied is
-    not taken for it."""
+async def test_events_sent_before_a_kill_are_found(database: Database) -> None:
+    """One scan per room, and another after a lost response. Copied keys do not count."""
     content = {TRANSACTION_KEY: KEY}
     answers = Answers(
         "no event", {"content": 1}, {"content": {TRANSACTION_KEY: 1}},
@@ -155,8 +154,8 @@ async def test_what_was_said_before_a_kill_is_seen_in_the_room(database: Databas
         assert len(looks) == 2
 
 
-async def test_a_person_is_brought_into_a_room(database: Database) -> None:
-    """By the same right."""
+async def test_join_as_person(database: Database) -> None:
+    """With the same tokens."""
     async with homeserver(Answers()) as at:
         speaking = PersonSender(at.client, Echoes(), puppets(at, database, "all of them"))
         await speaking.join_as(ROOM, ALICE)

@@ -1,4 +1,4 @@
-"""What is wrong between us and the homeserver."""
+"""Problems between this node and the homeserver."""
 
 from dataclasses import replace
 from typing import Any
@@ -31,8 +31,8 @@ def refused(http: int, errcode: str, **more: Any) -> Response:
     return Response(http, {"errcode": errcode, "error": "No.", **more})
 
 
-def test_all_is_well() -> None:
-    """Then nothing is said."""
+def test_no_problem() -> None:
+    """The result is None."""
     assert versions_problem(Response(200, {"versions": ["v1.7"]}), URL) is None
     assert whoami_problem(Response(200, {"user_id": ME}), REGISTRATION, WANTED) is None
     assert register_problem(Response(200, {"user_id": NODE}), NODE, WANTED.namespaces) is None
@@ -52,8 +52,8 @@ def test_all_is_well() -> None:
         (Response(502), "does not respond at http://127.0.0.1:8008 (HTTP status 502)"),
     ],
 )
-def test_what_answers_is_no_homeserver(heard: RequestResult, part: str) -> None:
-    """Or nothing answers."""
+def test_not_a_homeserver(heard: RequestResult, part: str) -> None:
+    """Or no response."""
     assert part in (versions_problem(heard, URL) or "")
 
 
@@ -71,8 +71,8 @@ def test_what_answers_is_no_homeserver(heard: RequestResult, part: str) -> None:
         (Response(200, {"user_id": "@bot:their.server"}), "assigns the as_token to @bot:their.server"),
     ],
 )
-def test_the_homeserver_does_not_know_us(heard: RequestResult, part: str) -> None:
-    """The registration is not installed, was edited, or the domain is another one: each in its own words."""
+def test_unknown_as_token(heard: RequestResult, part: str) -> None:
+    """The registration is missing, was edited, or the domain differs: each has its sentence."""
     found = whoami_problem(heard, REGISTRATION, WANTED) or ""
     assert part in found
     assert SECRETS.as_token not in found
@@ -87,8 +87,8 @@ def test_the_homeserver_does_not_know_us(heard: RequestResult, part: str) -> Non
         (Response(502), "(HTTP status 502)"),
     ],
 )
-def test_the_homeserver_does_not_give_us_our_names(heard: RequestResult, part: str) -> None:
-    """Because somebody else has them, in words of its own."""
+def test_refused_user_registration(heard: RequestResult, part: str) -> None:
+    """Another application service has the names, with a sentence of its own."""
     assert part in (register_problem(heard, NODE, WANTED.namespaces) or "")
 
 
@@ -110,16 +110,16 @@ def test_the_homeserver_does_not_give_us_our_names(heard: RequestResult, part: s
         (Response(500, {"errcode": "\x1b[31mM_RED" + "x" * 900}), "[31mM_RED"),
     ],
 )
-def test_the_homeserver_does_not_reach_us(heard: RequestResult, part: str) -> None:
-    """What it says of its own attempt, as what to do about it, in one line."""
+def test_failed_ping(heard: RequestResult, part: str) -> None:
+    """With the homeserver's reason and advice, in one line."""
     found = ping_problem(heard, REGISTRATION, was_received=False) or ""
     assert part in found
     assert found.isprintable()
     assert len(found) < 500
 
 
-def test_a_ping_that_somebody_else_answered_is_none() -> None:
-    """Another process has our port."""
+def test_ping_answered_by_another_program() -> None:
+    """Another process has the port."""
     moved = replace(REGISTRATION, url="http://10.0.0.1:1")
     assert "10.0.0.1:1" in (ping_problem(Response(200), moved, was_received=False) or "")
 
@@ -138,7 +138,7 @@ def test_a_ping_that_somebody_else_answered_is_none() -> None:
         (Response(404), False),
     ],
 )
-def test_what_passes_by_itself(heard: RequestResult, passes: bool) -> None:
-    """A homeserver that is being started is waited for; nobody waits for a mistake to go away."""
+def test_transient_problems(heard: RequestResult, passes: bool) -> None:
+    """A homeserver that is starting is waited for; a mistake is not."""
     assert problem("It is wrong.", heard) == Problem("It is wrong.", passes)
     assert problem(None, heard) is None

@@ -1,4 +1,4 @@
-"""Whether it is the homeserver that asks."""
+"""Authentication of the homeserver."""
 
 import pytest
 
@@ -17,8 +17,8 @@ TOKEN = "h" * 43
         ([f"Bearer {TOKEN}"], [TOKEN]),
     ],
 )
-def test_the_token_is_taken_in_the_header_and_in_the_query(headers: list[str], query: list[str]) -> None:
-    """Older homeservers send the parameter, some both."""
+def test_header_and_query(headers: list[str], query: list[str]) -> None:
+    """Older homeservers use the parameter, some both."""
     check(headers, query, TOKEN)
 
 
@@ -40,16 +40,16 @@ def test_the_token_is_taken_in_the_header_and_in_the_query(headers: list[str], q
         ([], [TOKEN, "x"]),
     ],
 )
-def test_any_other_is_refused(headers: list[str], query: list[str]) -> None:
-    """403 `M_FORBIDDEN`; of several each has to be right."""
+def test_wrong_token_is_refused(headers: list[str], query: list[str]) -> None:
+    """403 `M_FORBIDDEN`; every given token has to match."""
     with pytest.raises(MatrixError) as refused:
         check(headers, query, TOKEN)
     assert (refused.value.status, refused.value.errcode) == (403, "M_FORBIDDEN")
     assert TOKEN not in refused.value.text
 
 
-def test_who_shows_none_is_told_so() -> None:
-    """401: nothing was refused yet."""
+def test_missing_token() -> None:
+    """401."""
     with pytest.raises(MatrixError) as refused:
         check([], [], TOKEN)
     assert (refused.value.status, refused.value.errcode) == (401, "M_UNAUTHORIZED")

@@ -1,4 +1,4 @@
-"""Which names on the homeserver are ours, and what each of them stands for."""
+"""The namespaces of users and aliases."""
 
 import re
 
@@ -15,8 +15,8 @@ NODES = st.sampled_from(["kitchen.local", "cellar.local", "host:7676", "[::1]:76
 NAMES = st.text(st.sampled_from("ab=4013cfeA_.:@é/"), max_size=12)
 
 
-def test_the_node_has_a_user_of_its_own() -> None:
-    """As whom it speaks; a ghost like the others."""
+def test_node_user() -> None:
+    """A ghost like the others."""
     assert OURS.node_user == OURS.user("palaver", "kitchen.local") == "@_agent_palaver:their.server"
 
 
@@ -30,15 +30,15 @@ def test_the_node_has_a_user_of_its_own() -> None:
         ("=40", "kitchen.local", "@_agent_=3d40:their.server"),
     ],
 )
-def test_the_mapping(agent_id: str, node_id: str, user: str) -> None:
-    """Agents of this node by their ids, those of others by their whole addresses."""
+def test_mapping(agent_id: str, node_id: str, user: str) -> None:
+    """Local agents by id, others by their whole addresses."""
     assert OURS.user(agent_id, node_id) == user
     assert OURS.agent(user) == (agent_id, node_id)
 
 
 @given(IDS, NODES)
-def test_every_address_has_a_ghost_and_comes_back(agent_id: str, node_id: str) -> None:
-    """Into what may be given to a new user, and what the registration reserves."""
+def test_every_address_round_trips(agent_id: str, node_id: str) -> None:
+    """Into valid user ids within the reserved namespace."""
     user = OURS.user(agent_id, node_id)
     assert user is not None
     assert is_current_user_id(user)
@@ -48,8 +48,8 @@ def test_every_address_has_a_ghost_and_comes_back(agent_id: str, node_id: str) -
 
 
 @given(NAMES)
-def test_no_two_users_are_one_agent(name: str) -> None:
-    """Whatever they are called."""
+def test_users_are_unique(name: str) -> None:
+    """For all addresses."""
     user = f"@_agent_{name}:their.server"
     agent = OURS.agent(user)
     assert agent is None or OURS.user(*agent) == user
@@ -71,12 +71,12 @@ def test_no_two_users_are_one_agent(name: str) -> None:
         f"@_agent_{'a' * 300}:their.server",
     ],
 )
-def test_users_who_are_no_ghost(user: str) -> None:
-    """An agent of ours written with its node among them: it has one user already."""
+def test_users_that_are_no_ghosts(user: str) -> None:
+    """Including a local agent with its node id, which has another user."""
     assert OURS.agent(user) is None
 
 
-def test_a_name_that_matrix_cannot_hold_has_no_ghost() -> None:
+def test_too_long_names_have_no_ghost() -> None:
     """User ids and aliases have at most 255 bytes."""
     assert OURS.user("é" * 80, "kitchen.local") is None
     assert OURS.alias(AgentRoom("agents", "é" * 80)) is None
@@ -90,12 +90,12 @@ def test_a_name_that_matrix_cannot_hold_has_no_ghost() -> None:
         (AgentRoom("agent-federation", "default"), "#agent-federation-default:their.server"),
         (AgentRoom("agent-broadcast", ""), "#agent-broadcast:their.server"),
         (AgentRoom("office", "build-7"), "#office-build-7:their.server"),
-        # As it is written: offices know whose it is.
+        # Unescaped: the offices connector interprets it.
         (AgentRoom("office", "=sha256-0"), "#office-=sha256-0:their.server"),
     ],
 )
 def test_aliases(room: AgentRoom, alias: str) -> None:
-    """Each stands for one room, and the registration reserves it."""
+    """Each denotes one room and is reserved."""
     assert OURS.alias(room) == alias
     assert is_room_alias(alias)
     assert OURS.room(alias) == room
@@ -117,13 +117,13 @@ def test_aliases(room: AgentRoom, alias: str) -> None:
         "#kitchen:their.server",
     ],
 )
-def test_aliases_of_other_rooms(alias: str) -> None:
-    """They are somebody else's."""
+def test_other_aliases(alias: str) -> None:
+    """They are outside the namespace."""
     assert OURS.room(alias) is None
 
 
-def test_the_patterns_match_whole_names_of_one_server() -> None:
-    """Wherever a homeserver begins to look."""
+def test_regexes_are_anchored() -> None:
+    """For homeservers that search and for those that match."""
     for name in (
         "x@_agent_a:their.server",
         "@_agent_a:their.server.evil",
@@ -141,15 +141,15 @@ def test_the_patterns_match_whole_names_of_one_server() -> None:
         assert not any(re.search(regex, alias) for regex in OURS.aliases_regexes)
 
 
-def test_what_ghosts_can_begin_with() -> None:
-    """Nothing that has to be escaped, and nothing that the sender of a registration begins with."""
+def test_prefix() -> None:
+    """No characters that need escaping, and no conflict with the senders of registrations."""
     assert prefix_problem("_agent_") is None
     for wrong in ("", "A", "a=", "a b", "é", "a" * 65, "p", "palaver-", "palaver-x"):
         assert prefix_problem(wrong) is not None, wrong
     assert prefix_problem("palaver_") is None
 
 
-def test_what_a_homeserver_can_be_called() -> None:
-    """A server name, which may have a port."""
+def test_domain() -> None:
+    """A server name, with an optional port."""
     assert domain_problem("their.server:8448") is None
     assert "not a server name" in (domain_problem("https://their.server") or "")

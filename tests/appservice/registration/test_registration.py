@@ -1,4 +1,4 @@
-"""The registration: the file by which a homeserver knows us, and we it."""
+"""The registration."""
 
 from dataclasses import replace
 from typing import Any
@@ -30,16 +30,16 @@ def registered() -> dict[str, Any]:
     return document(make(WANTED, SECRETS))
 
 
-def test_what_is_written_is_read() -> None:
-    """All of it, and then it is as the configuration wants it."""
+def test_round_trip() -> None:
+    """And it has no differences from the configuration."""
     found = read(registered())
     assert found == make(WANTED, SECRETS)
     assert isinstance(found, Registration)
     assert differences(found, WANTED) == ()
 
 
-def test_what_the_homeserver_is_told() -> None:
-    """Exclusive names, everything ephemeral under both of its names, and no limit to our rate."""
+def test_document() -> None:
+    """Exclusive namespaces, ephemeral events under both names, no rate limit."""
     told = registered()
     assert told["receive_ephemeral"] is told["de.sorunome.msc2409.push_ephemeral"] is True
     assert told["rate_limited"] is False
@@ -49,15 +49,15 @@ def test_what_the_homeserver_is_told() -> None:
     assert told["namespaces"]["rooms"] == []
 
 
-def test_made_again_it_keeps_its_tokens() -> None:
-    """A homeserver that has not read the new file goes on to know us."""
+def test_remade_registration_keeps_its_tokens() -> None:
+    """A homeserver with the old file still knows the node."""
     moved = replace(WANTED, url="http://10.0.0.1:7678")
     again = make_with_existing_tokens(moved, make(WANTED, SECRETS))
     assert again == make(moved, SECRETS)
 
 
-def test_the_example_is_refused() -> None:
-    """For its tokens, and for nothing else."""
+def test_example_is_refused() -> None:
+    """Only for its tokens."""
     wrong = read(document(example()))
     assert isinstance(wrong, tuple)
     assert [sentence.split()[0] for sentence in wrong] == ["`as_token`", "`hs_token`"]
@@ -87,8 +87,8 @@ def test_the_example_is_refused() -> None:
         ({"rate_limited": "no"}, "`rate_limited`"),
     ],
 )
-def test_what_is_wrong_is_said(change: dict[str, Any], name: str) -> None:
-    """A sentence that names it, and no secret."""
+def test_problems_name_the_field(change: dict[str, Any], name: str) -> None:
+    """And reveal no secret."""
     (wrong,) = read({**registered(), **change})
     assert name in wrong
     assert "aaaa" not in wrong
@@ -96,21 +96,21 @@ def test_what_is_wrong_is_said(change: dict[str, Any], name: str) -> None:
     assert "secret@" not in wrong
 
 
-def test_all_that_is_wrong_is_said_at_once() -> None:
-    """Nobody has to start the homeserver again for each of it."""
+def test_all_problems_are_returned() -> None:
+    """So that the operator restarts the homeserver only once."""
     assert len(read({})) == 6  # type: ignore[arg-type]  # sentences, not a registration
     assert read(None) == read([]) == ("It is not a registration: a registration is a mapping.",)
 
 
-def test_a_registration_that_the_homeserver_only_answers() -> None:
-    """`url` has to be there, and may be null."""
+def test_null_url() -> None:
+    """`url` is required and may be null."""
     assert isinstance(read({**registered(), "url": None}), Registration)
     without = {name: value for name, value in registered().items() if name != "url"}
     assert isinstance(read(without), tuple)
 
 
-def test_older_names_are_read() -> None:
-    """What has only the name of the proposal receives ephemeral events too."""
+def test_proposal_names_are_read() -> None:
+    """A file with only the name of the proposal receives ephemeral events too."""
     older = {name: value for name, value in registered().items() if name != "receive_ephemeral"}
     found = read(older)
     assert isinstance(found, Registration)
@@ -132,14 +132,14 @@ def test_older_names_are_read() -> None:
         ({"protocols": ()}, "protocols"),
     ],
 )
-def test_where_the_file_and_the_configuration_part(file: dict[str, Any], part: str) -> None:
-    """One sentence for each, which says what stands where."""
+def test_differences(file: dict[str, Any], part: str) -> None:
+    """One sentence each, with both values."""
     (found,) = differences(replace(make(WANTED, SECRETS), **file), WANTED)
     assert part in found
 
 
-def test_a_registration_of_before_there_were_offices_is_as_good_without_them() -> None:
-    """With them one sentence says what to do. Written again it has what is missing, and its tokens."""
+def test_registration_without_offices() -> None:
+    """It is only a problem if offices are enabled. Writing it again adds them and keeps the tokens."""
     new = make(WANTED, SECRETS)
     old = replace(new, aliases=new.aliases[:-1])
     assert "office" in new.aliases[-1].regex
@@ -152,14 +152,14 @@ def test_a_registration_of_before_there_were_offices_is_as_good_without_them() -
     assert make_with_existing_tokens(with_offices, old).secrets == SECRETS
 
 
-def test_a_name_that_is_not_reserved_for_us_alone_is_told() -> None:
-    """Two sentences: what is missing, and what is there instead."""
+def test_non_exclusive_namespace() -> None:
+    """Two sentences: the missing one, and the superfluous one."""
     users = (Reserved(r"^@_agent_.+:their\.server$", exclusive=False),)
     assert len(differences(replace(make(WANTED, SECRETS), users=users), WANTED)) == 2
 
 
-def test_tokens_are_not_shown() -> None:
-    """Whatever is logged of a registration."""
+def test_tokens_are_not_in_the_repr() -> None:
+    """Logging a registration reveals none."""
     shown = repr(make(WANTED, SECRETS))
     assert "aaa" not in shown
     assert "hhh" not in shown

@@ -1,4 +1,4 @@
-"""Asks the homeserver whether it knows us and reaches us."""
+"""Checking the connection with requests."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -21,8 +21,7 @@ ME = {"user_id": f"@{SECRETS.sender_localpart}:their.server"}
 
 @dataclass
 class Played:
-    """A homeserver as far as it is asked here. It remembers who showed which token, and which pings it
-    brought: to `brings_to` with a token, where it was given one; and the aliases that it was asked for."""
+    """A fake homeserver. It records tokens, pings, which it delivers to `brings_to`, and queried aliases."""
 
     versions: Any = field(default_factory=lambda: {"versions": ["v1.7"]})
     whoami: Any = field(default_factory=lambda: ME)
@@ -90,8 +89,8 @@ async def checked(url: str, came: Callable[[str], bool] | None, *, has_offices: 
         return await check_homeserver(session, url, REGISTRATION, wanted, came)
 
 
-async def test_a_homeserver_that_knows_us_and_reaches_us() -> None:
-    """Nothing is wrong; and the token is shown only where it is needed."""
+async def test_no_problem() -> None:
+    """The token is only sent where it is needed."""
     played = Played()
     async with served(played) as url:
         assert await checked(url, lambda pinged: pinged in played.pinged) is None
@@ -102,13 +101,13 @@ async def test_a_homeserver_that_knows_us_and_reaches_us() -> None:
     assert played.shown == [None, shown, shown, shown, None, shown, shown]
 
 
-async def test_a_ping_that_did_not_come_here_is_told() -> None:
-    """Whatever the homeserver says."""
+async def test_ping_did_not_arrive() -> None:
+    """Whatever the homeserver responds."""
     async with served(Played()) as url:
         assert "Another program" in (await checked(url, lambda pinged: False) or "")
 
 
-async def test_a_connection_that_was_over_is_none() -> None:
+async def test_stale_connection_is_retried() -> None:
     """A homeserver may have kept a connection to the process that had the port before. That it fails is not
     an error; that a new one fails is, and the sentence has the homeserver's reason."""
     played = Played(broken_pings=1)
@@ -122,15 +121,15 @@ async def test_a_connection_that_was_over_is_none() -> None:
         assert "ConnectError: refused" in sentence
 
 
-async def test_a_ping_that_came_counts_whatever_is_answered() -> None:
-    """A Synapse that is repeating transactions says that it failed, although it was answered."""
+async def test_received_ping_counts() -> None:
+    """A Synapse that is repeating transactions reports a failure although it was answered."""
     played = Played(broken_pings=1_000)
     async with served(played) as url:
         assert await checked(url, lambda pinged: pinged in played.pinged) is None
 
 
-async def test_nobody_is_there() -> None:
-    """With the reason that the system gives."""
+async def test_no_response() -> None:
+    """With the operating system's reason."""
     url = f"http://127.0.0.1:{lasting_port()}"
     assert f"does not respond at {url} (" in (await checked(url, None) or "")
 
@@ -143,24 +142,24 @@ async def test_nobody_is_there() -> None:
         (web.Response(body=b"x" * (MAX_BYTES + 1)), "too large"),
     ],
 )
-async def test_something_else_is_there(versions: web.Response, part: str) -> None:
-    """It is not shown the token, nor followed anywhere."""
+async def test_not_a_homeserver(versions: web.Response, part: str) -> None:
+    """It receives no token, and no redirect is followed."""
     played = Played(versions=versions)
     async with served(played) as url:
         assert part in (await checked(url, None) or "")
     assert played.shown == [None]
 
 
-async def test_names_that_somebody_else_has() -> None:
-    """It is asked for no ping."""
+async def test_names_of_another_application_service() -> None:
+    """No ping is requested."""
     played = Played(registered=web.json_response({"errcode": "M_EXCLUSIVE"}, status=400))
     async with served(played) as url:
         assert "reserves users that begin with _agent_" in (await checked(url, lambda pinged: True) or "")
     assert played.pinged == []
 
 
-async def test_a_homeserver_that_does_not_know_us() -> None:
-    """It is asked for no ping."""
+async def test_unknown_as_token() -> None:
+    """No ping is requested."""
     unknown = web.json_response({"errcode": "M_UNKNOWN_TOKEN"}, status=401)
     played = Played(whoami=unknown)
     async with served(played) as url:
@@ -168,9 +167,9 @@ async def test_a_homeserver_that_does_not_know_us() -> None:
     assert played.pinged == []
 
 
-async def test_a_homeserver_that_does_not_ask_us_for_offices() -> None:
-    """Its copy of the registration is of before there were any. It is asked only where there are offices, for
-    one that nobody has; what else it may say to that is not ours to mend."""
+async def test_outdated_copy_without_offices() -> None:
+    """Its copy is from before offices existed. Only checked if offices are enabled, with an unused alias;
+    other responses are ignored."""
     played = Played()
     async with served(played) as url:
         assert await checked(url, lambda asked: True) is None

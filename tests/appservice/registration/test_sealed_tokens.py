@@ -1,4 +1,4 @@
-"""How people's tokens are kept."""
+"""Encryption of people's tokens."""
 
 from appservice.registration.tokens import KEY_BYTES, NONCE_BYTES, seal, unseal
 
@@ -6,8 +6,8 @@ KEY, OTHER_KEY, NONCE = b"k" * KEY_BYTES, b"o" * KEY_BYTES, b"n" * NONCE_BYTES
 ALICE, TOKEN = "@alice:their.server", "syt_YWxpY2U_secret"
 
 
-def test_what_is_sealed_is_opened_with_the_same_key() -> None:
-    """And nothing of it can be read otherwise."""
+def test_round_trip() -> None:
+    """Another key reveals nothing."""
     box = seal(KEY, NONCE, ALICE, TOKEN)
     assert unseal(KEY, box, ALICE) == TOKEN
     assert unseal(OTHER_KEY, box, ALICE) is None
@@ -15,13 +15,13 @@ def test_what_is_sealed_is_opened_with_the_same_key() -> None:
     assert ALICE.encode() not in box
 
 
-def test_it_is_one_persons() -> None:
-    """Copied into another row it is nobody's."""
+def test_bound_to_the_person() -> None:
+    """A copy in another row cannot be decrypted."""
     assert unseal(KEY, seal(KEY, NONCE, ALICE, TOKEN), "@bob:their.server") is None
 
 
-def test_what_was_changed_is_not_opened() -> None:
-    """Nor what never was seal."""
+def test_modified_box_is_refused() -> None:
+    """And arbitrary bytes."""
     box = bytearray(seal(KEY, NONCE, ALICE, TOKEN))
     box[-1] ^= 1
     for other in (bytes(box), b"", b"x", b"x" * 100):

@@ -1,4 +1,4 @@
-"""By what a message of ours is known."""
+"""Transaction keys."""
 
 import re
 
@@ -7,8 +7,8 @@ from appservice.registration.tokens import transaction_key
 GHOST, ROOM = "@_agent_a:their.server", "!r:their.server"
 
 
-def test_a_key_is_of_one_sender_in_one_room() -> None:
-    """And it is the same whenever it is made."""
+def test_key_depends_on_sender_and_room() -> None:
+    """And is deterministic."""
     key = transaction_key(GHOST, ROOM, "1")
     assert key == transaction_key(GHOST, ROOM, "1") == "5ca9ad296351177c44b342390e06f25e"
     assert re.fullmatch("[0-9a-f]{32}", key)

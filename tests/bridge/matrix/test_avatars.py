@@ -1,4 +1,4 @@
-"""Pictures where rooms can show them."""
+"""Uploading avatars."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ NODE = "@palaver:here.test"
 
 
 class Life:
-    """One process of a node, and what it has told the operator."""
+    """One process of a node, with what it reported."""
 
     def __init__(self, home: Home, **more: Any) -> None:
         self.now, self.told = 0.0, list[str]()
@@ -43,8 +43,8 @@ async def uploads(home: Home) -> int:
         return count
 
 
-async def test_what_is_uploaded_is_the_picture(home: Home) -> None:
-    """As a PNG of the node's own user."""
+async def test_upload(home: Home) -> None:
+    """As a PNG by the node's own user."""
     url = await Life(home).avatars.url(CLAUDE)
     assert url is not None
     async with home.rooms.download(url) as media:
@@ -55,8 +55,8 @@ async def test_what_is_uploaded_is_the_picture(home: Home) -> None:
     assert sha256(data).hexdigest() == media.info.sha256
 
 
-async def test_it_is_uploaded_once(home: Home) -> None:
-    """By all who want it at the same time, in several processes, and after a restart."""
+async def test_upload_happens_once(home: Home) -> None:
+    """For concurrent requests, several processes, and after a restart."""
     lives = [Life(home) for _ in range(3)]
     urls = await asyncio.gather(*(life.avatars.url(CLAUDE) for life in lives for _ in range(5)))
     assert await Life(home).avatars.url(CLAUDE) == urls[0]
@@ -66,8 +66,8 @@ async def test_it_is_uploaded_once(home: Home) -> None:
     assert await uploads(home) == 2
 
 
-async def test_what_fails_is_tried_again_later(home: Home) -> None:
-    """It is told once, and asked for no more until then."""
+async def test_failed_upload_is_retried_later(home: Home) -> None:
+    """It is reported once and not requested again until then."""
     life, directory = Life(home), home.homeserver.media._store.files.directory
     away = directory.with_name(f"{directory.name}-away")
     directory.rename(away)
@@ -81,8 +81,8 @@ async def test_what_fails_is_tried_again_later(home: Home) -> None:
     assert len(life.told) == 1
 
 
-async def test_there_are_only_so_many(home: Home) -> None:
-    """Whatever agents say that they run on: the others share one."""
+async def test_number_of_avatars_is_limited(home: Home) -> None:
+    """Further runtimes share the default."""
     life = Life(home, most=2)
     first = [await life.avatars.url(avatar(name)) for name in ("one", "two")]
     rest = [await life.avatars.url(avatar(name)) for name in ("three", "four")]

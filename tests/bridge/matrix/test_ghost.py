@@ -1,4 +1,4 @@
-"""The Matrix user that an agent appears as."""
+"""Mapping agents to Matrix users."""
 
 import pytest
 from hypothesis import given
@@ -34,8 +34,8 @@ NAMES = st.text(st.sampled_from("ab=4013cfeA_.:@é"), max_size=12)
         ("a@[::1]:7676", "@a:[::1]:7676"),
     ],
 )
-def test_the_mapping(address: str, user: str) -> None:
-    """One to one: what Matrix does not allow in a new user's name is escaped, byte for byte."""
+def test_mapping(address: str, user: str) -> None:
+    """One to one: characters that new users may not have are escaped byte by byte."""
     parsed = AgentAddress.parse(address)
     assert isinstance(parsed, AgentAddress)
     assert ghost.user_id(parsed) == user
@@ -43,8 +43,8 @@ def test_the_mapping(address: str, user: str) -> None:
 
 
 @given(IDS, NODES)
-def test_every_id_has_a_ghost_and_comes_back(agent_id: str, node_id: str) -> None:
-    """A reversible function, into what may be given to a new user."""
+def test_every_id_round_trips(agent_id: str, node_id: str) -> None:
+    """Into a valid user id."""
     address = AgentAddress(agent_id, node_id)
     user = ghost.user_id(address)
     assert isinstance(user, str)
@@ -53,8 +53,8 @@ def test_every_id_has_a_ghost_and_comes_back(agent_id: str, node_id: str) -> Non
 
 
 @given(NAMES, NAMES, NODES)
-def test_no_two_share_one(first: str, second: str, node_id: str) -> None:
-    """No two users have one address, whatever they are called; nor do two addresses share a user."""
+def test_mapping_is_injective(first: str, second: str, node_id: str) -> None:
+    """In both directions."""
     addresses = [ghost.address_of(f"@{name}:{node_id}") for name in (first, second)]
     assert first == second or addresses[0] is None or addresses[0] != addresses[1]
     for name, address in zip((first, second), addresses, strict=True):
@@ -62,8 +62,8 @@ def test_no_two_share_one(first: str, second: str, node_id: str) -> None:
 
 
 @given(st.text(st.characters(codec=None), max_size=20))
-def test_any_text_is_a_ghost_or_is_not(text: str) -> None:
-    """Nothing is raised for whatever somebody calls a user."""
+def test_any_text_is_accepted(text: str) -> None:
+    """No user id raises."""
     for user in (text, f"@{text}", f"@{text}:kitchen.local", f"@a:{text}"):
         address = ghost.address_of(user)
         assert address is None or ghost.user_id(address) == user
@@ -79,11 +79,11 @@ def test_any_text_is_a_ghost_or_is_not(text: str) -> None:
         "@:kitchen.local",
         "@Worker:kitchen.local",  # a capital that is not escaped
         "@a=b:kitchen.local",
-        "@a=4A:kitchen.local",  # written otherwise than by us
-        "@=61:kitchen.local",  # an `a` that needed no escape
+        "@a=4A:kitchen.local",  # another spelling than the escaping's
+        "@=61:kitchen.local",  # an `a` needs no escaping
         "@=ff:kitchen.local",  # not UTF-8
         "@=c3:kitchen.local",
-        "@=00:kitchen.local",  # an id that no agent has
+        "@=00:kitchen.local",  # not a valid agent id
         "@=40:kitchen.local",
         "@a:kitchen local",
         "@a:",
@@ -91,13 +91,13 @@ def test_any_text_is_a_ghost_or_is_not(text: str) -> None:
         "@\ud800:kitchen.local",
     ],
 )
-def test_users_that_are_no_agent_s(user: str) -> None:
-    """Each of them would stand for an agent that has another ghost, or that cannot be."""
+def test_users_without_an_agent(user: str) -> None:
+    """Each would denote an agent with another ghost, or an invalid one."""
     assert ghost.address_of(user) is None
 
 
-def test_what_does_not_fit_is_refused_with_its_reason() -> None:
-    """A user id has at most 255 bytes; an escaped byte counts for three."""
+def test_too_long_ids_are_refused() -> None:
+    """A user id has at most 255 bytes; an escaped byte counts as three."""
     fitting = "a" * (255 - len("@:kitchen.local"))
     assert isinstance(ghost.user_id(AgentAddress(fitting, "kitchen.local")), str)
     for agent_id in (fitting + "a", "ä" * 41):
@@ -106,8 +106,8 @@ def test_what_does_not_fit_is_refused_with_its_reason() -> None:
         assert "255 are allowed" in refused.reason
 
 
-def test_a_node_that_is_no_homeserver_has_puppets() -> None:
-    """Its agents are users of this node, and none of them can be taken for an agent of this node."""
+def test_puppets() -> None:
+    """Agents of nodes that are not homeservers are local users, distinct from local agents."""
     address = AgentAddress("Worker 1", "old_node")
     assert isinstance(ghost.user_id(address), NoGhost)
     user = ghost.puppet_id(address, "kitchen.local")
@@ -121,17 +121,17 @@ def test_a_node_that_is_no_homeserver_has_puppets() -> None:
     assert isinstance(ghost.puppet_id(AgentAddress("a" * 200, "b" * 50), "kitchen.local"), NoGhost)
 
 
-# Hypothesis also tries the names that stand in the source; an agent of this node has no puppet.
+# Hypothesis also tries names from the source; a local agent has no puppet.
 @given(IDS, IDS.filter(lambda node_id: node_id != "kitchen.local"))
-def test_puppets_come_back(agent_id: str, node_id: str) -> None:
-    """Whatever a published node calls itself and its agents."""
+def test_puppets_round_trip(agent_id: str, node_id: str) -> None:
+    """For any names of a published node and its agents."""
     address = AgentAddress(agent_id, node_id)
     user = ghost.puppet_id(address, "kitchen.local")
     assert isinstance(user, NoGhost) or ghost.agent_of_puppet(user, "kitchen.local") == address
 
 
-def test_a_display_name_hides_nothing() -> None:
-    """A name is what people read: no line breaks, no turned letters, no end."""
+def test_display_name_is_harmless() -> None:
+    """No line breaks, no bidirectional controls, limited length."""
     assert ghost.display_name("worker-1") == "worker-1"
     assert ghost.display_name("Jürgen 代理") == "Jürgen 代理"
     assert ghost.display_name("a\nb\u202ec\0") == "a\\x0ab\\u{202e}c\\x00"
@@ -141,8 +141,8 @@ def test_a_display_name_hides_nothing() -> None:
     assert longest.endswith("…")
 
 
-def test_an_avatar_by_runtime() -> None:
-    """The four of the specification have their own; any other has one that stays the same."""
+def test_avatar_by_runtime() -> None:
+    """The four of the specification have their own; any other gets a stable one."""
     kinds = {ghost.avatar(runtime).kind for runtime in ("claude", "open_code", "kimi", "aider")}
     assert kinds == {"claude", "open_code", "kimi", "aider"}
     other = ghost.avatar("my-runtime")
@@ -152,8 +152,8 @@ def test_an_avatar_by_runtime() -> None:
 
 
 @pytest.mark.parametrize("status", AgentStatus)
-def test_every_status_has_a_presence(status: AgentStatus) -> None:
-    """Which other homeservers can read; who would begin at once is online."""
+def test_presence_of_every_status(status: AgentStatus) -> None:
+    """Other homeservers can parse it; an agent that can begin at once is online."""
     presence = ghost.PRESENCE[status]
     assert (presence.state == "online") == status.is_available
     edu: Edu | object = parse_edu(

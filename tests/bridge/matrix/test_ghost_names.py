@@ -1,4 +1,4 @@
-"""Which Matrix users are ours, on a homeserver of our own and on one of which the node is a guest."""
+"""The users that a node acts as, on its own homeserver and when attached to one."""
 
 import pytest
 from hypothesis import given
@@ -15,8 +15,8 @@ COOK = AgentAddress("cook", "garden.local")
 OTHER = AgentAddress("worker-1", "cellar.local")
 
 
-def test_a_homeserver_is_called_as_its_node_is() -> None:
-    """Its users are its agents, and agents of nodes that are no homeservers."""
+def test_homeserver_node() -> None:
+    """Its users are its agents, and agents of nodes that are not homeservers."""
     assert (HOME.node_id, HOME.domain, HOME.node_user) == (
         "kitchen.local",
         "kitchen.local",
@@ -34,9 +34,9 @@ def test_a_homeserver_is_called_as_its_node_is() -> None:
     assert not HOME.is_ours("@worker-1:cellar.local")
 
 
-def test_a_guest_is_not_the_homeserver_of_its_name() -> None:
-    """Its agents and those of all other nodes are users of the homeserver, each of them of one name; people
-    are none, nor is anybody on a homeserver that is called as the node is."""
+def test_attached_node() -> None:
+    """All agents are users of the homeserver with one name each; people are not ghosts, nor are users of a
+    homeserver with the node's name."""
     assert (GUEST.node_id, GUEST.domain, GUEST.node_user) == (
         "kitchen.local",
         "their.server",
@@ -64,22 +64,22 @@ def test_a_guest_is_not_the_homeserver_of_its_name() -> None:
 
 
 @pytest.mark.parametrize("names", [HOME, GUEST])
-def test_the_node_speaks_as_itself(names: GhostNames) -> None:
-    """As the user of the agent that no other user may be."""
+def test_node_user(names: GhostNames) -> None:
+    """No agent can have this user."""
     assert names.ghost(AgentAddress("palaver", names.node_id)) == names.node_user
 
 
 @pytest.mark.parametrize("names", [HOME, GUEST])
-def test_an_id_that_is_too_long_is_no_user(names: GhostNames) -> None:
-    """And it is said why."""
+def test_too_long_id_has_no_user(names: GhostNames) -> None:
+    """With a reason."""
     refused = names.ghost(AgentAddress("W" * 200, "kitchen.local"))
     assert isinstance(refused, NoGhost)
     assert "choose a shorter id" in refused.reason
 
 
 @given(agent_id=st.text(st.characters(codec="utf-8"), min_size=1, max_size=40), here=st.booleans())
-def test_there_and_back(agent_id: str, here: bool) -> None:
-    """Whoever has a user is found by it."""
+def test_round_trip(agent_id: str, here: bool) -> None:
+    """An address is found by its user."""
     address = AgentAddress.of(agent_id, "kitchen.local" if here else "garden.local")
     if not isinstance(address, AgentAddress) or agent_id == "palaver":
         return

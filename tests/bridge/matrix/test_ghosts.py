@@ -1,4 +1,4 @@
-"""Users that agents appear as, and what they look like, here and from another node."""
+"""Ghosts with their profiles, seen locally and from another node."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ WORKER, OTHER = f"@worker-1:{HERE}", f"@worker-2:{HERE}"
 
 @pytest.fixture
 async def home(database: Database) -> AsyncIterator[Home]:
-    """A node alone, without a port."""
+    """A homeserver without a port."""
     async with homeserver_without_port(HERE, database) as home:
         yield home
 
@@ -45,9 +45,8 @@ async def media_of(home: Home) -> int:
         return count
 
 
-async def test_a_face_is_seen_from_another_node(postgres_server: Server, migrated_template: str) -> None:
-    """Its profile can be asked for, the room says it, and the picture can be fetched; agents of one runtime
-    have the same one."""
+async def test_profile_is_visible_to_another_node(postgres_server: Server, migrated_template: str) -> None:
+    """By profile queries, in rooms, and as media; agents of one runtime share an avatar."""
     async with homes(postgres_server, migrated_template) as made:
         here, there = await made.start(HERE, THERE)
         alice = await there.user("alice")
@@ -86,8 +85,8 @@ async def test_a_face_is_seen_from_another_node(postgres_server: Server, migrate
                 assert (await anext(media.chunks)).startswith(b"\x89PNG")
 
 
-async def test_after_a_restart_nothing_is_done_again(home: Home, routes: RoutingTable) -> None:
-    """No upload, no word to any room."""
+async def test_restart_repeats_nothing(home: Home, routes: RoutingTable) -> None:
+    """No upload and no event."""
     ghosts = ghosts_of(home, routes)
     await ghosts.ensure(NODE)
     room_id = await home.room(NODE)
@@ -102,8 +101,8 @@ async def test_after_a_restart_nothing_is_done_again(home: Home, routes: Routing
     assert await media_of(home) == 2
 
 
-async def test_a_face_follows_what_is_known(home: Home, routes: RoutingTable) -> None:
-    """Another runtime, and another name in the configuration, also after a restart; rooms are told."""
+async def test_profile_follows_the_agent(home: Home, routes: RoutingTable) -> None:
+    """A changed runtime or configured name, also after a restart, reaches the rooms."""
     names: dict[str, str] = {}
     ghosts = ghosts_of(home, routes, name_of=lambda agent: names.get(agent.agent_id))
     await ghosts.ensure(NODE)
@@ -131,8 +130,8 @@ async def test_a_face_follows_what_is_known(home: Home, routes: RoutingTable) ->
     assert third == {"displayname": "worker-1", "avatar_url": second["avatar_url"]}
 
 
-async def test_an_agent_of_a_node_that_is_no_homeserver(home: Home) -> None:
-    """Its puppet has its name and the appearance of its runtime."""
+async def test_puppet(home: Home) -> None:
+    """It has the agent's name and the avatar of its runtime."""
     async with routing_table(home.database, HERE) as routes:
         await routes.update([registered("Old Worker@old_node", runtime="aider")])
         user = puppet_id(AgentAddress("Old Worker", "old_node"), HERE)
@@ -142,8 +141,8 @@ async def test_an_agent_of_a_node_that_is_no_homeserver(home: Home) -> None:
         assert "avatar_url" in await profile(home, user)
 
 
-async def test_of_whom_nothing_is_known(home: Home, routes: RoutingTable) -> None:
-    """It is called by its id; what it looked like when more was known it stays."""
+async def test_unknown_agent(home: Home, routes: RoutingTable) -> None:
+    """It is displayed by its id and keeps an earlier avatar."""
     user = f"@alice=3aexample.org:{HERE}"
     ghosts = ghosts_of(home)
     await ghosts.ensure(user)
@@ -158,8 +157,8 @@ async def test_of_whom_nothing_is_known(home: Home, routes: RoutingTable) -> Non
     assert await profile(home, odd) == {}
 
 
-async def test_a_face_that_cannot_be_had_keeps_nobody_waiting(home: Home, routes: RoutingTable) -> None:
-    """The agent comes under its name, and gets its picture later."""
+async def test_failed_avatar_does_not_block(home: Home, routes: RoutingTable) -> None:
+    """The agent joins with its name, and the avatar follows later."""
     now, told = [0.0], list[str]()
     ghosts = ghosts_of(
         home,
@@ -187,10 +186,8 @@ async def test_a_face_that_cannot_be_had_keeps_nobody_waiting(home: Home, routes
 
 
 @pytest.mark.parametrize("join_rule", ["public", "invite", "knock"])
-async def test_agents_are_let_in_whatever_the_rule_is(
-    home: Home, routes: RoutingTable, join_rule: str
-) -> None:
-    """The node brings them along; again, nothing happens."""
+async def test_join_under_any_join_rule(home: Home, routes: RoutingTable, join_rule: str) -> None:
+    """The node's own user invites them; a repetition changes nothing."""
     ghosts = ghosts_of(home, routes)
     await ghosts.ensure(NODE)
     room_id = await home.room(NODE, join_rule=join_rule)
@@ -201,8 +198,8 @@ async def test_agents_are_let_in_whatever_the_rule_is(
     assert await home.graph.stream.last_position() == position
 
 
-async def test_who_is_refused(home: Home, routes: RoutingTable) -> None:
-    """Who is banned, who cannot be a user of this node, and the node itself where it is not wanted."""
+async def test_refused_users(home: Home, routes: RoutingTable) -> None:
+    """Banned users, invalid users, and the node's own user in rooms that refuse it."""
     ghosts = ghosts_of(home, routes)
     await ghosts.ensure(NODE)
     room_id = await home.room(NODE)

@@ -1,4 +1,4 @@
-"""What the core needs of its Matrix matrix, and that a homeserver of our own satisfies it."""
+"""The interface of a Matrix backend, and that the homeserver implements it."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from tests.federation.local_users.homes import homeserver_without_port
 
 
 def as_side(rooms: LocalUsers) -> MatrixBackend:
-    """mypy compares every signature here."""
+    """mypy compares the signatures."""
     return rooms
 
 
@@ -38,15 +38,15 @@ def parameters(operation: Callable[..., Any]) -> list[tuple[str, object, object]
     ("name", "operation"),
     operations(MatrixBackend).items(),
 )
-def test_rooms_have_every_operation_as_it_is_asked_for(name: str, operation: Callable[..., Any]) -> None:
-    """With the same names, in the same order, with the same defaults: whoever calls by either finds it."""
+def test_homeserver_implements_every_operation(name: str, operation: Callable[..., Any]) -> None:
+    """With the same parameter names, order and defaults."""
     ours = called(inspect.getattr_static(LocalUsers, name))
     assert parameters(ours) == parameters(operation)
     assert inspect.signature(operation).return_annotation is not inspect.Signature.empty
 
 
-async def test_an_agent_lives_on_it(database: Database) -> None:
-    """From its name to what is made of what it hears, with nothing but what the core may ask for."""
+async def test_agent_round_trip(database: Database) -> None:
+    """From registration to handling an event, using only the interface."""
     async with homeserver_without_port("here.test", database) as home:
         matrix = as_side(home.rooms)
         assert matrix.server_name == "here.test"

@@ -1,4 +1,4 @@
-"""How the core reads what happens in rooms, and that a homeserver of our own gives it so."""
+"""The stream of events, and that the homeserver provides it."""
 
 import inspect
 
@@ -9,13 +9,13 @@ from federation.stream.event_stream import Subscription
 
 
 def as_subscription(subscription: living.Subscription) -> Subscription:
-    """mypy compares the signatures here."""
+    """mypy compares the signatures."""
     return subscription
 
 
 @pytest.mark.parametrize("name", ["next", "advance", "cursor", "set_position"])
-def test_a_subscription_is_one(name: str) -> None:
-    """The same parameters under the same names, with the same defaults."""
+def test_subscription_signature(name: str) -> None:
+    """The same parameter names and defaults."""
     ours = inspect.signature(getattr(living.Subscription, name)).parameters.values()
     asked = inspect.signature(getattr(Subscription, name)).parameters.values()
     assert [(one.name, one.kind, one.default) for one in ours] == [

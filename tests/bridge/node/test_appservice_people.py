@@ -1,4 +1,4 @@
-"""What a appservice does for people, as far as it gets without a homeserver. What it does with one stands in
+"""Services for people on an attached node, without a homeserver. With one:
 `tests/interop/test_provisioning.py` and `tests/interop/test_double_puppets.py`."""
 
 from pathlib import Path
@@ -32,8 +32,8 @@ def people(directory: Path, **sections: Any) -> tuple[AppservicePeople, Config]:
     ), config
 
 
-def test_a_key_is_there_where_people_give_tokens(tmp_path: Path) -> None:
-    """And no file where they do not."""
+def test_key_exists_if_people_can_log_in(tmp_path: Path) -> None:
+    """Otherwise no file is created."""
     without, _ = people(tmp_path, double_puppet={"tokens": False})
     without.prepare()
     assert list(tmp_path.iterdir()) == []
@@ -42,9 +42,8 @@ def test_a_key_is_there_where_people_give_tokens(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == [KEY_FILE]
 
 
-def test_what_is_wrong_with_a_file_is_found_first(tmp_path: Path) -> None:
-    """Each with its sentence: a secret that can be guessed, a registration that is not there, or is another
-    one."""
+def test_file_problems_are_found_first(tmp_path: Path) -> None:
+    """A weak secret, a missing registration, another registration: each has its sentence."""
     secret = tmp_path / "secret"
     secret.write_text("short")
     one, _ = people(tmp_path, provisioning={"shared_secret": secret})
@@ -63,8 +62,8 @@ def test_what_is_wrong_with_a_file_is_found_first(tmp_path: Path) -> None:
         other.prepare()
 
 
-def test_there_is_an_interface_where_it_is_enabled(tmp_path: Path) -> None:
-    """On the port that the homeserver speaks to."""
+def test_provisioning_is_served_if_enabled(tmp_path: Path) -> None:
+    """On the homeserver's port."""
     for is_enabled in (True, False):
         app = web.Application()
         one, _ = people(tmp_path, provisioning={"enabled": is_enabled})

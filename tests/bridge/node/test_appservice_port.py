@@ -1,4 +1,4 @@
-"""The port of a appservice, from before the node works to when it does."""
+"""The homeserver's port of an attached node, before and after the node has started."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ ASKED = (
 
 @dataclass
 class Village:
-    """Takes in everything; everybody is there."""
+    """Receives everything and has every agent and room."""
 
     taken: list[str] = field(default_factory=list)
 
@@ -86,8 +86,8 @@ async def _opened() -> AsyncIterator[House]:
         await port.close()
 
 
-async def test_what_comes_too_early_is_to_come_again() -> None:
-    """But for pings: by them it is known whether the homeserver reaches us."""
+async def test_early_requests_get_503() -> None:
+    """Except pings, which show that the homeserver reaches the node."""
     async with _opened() as house:
         for path in ASKED:
             assert await house.ask("GET", path) == 503
@@ -95,18 +95,18 @@ async def test_what_comes_too_early_is_to_come_again() -> None:
         assert not house.port.has_received("one")
         assert await house.ask("POST", "ping", {"transaction_id": "one"}) == 200
         assert house.port.has_received("one")
-        # By what it is asked for it is known which names the homeserver has reserved for us.
+        # Queries show which names the homeserver has reserved.
         assert not house.port.has_received("=check-1")
         assert await house.ask("GET", "rooms/%23office-=check-1:their.server") == 503
         assert house.port.has_received("=check-1")
-        # Nobody can fill the memory with them.
+        # The number is limited.
         for number in range(MAX_PINGS):
             await house.ask("POST", "ping", {"transaction_id": f"more-{number}"})
         assert not house.port.has_received("one")
 
 
-async def test_it_takes_in_before_it_answers_who_there_is() -> None:
-    """The node is still starting then. Whoever was sent away before has to be told that he can come."""
+async def test_transactions_before_queries() -> None:
+    """The node is still starting then; the caller learns whether a transaction was refused before."""
     for was_early in (False, True):
         village, pings = Village(), list[str | None]()
         async with _opened() as house:
@@ -122,8 +122,8 @@ async def test_it_takes_in_before_it_answers_who_there_is() -> None:
         assert (village.taken, pings) == (["1"], ["one"])
 
 
-async def test_closed_it_leaves_nothing_behind() -> None:
-    """Whatever was done before."""
+async def test_close_releases_everything() -> None:
+    """In any state."""
     number = lasting_port()
     port = _port(number)
     await port.close()

@@ -1,4 +1,4 @@
-"""What a homeserver is answered that asks for agents and rooms."""
+"""Answering the homeserver's queries."""
 
 import asyncio
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ ROOM = AgentRoom("agents", "default")
 
 @dataclass
 class Node:
-    """A `NodeCore` with one agent, one namespace whose room can be made, and one office."""
+    """A `NodeCore` with one agent, one namespace whose room can be created, and one office."""
 
     may_make: asyncio.Event = field(default_factory=asyncio.Event)
     made: dict[str, str] = field(default_factory=dict)
@@ -54,8 +54,8 @@ class Signs:
         self.put.append(rooms)
 
 
-async def test_the_node_is_asked() -> None:
-    """Of rooms there are those in which people see agents; nobody is called what no agent can be called."""
+async def test_existing_agents_and_rooms() -> None:
+    """Only rooms in which people see agents; invalid agent ids are unknown."""
     queries = AppserviceQueries(Node(), Signs().publish)
     assert queries.is_agent("worker-1", "kitchen.local")
     for agent_id, node_id in (
@@ -75,9 +75,9 @@ async def test_the_node_is_asked() -> None:
         assert not await queries.is_room(room)
 
 
-async def test_a_room_is_made_for_one_who_asks() -> None:
-    """The homeserver asks for it too while it is made: it is told that there is none yet, at once. When it is
-    there it says what it bridges."""
+async def test_query_creates_the_room() -> None:
+    """The homeserver's own query during the creation is answered at once that there is none. Afterwards the
+    room has bridge information."""
     node, signs = Node(), Signs()
     queries = AppserviceQueries(node, signs.publish)
     making = asyncio.create_task(queries.make_room(ROOM))
@@ -90,15 +90,15 @@ async def test_a_room_is_made_for_one_who_asks() -> None:
     await queries.make_room(ROOM)
 
 
-async def test_an_office_has_its_room_and_is_led_to() -> None:
-    """None is made for one who asks, and it is no bridge."""
+async def test_office_alias_is_ensured() -> None:
+    """A query creates no office, and an office has no bridge information."""
     node, signs = Node(), Signs()
     await AppserviceQueries(node, signs.publish).make_room(AgentRoom("office", "build-7"))
     assert (node.led, node.made, signs.put) == (["office-build-7"], {}, [])
 
 
-async def test_a_room_that_cannot_be_made() -> None:
-    """Is said so, and can be asked for again."""
+async def test_failed_creation() -> None:
+    """It is reported and can be retried."""
     node, signs = Node(is_able=False), Signs()
     node.may_make.set()
     queries = AppserviceQueries(node, signs.publish)

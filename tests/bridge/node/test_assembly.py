@@ -1,4 +1,4 @@
-"""A running node with agents, as its configuration says."""
+"""A running node with agents, as configured."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -37,8 +37,8 @@ def _config(directory: Path, address: DatabaseAddress, **more: Any) -> Config:
     )
 
 
-async def test_a_configured_agent_works(tmp_path: Path, empty_address: DatabaseAddress) -> None:
-    """From the file to an answer, with nothing else to be done."""
+async def test_configured_agent_works(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """From the file to an answer."""
     agents = [{"id": "echo", "command": ["cat"]}]
     node = Node(_config(tmp_path, empty_address, agents=agents))
     await node.start()
@@ -56,8 +56,8 @@ async def test_a_configured_agent_works(tmp_path: Path, empty_address: DatabaseA
         await node.stop()
 
 
-async def test_agents_have_faces(tmp_path: Path, empty_address: DatabaseAddress) -> None:
-    """Under the names of the configuration, which may change; started again, a node uploads nothing."""
+async def test_agents_have_profiles(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """With configured names, which may change; a restarted node uploads nothing."""
     profiles, uploads = [], []
     for name in ("The echo", "Somebody"):
         agents = [{"id": "echo", "command": ["cat"], "display_name": name}]
@@ -77,10 +77,8 @@ async def test_agents_have_faces(tmp_path: Path, empty_address: DatabaseAddress)
     assert uploads == [2, 2]
 
 
-async def test_what_the_port_and_the_command_line_are_given(
-    tmp_path: Path, empty_address: DatabaseAddress
-) -> None:
-    """Agents attach themselves, nodes ask how it is, an operator makes tokens; rooms are there."""
+async def test_port_and_commands(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """Agents attach, health checks respond, an operator creates tokens; rooms exist."""
     node = Node(_config(tmp_path, empty_address))
     await node.start()
     try:
@@ -101,10 +99,8 @@ async def test_what_the_port_and_the_command_line_are_given(
         await node.stop()
 
 
-async def test_attached_agents_are_heard_as_often_as_nodes(
-    tmp_path: Path, empty_address: DatabaseAddress
-) -> None:
-    """Who is silent for `agent_timeout_secs` is gone, so they are asked to speak up before."""
+async def test_attached_agents_need_heartbeats(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """Within `agent_timeout_secs`, as nodes do."""
     federation = {"heartbeat_interval_secs": 2, "agent_timeout_secs": 8}
     node = Node(_config(tmp_path, empty_address, agent_federation=federation))
     await node.start()
@@ -115,8 +111,8 @@ async def test_attached_agents_are_heard_as_often_as_nodes(
         await node.stop()
 
 
-async def test_people_can_be_left_out(tmp_path: Path, empty_address: DatabaseAddress) -> None:
-    """Then nothing of agents is shown in rooms of theirs."""
+async def test_people_can_be_disabled(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """Then there are no rooms for people."""
     node = Node(_config(tmp_path, empty_address, people={"enabled": False}))
     await node.start()
     try:
@@ -126,9 +122,9 @@ async def test_people_can_be_left_out(tmp_path: Path, empty_address: DatabaseAdd
         await node.stop()
 
 
-async def test_members_of_offices_are_agents(tmp_path: Path, empty_address: DatabaseAddress) -> None:
-    """Who reads tasks comes to where people give them, and nobody else does; no program takes the place of a
-    member. Where there are no offices any more nobody is in one, whatever was left."""
+async def test_office_members_are_agents(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """Members that accept tasks join the rooms where people assign them; no program can take a member's id.
+    If offices are disabled, no one is a member."""
     here = "localhost:7676"
     node = Node(_config(tmp_path, empty_address, offices={"enabled": True}))
     await node.start()
@@ -153,7 +149,7 @@ async def test_members_of_offices_are_agents(tmp_path: Path, empty_address: Data
     finally:
         await node.stop()
     database = await connect_once(empty_address)
-    # As if it had been killed.
+    # As after a kill.
     await database.execute("UPDATE agents SET gone_at = NULL, gone_reason = NULL WHERE connector = 'offices'")
     await database.close()
     node = Node(_config(tmp_path, empty_address))

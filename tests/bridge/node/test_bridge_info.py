@@ -1,4 +1,4 @@
-"""Rooms of agents that say what they bridge."""
+"""Publishing bridge information."""
 
 from collections.abc import AsyncIterator
 
@@ -17,8 +17,8 @@ async def home(database: Database) -> AsyncIterator[Home]:
         yield home
 
 
-async def test_a_room_says_what_it_bridges(home: Home) -> None:
-    """Under both names, once; it says nothing any more when it is taken down, which can be done twice."""
+async def test_publish_and_clear(home: Home) -> None:
+    """Under both event types, once; clearing is idempotent."""
     rooms, names, reported = home.rooms, HomeserverGhostNames(home.name), list[str]()
     await rooms.ensure_user(names.node_user)
     room_id = (await rooms.create_room(CreateRoomRequest(creator=names.node_user))).room_id
@@ -40,8 +40,8 @@ async def test_a_room_says_what_it_bridges(home: Home) -> None:
     assert reported == []
 
 
-async def test_a_room_that_is_not_there_harms_no_other(home: Home) -> None:
-    """It is told of."""
+async def test_failure_in_one_room_is_reported(home: Home) -> None:
+    """And does not affect others."""
     rooms, names, reported = home.rooms, HomeserverGhostNames(home.name), list[str]()
     await rooms.ensure_user(names.node_user)
     room_id = (await rooms.create_room(CreateRoomRequest(creator=names.node_user))).room_id

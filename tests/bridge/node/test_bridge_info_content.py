@@ -1,17 +1,17 @@
-"""What a room of agents says of the bridge that it is."""
+"""The contents of bridge information."""
 
 from bridge.node.portals import PROTOCOL, TYPES, content, state_key
 
 
-def test_each_portal_has_a_key_of_its_own() -> None:
-    """Also where names have in them what separates them."""
+def test_state_keys_are_unique() -> None:
+    """Also for names that contain the separator."""
     assert state_key("kitchen.local", "default") == "io.palaver://agents/kitchen.local/default"
     keys = {state_key("a/b", "c"), state_key("a", "b/c"), state_key("a", "b%2Fc"), state_key("a:7676", "c")}
     assert len(keys) == 4
 
 
-def test_clients_find_what_they_show() -> None:
-    """Who bridges, which protocol, which network, which room of it; a picture only where there is one."""
+def test_content() -> None:
+    """Bridge, protocol, network and channel; an avatar only if there is one."""
     said = content("kitchen.local", "team-a", "@_agent_palaver:their.server")
     assert said == {
         "bridgebot": "@_agent_palaver:their.server",

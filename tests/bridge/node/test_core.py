@@ -1,4 +1,4 @@
-"""The core of a node, put together of parts that do as little as parts can."""
+"""The core of a node, with minimal parts."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -29,7 +29,7 @@ from tests.support.tasks import (
 
 
 class Log:
-    """What happened in which order."""
+    """What happened, in order."""
 
     def __init__(self) -> None:
         self.entries: list[str] = []
@@ -75,13 +75,13 @@ class Noting(Connector):
 
 
 class Bare(Noting):
-    """A connector that can do nothing."""
+    """A connector without capabilities."""
 
     name = "bare"
 
 
 class Able(Noting):
-    """One that can do everything."""
+    """A connector with all capabilities."""
 
     name = "able"
 
@@ -106,7 +106,7 @@ class Able(Noting):
 
 
 class Busy(Noting):
-    """One whose agents are agents of this node."""
+    """A connector with local agents."""
 
     name = "busy"
     runs_tasks = True
@@ -160,9 +160,9 @@ class House:
         )
 
 
-async def test_it_begins_and_ends_in_order(database: Database) -> None:
-    """Agents are there before tasks come; nothing is asked any more before the tasks closes; agents go while
-    others can still be told."""
+async def test_start_and_stop_order(database: Database) -> None:
+    """Agents start before tasks arrive; no request arrives while the task service closes; agents stop while
+    others can still be notified."""
     house = House(database)
     assert house.core.routes() == ["a route"]
     await house.core.start()
@@ -181,8 +181,8 @@ async def test_it_begins_and_ends_in_order(database: Database) -> None:
     ]
 
 
-async def test_a_task_of_one_connector_goes_to_an_agent_of_another(database: Database) -> None:
-    """The core knows of no protocol. Tasks for agents of this node are prepared first; people see them."""
+async def test_task_between_connectors(database: Database) -> None:
+    """The core knows no protocol. Tasks for local agents pass the wrappers first; people see them."""
     house = House(database)
     await house.core.start()
     await house.core.table.update(
@@ -202,9 +202,8 @@ async def test_a_task_of_one_connector_goes_to_an_agent_of_another(database: Dat
     await house.core.close()
 
 
-async def test_a_connector_may_have_agents_of_this_node(database: Database) -> None:
-    """They are worked for from the beginning to the end of the tasks, as it says of itself; what is meant for
-    them is prepared first."""
+async def test_connector_with_local_agents(database: Database) -> None:
+    """They receive tasks while the service runs, through the wrappers."""
     house = House(database, busy=True)
     await house.core.start()
     await house.core.table.update([registered("worker@here", connector="busy")])
@@ -223,8 +222,8 @@ async def test_a_connector_may_have_agents_of_this_node(database: Database) -> N
     assert entries.index("busy stop") < entries.index("busy close")
 
 
-async def test_settings_and_duties_of_local_agents(database: Database) -> None:
-    """Who says nothing takes one task at a time; and everybody hears what they do."""
+async def test_settings_of_local_agents(database: Database) -> None:
+    """The default is one task at a time; statuses reach the table."""
     house = House(database)
     await house.core.start()
     table, tasks = house.core.table, house.core.tasks
@@ -251,8 +250,8 @@ async def test_settings_and_duties_of_local_agents(database: Database) -> None:
     await house.core.close()
 
 
-async def test_who_is_lost_is_announced_by_those_who_can(database: Database) -> None:
-    """Each connector that has others to tell."""
+async def test_lost_agents_are_announced(database: Database) -> None:
+    """By each connector with peers."""
     house = House(database)
     await house.core.start()
     await house.core.watch.check()
@@ -265,7 +264,7 @@ async def test_who_is_lost_is_announced_by_those_who_can(database: Database) -> 
     await house.core.close()
 
 
-async def test_a_start_that_fails_leaves_nothing_behind(database: Database) -> None:
+async def test_failed_start_closes_everything(database: Database) -> None:
     """What was started is closed."""
     house = House(database, able=False)
 

@@ -1,4 +1,4 @@
-"""The data directory is held by one node at a time."""
+"""The data directory is locked by one node at a time."""
 
 import errno
 import os
@@ -13,27 +13,27 @@ from bridge.node.data_directory import AlreadyRunning, DataDirectory, cannot_use
 from storage.errors import LocalError
 
 
-def test_it_is_made_on_first_use_and_closed_to_others(tmp_path: Path) -> None:
+def test_created_with_mode_0700(tmp_path: Path) -> None:
     """It will hold the signing key."""
     with DataDirectory(tmp_path / "a" / "data") as held:
         assert stat.S_IMODE(held.path.stat().st_mode) == 0o700
 
 
-def test_a_second_holder_is_told_who_holds_it(tmp_path: Path) -> None:
-    """Two nodes in one directory would both write its state."""
+def test_second_node_is_refused(tmp_path: Path) -> None:
+    """With the process id of the first one: two nodes would overwrite each other's state."""
     with DataDirectory(tmp_path), pytest.raises(AlreadyRunning, match=f"process {os.getpid()}"):
         DataDirectory(tmp_path).__enter__()
 
 
-def test_it_is_free_again_after_a_clean_end(tmp_path: Path) -> None:
-    """A lock file that stays behind locks nobody out."""
+def test_released_after_exit(tmp_path: Path) -> None:
+    """A remaining lock file does not matter."""
     for _ in range(2):
         with DataDirectory(tmp_path):
             pass
 
 
-def test_it_is_free_again_after_a_kill(tmp_path: Path) -> None:
-    """The kernel ends the hold with the process."""
+def test_released_after_a_kill(tmp_path: Path) -> None:
+    """The kernel releases the lock."""
     code = (
         "import sys, time, pathlib; from bridge.node.data_directory import DataDirectory\n"
         "with DataDirectory(pathlib.Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
@@ -48,8 +48,8 @@ def test_it_is_free_again_after_a_kill(tmp_path: Path) -> None:
         pass
 
 
-def test_a_file_in_its_place_is_told(tmp_path: Path) -> None:
-    """Not as a traceback."""
+def test_file_instead_of_directory(tmp_path: Path) -> None:
+    """A sentence, not a traceback."""
     (tmp_path / "data").write_text("")
     with pytest.raises(LocalError, match="not a directory"):
         DataDirectory(tmp_path / "data").__enter__()
@@ -64,6 +64,6 @@ def test_a_file_in_its_place_is_told(tmp_path: Path) -> None:
         (errno.EIO, "can't be used"),
     ],
 )
-def test_each_reason_has_its_sentence(number: int, told: str) -> None:
-    """What to do differs."""
+def test_each_error_has_its_advice(number: int, told: str) -> None:
+    """For full disks, permissions and others."""
     assert told in str(cannot_use(Path("data"), OSError(number, os.strerror(number))))

@@ -1,4 +1,4 @@
-"""The node's database: brought up to date, claimed, watched."""
+"""The node's database: migrated, claimed, monitored."""
 
 import asyncio
 import re
@@ -28,14 +28,14 @@ def _database(
     return NodeDatabase(config, health, Metrics()), health
 
 
-def test_everything_that_postgres_reports_has_its_sentence() -> None:
-    """The list is the one in the documentation of the part that reports."""
+def test_every_postgres_event_has_a_message() -> None:
+    """The events are those that the embedded Postgres documents."""
     assert set(MESSAGES) == set(re.findall(r"postgres_[a-z_]+", server.__doc__ or ""))
     assert set(MESSAGES) > WARNINGS
 
 
-async def test_an_empty_database_is_made_ready(empty_address: DatabaseAddress) -> None:
-    """Schema and claim, and the health says so."""
+async def test_empty_database_is_migrated_and_claimed(empty_address: DatabaseAddress) -> None:
+    """And the health checks pass."""
     database, health = _database(empty_address)
     await database.start()
     try:
@@ -48,8 +48,8 @@ async def test_an_empty_database_is_made_ready(empty_address: DatabaseAddress) -
     assert health.get("database") is not None
 
 
-async def test_a_database_of_another_node_is_refused(empty_address: DatabaseAddress) -> None:
-    """And no connection is left open on it."""
+async def test_database_of_another_node_is_refused(empty_address: DatabaseAddress) -> None:
+    """And no connection remains open."""
     database, _ = _database(empty_address)
     await database.start()
     await database.stop()
@@ -59,8 +59,8 @@ async def test_a_database_of_another_node_is_refused(empty_address: DatabaseAddr
     assert health.get("migrations") is not None
 
 
-async def test_a_database_of_the_other_side_is_refused(empty_address: DatabaseAddress) -> None:
-    """A homeserver's rooms are no appservice's."""
+async def test_database_of_another_backend_is_refused(empty_address: DatabaseAddress) -> None:
+    """A homeserver's database cannot be used by an attached node."""
     database, _ = _database(empty_address)
     await database.start()
     await database.stop()
@@ -70,8 +70,8 @@ async def test_a_database_of_the_other_side_is_refused(empty_address: DatabaseAd
         await appservice.start()
 
 
-async def test_an_outage_shows_and_passes(empty_address: DatabaseAddress, postgres_server: Server) -> None:
-    """While the database refuses, the node is not ready; when it is back, it is."""
+async def test_outage_and_recovery(empty_address: DatabaseAddress, postgres_server: Server) -> None:
+    """While the database refuses connections, the node is not ready."""
     database, health = _database(empty_address)
     await database.start()
     changes: asyncio.Queue[str | None] = asyncio.Queue()

@@ -1,4 +1,4 @@
-"""Each check of `palaver doctor`, where the process tests do not reach."""
+"""The checks of `palaver doctor` that the process tests do not cover."""
 
 from pathlib import Path
 from typing import Any
@@ -30,15 +30,15 @@ async def _find(subject: str, context: CheckContext) -> Finding:
     return found
 
 
-async def test_every_examination_is_in_the_report_once(tmp_path: Path) -> None:
-    """In the order of the list."""
+async def test_report_has_every_check_once(tmp_path: Path) -> None:
+    """In order."""
     config = Config.model_validate({"data_dir": tmp_path, "listener": {"port": 0}, "metrics": {"port": 0}})
     findings = await run_checks(LoadedConfig(config, None))
     assert [found.subject for found in findings] == list(CHECKS)
 
 
-async def test_a_guest_is_compared_with_its_homeserver(tmp_path: Path) -> None:
-    """As `palaver registration --check` does; a homeserver needs none."""
+async def test_attached_node_is_checked(tmp_path: Path) -> None:
+    """Like `palaver registration --check`; a homeserver needs no check."""
     assert (await _find("matrix backend", _patient(tmp_path))).verdict is Verdict.OK
     url = f"http://127.0.0.1:{lasting_port()}"
     section = {"homeserver": url, "domain": "their.server", "registration": tmp_path / "registration.yaml"}
@@ -50,15 +50,15 @@ async def test_a_guest_is_compared_with_its_homeserver(tmp_path: Path) -> None:
     assert (found.verdict, f"does not respond at {url}" in found.text) == (Verdict.FAULT, True)
 
 
-async def test_a_directory_that_is_none(tmp_path: Path) -> None:
-    """A file stands where the data should be."""
+async def test_data_directory_is_a_file(tmp_path: Path) -> None:
+    """A fault."""
     (tmp_path / "data").write_text("")
     assert (await _find("data directory", _patient(tmp_path / "data"))).verdict is Verdict.FAULT
     assert (await _find("data directory", _patient(tmp_path / "new"))).verdict is Verdict.OK
 
 
-async def test_a_development_certificate_on_a_public_name_is_noted(tmp_path: Path) -> None:
-    """It works here and is refused everywhere else."""
+async def test_development_certificate_on_a_public_name(tmp_path: Path) -> None:
+    """A note: other servers refuse it."""
     context = _patient(tmp_path, server_name="kitchen.local")
     assert (await _find("certificate", context)).verdict is Verdict.OK
     from bridge.config.settings import tls_files
@@ -68,8 +68,8 @@ async def test_a_development_certificate_on_a_public_name_is_noted(tmp_path: Pat
     assert (found.verdict, "do not trust" in found.text) == (Verdict.NOTE, True)
 
 
-async def test_a_certificate_for_another_name_is_noted(tmp_path: Path) -> None:
-    """Delegation may make it right, so it is no fault."""
+async def test_certificate_for_another_name(tmp_path: Path) -> None:
+    """A note: delegation may make it valid."""
     from federation.http.server.development_certificate import ensure
 
     made = ensure(tmp_path / "tls", "other.example.org")
@@ -80,8 +80,8 @@ async def test_a_certificate_for_another_name_is_noted(tmp_path: Path) -> None:
     assert found.verdict is Verdict.OK
 
 
-async def test_the_signing_key_is_counted(tmp_path: Path) -> None:
-    """The current one by its id, the old ones by their number."""
+async def test_signing_keys(tmp_path: Path) -> None:
+    """The current one by id, the number of old ones."""
     files = LocalKeyFiles(tmp_path)
     keys = files.rotate(files.load_or_create(), 1)
     found = await _find("signing key", _patient(tmp_path))
@@ -89,10 +89,8 @@ async def test_the_signing_key_is_counted(tmp_path: Path) -> None:
     assert "1 older" in found.text
 
 
-async def test_an_external_database_is_looked_at(
-    tmp_path: Path, empty_address: DatabaseAddress, database: Database
-) -> None:
-    """Pending migrations are noted, another node's database is refused, which the report has as a fault."""
+async def test_external_database(tmp_path: Path, empty_address: DatabaseAddress, database: Database) -> None:
+    """Pending migrations are a note, another node's database a fault."""
     found = await _find("database", _patient(tmp_path, database={"url": empty_address.url}))
     assert (found.verdict, "pending" in found.text) == (Verdict.NOTE, True)
     async with database.transaction() as connection:
@@ -102,10 +100,8 @@ async def test_an_external_database_is_looked_at(
         await _find("database", context)
 
 
-async def test_a_schema_newer_than_the_code_is_a_fault(
-    tmp_path: Path, database_address: DatabaseAddress
-) -> None:
-    """With the versions of both."""
+async def test_newer_schema_is_a_fault(tmp_path: Path, database_address: DatabaseAddress) -> None:
+    """With both versions."""
     connection = await connect_once(database_address)
     await connection.execute("INSERT INTO schema_migrations VALUES (9999, 'later', 'x')")
     await connection.close()
@@ -115,8 +111,8 @@ async def test_a_schema_newer_than_the_code_is_a_fault(
     assert findings["database"].verdict is Verdict.FAULT
 
 
-async def test_events_that_could_not_be_handled_are_noted(tmp_path: Path) -> None:
-    """How many, and which one was the last."""
+async def test_unhandled_events(tmp_path: Path) -> None:
+    """A note with their number and the latest one."""
     assert (await _find("inbox", _patient(tmp_path))).verdict is Verdict.OK
     assert (await _find("inbox", _patient(tmp_path, {"set_aside": []}))).verdict is Verdict.OK
     one = {"reader": "people", "room_id": "!r:here", "event_id": "$e", "problem": "KeyError: 'x'", "total": 3}
@@ -127,8 +123,8 @@ async def test_events_that_could_not_be_handled_are_noted(tmp_path: Path) -> Non
     assert found.advice
 
 
-async def test_a_node_that_is_not_ready_is_a_fault(tmp_path: Path) -> None:
-    """In the node's own words."""
+async def test_node_that_is_not_ready(tmp_path: Path) -> None:
+    """A fault with its failed checks."""
     status = {
         "ready": False,
         "checks": {"database": "It does not respond.", "listeners": "fine"},
@@ -139,30 +135,28 @@ async def test_a_node_that_is_not_ready_is_a_fault(tmp_path: Path) -> None:
     assert (await _find("database", _patient(tmp_path, status))).verdict is Verdict.FAULT
 
 
-async def test_somebody_else_on_the_port_is_told(tmp_path: Path, unused_tcp_port: int) -> None:
-    """The status says one thing, the port another."""
+async def test_another_program_on_the_port(tmp_path: Path, unused_tcp_port: int) -> None:
+    """A fault."""
     found = await _find("port", _patient(tmp_path, {"addresses": [f"127.0.0.1:{unused_tcp_port}"]}))
     assert (found.verdict, "does not respond" in found.text) == (Verdict.FAULT, True)
 
 
-async def test_metrics_that_are_off_need_no_port(tmp_path: Path) -> None:
-    """Nothing to run_checks."""
+async def test_disabled_metrics(tmp_path: Path) -> None:
+    """No port is checked."""
     found = await _find("metrics", _patient(tmp_path, metrics={"enabled": False}))
     assert (found.verdict, found.text) == (Verdict.OK, "Disabled.")
 
 
 @pytest.mark.parametrize("subject", list(CHECKS))
-async def test_no_examination_writes_anything(tmp_path: Path, subject: str) -> None:
-    """Whoever looks changes nothing."""
+async def test_checks_write_nothing(tmp_path: Path, subject: str) -> None:
+    """All of them are read-only."""
     listener, metrics = {"port": 0}, {"port": 0}
     await _find(subject, _patient(tmp_path / "data", listener=listener, metrics=metrics))
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_the_schema_made_by_migrations_is_up_to_date(
-    tmp_path: Path, empty_address: DatabaseAddress
-) -> None:
-    """Nothing pending, nobody's yet."""
+async def test_migrated_schema_is_up_to_date(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """Nothing is pending, and no node has claimed it."""
     pool = await Database.connect(empty_address, minimum=1, maximum=1)
     await migrate(pool)
     await pool.close()

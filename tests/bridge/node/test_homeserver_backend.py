@@ -1,4 +1,4 @@
-"""A node that carries its own rooms."""
+"""A node that is a homeserver."""
 
 from pathlib import Path
 
@@ -10,9 +10,9 @@ from federation.matrix.capabilities import BackendCapability
 from storage.connect import DatabaseAddress
 
 
-async def test_it_carries_all_that_a_homeserver_can(tmp_path: Path, empty_address: DatabaseAddress) -> None:
-    """Its users live on it, it speaks with the servers of its configuration alone, and the commands for rooms
-    and for other servers work on it."""
+async def test_homeserver_backend(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """It has local users, federates only with configured servers, and offers the commands for rooms and
+    servers."""
     config = Config.model_validate(
         {
             "data_dir": tmp_path / "data",

@@ -1,4 +1,4 @@
-"""The homeserver's side of peers that come and go."""
+"""How the homeserver follows changes of peers."""
 
 from dataclasses import replace
 from ipaddress import ip_address
@@ -27,14 +27,14 @@ SERVERS = {"Both.test": PeerSettings("10.9.9.9:1"), "server.test": PeerSettings(
 
 
 def settings(**changed: Any) -> HomeserverSettings:
-    """As made from the configuration, which may have its peers of agents among the servers."""
+    """From a configuration that may name agent peers as servers too."""
     peers = {**SERVERS, "file.test": PeerSettings("10.0.0.1:7676")}
     made = HomeserverSettings("here.test", "test", Path(), peers=peers, policy=policy(peers, is_open=False))
     return replace(made, **changed)
 
 
-async def test_peers_of_agents_are_federated_with(database: Database) -> None:
-    """As long as they are trusted. What a block of its own says of a server goes further."""
+async def test_trusted_peers_are_admitted(database: Database) -> None:
+    """A [[peers]] block takes precedence."""
     async with peers_on(database, peers=IN_FILE) as peers:
         made = with_peers(settings(), peers, SERVERS)
         known, admits = ConfiguredPeers(made.peers, made.added_peers), made.policy.admits
@@ -54,8 +54,8 @@ async def test_peers_of_agents_are_federated_with(database: Database) -> None:
         assert not known.know("new.test")
 
 
-async def test_who_is_not_trusted_is_not_spoken_with(database: Database) -> None:
-    """Also where everybody else is, or a block of its own lets it in: it would hear of all agents."""
+async def test_distrusted_peers_are_refused(database: Database) -> None:
+    """Even if the policy or a block admits them: they would receive messages of all agents."""
     async with peers_on(database, peers=IN_FILE) as peers:
         made = with_peers(settings(policy=policy((), is_open=True)), peers, SERVERS)
         assert (made.policy.admits("anybody.test"), made.policy.admits("OFF.test")) == (True, False)
@@ -67,8 +67,8 @@ async def test_who_is_not_trusted_is_not_spoken_with(database: Database) -> None
         assert closed.policy.admits("both.test")
 
 
-async def test_published_nodes_speak_plain_http(database: Database) -> None:
-    """From when they are added until they are removed; from nowhere else."""
+async def test_plain_http_of_published_nodes(database: Database) -> None:
+    """Only from their networks, and only while they are peers."""
     async with peers_on(database) as peers:
         made = with_plain_http(ListenerSettings((), 0), peers)
         rules, from_there = AdmissionRules(made.plain_networks), ip_address("192.0.2.1")
@@ -82,10 +82,10 @@ async def test_published_nodes_speak_plain_http(database: Database) -> None:
         assert admit(from_there, ord("P"), rules) == Refuse(Refusal.PLAIN_NOT_ALLOWED)
 
 
-async def test_the_way_is_looked_for_anew(
+async def test_changed_peer_is_resolved_again(
     postgres_server: Server, migrated_template: str, tmp_path: Path
 ) -> None:
-    """As soon as somebody says where a peer is that could not be reached."""
+    """At once, also if it was unreachable."""
     certificates = Certificates(tmp_path)
     async with peered_nodes(postgres_server, migrated_template, certificates) as nodes:
         one, other = await nodes.strangers("a.test", "b.test")

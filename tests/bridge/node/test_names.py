@@ -1,4 +1,4 @@
-"""Telling a stranger that installs over our names."""
+"""Detecting distributions that overwrite Palaver's packages."""
 
 from importlib.metadata import Distribution, PathDistribution
 from pathlib import Path
@@ -12,20 +12,20 @@ def _installed(directory: Path, name: str, files: list[str]) -> Distribution:
     (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     (information / "RECORD").write_text("".join(f"{file},,\n" for file in files))
     for file in files:
-        # From Python 3.12 on, only files that are there are listed.
+        # From Python 3.12 on, only existing files are listed.
         (directory / file).parent.mkdir(parents=True, exist_ok=True)
         (directory / file).touch()
     return PathDistribution(information)
 
 
-def test_a_stranger_with_one_of_our_names_is_found(tmp_path: Path) -> None:
-    """The unrelated `federation` of PyPI is told by the files that it installs."""
+def test_conflicting_distribution_is_found(tmp_path: Path) -> None:
+    """PyPI's unrelated `federation` is recognised by its files."""
     stranger = _installed(tmp_path, "federation", ["federation/__init__.py", "federation/utils.py"])
     assert conflicting_distributions([stranger]) == {"federation": "federation"}
 
 
-def test_our_own_files_and_harmless_neighbours_are_no_claim(tmp_path: Path) -> None:
-    """Only a file below one of the names counts, and our own do not."""
+def test_other_files_are_no_conflict(tmp_path: Path) -> None:
+    """Only files below one of the names count, except this distribution's."""
     ours = _installed(tmp_path, "palaver", [f"{name}/__init__.py" for name in NAMES])
     neighbour = _installed(tmp_path, "neighbour", ["neighbour/storage/__init__.py", "storage.txt"])
     assert conflicting_distributions([ours, neighbour]) == {}

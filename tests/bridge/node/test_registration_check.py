@@ -1,4 +1,4 @@
-"""Whether the registration, the configuration and the homeserver say the same."""
+"""Checking registration, configuration and homeserver."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ NODE = "kitchen.local"
 
 @asynccontextmanager
 async def appservice(tmp_path: Path) -> AsyncIterator[tuple[AppService, Registration, Played]]:
-    """A configuration, the file that was written by it, and a homeserver that has it and reaches us."""
+    """A configuration with its registration file, and a fake homeserver that has it and reaches the node."""
     played = Played()
     async with served(played) as url:
         port = lasting_port()
@@ -33,8 +33,8 @@ async def appservice(tmp_path: Path) -> AsyncIterator[tuple[AppService, Registra
         yield section, written, played
 
 
-async def test_all_three_are_compared(tmp_path: Path) -> None:
-    """What the file says otherwise than the configuration, and what the homeserver says to the file."""
+async def test_all_problems(tmp_path: Path) -> None:
+    """Differences between file and configuration, and the homeserver's problem."""
     async with appservice(tmp_path) as (section, _, played):
         assert await check_registration(section, NODE) == ()
         moved = section.model_copy(update={"url": "http://127.0.0.1:9000"})
@@ -47,9 +47,9 @@ async def test_all_three_are_compared(tmp_path: Path) -> None:
     assert "assigns the as_token to @somebody:their.server" in unknown
 
 
-async def test_the_homeserver_has_to_reach_us(tmp_path: Path) -> None:
-    """The port is opened for it. Another token than that of the file is refused; and a ping that did not come
-    here was somebody else's."""
+async def test_ping_is_required(tmp_path: Path) -> None:
+    """The port is opened for it. A wrong token is refused, and a ping that did not arrive was answered by
+    another program."""
     async with appservice(tmp_path) as (section, written, played):
         played.brings_to = (written.url or "", "h" * 43)
         (refused,) = await check_registration(section, NODE)
@@ -59,16 +59,16 @@ async def test_the_homeserver_has_to_reach_us(tmp_path: Path) -> None:
     assert "Another program answers" in strange
 
 
-async def test_beside_a_node_that_runs(tmp_path: Path) -> None:
-    """It has the port, so that the homeserver is believed."""
+async def test_running_node_has_the_port(tmp_path: Path) -> None:
+    """Then the homeserver's response counts."""
     async with appservice(tmp_path) as (section, _, played):
         played.brings_to = None
         with take(section.port):
             assert await check_registration(section, NODE) == ()
 
 
-async def test_what_is_sent_meanwhile_is_not_lost(tmp_path: Path) -> None:
-    """It is refused in a way after which a homeserver sends it again; so is what it asks."""
+async def test_other_requests_get_503(tmp_path: Path) -> None:
+    """So that the homeserver repeats transactions and queries."""
     async with appservice(tmp_path) as (section, written, played):
         headers = {"Authorization": f"Bearer {written.secrets.hs_token}"}
         statuses = []
@@ -92,8 +92,8 @@ async def test_what_is_sent_meanwhile_is_not_lost(tmp_path: Path) -> None:
     assert statuses == [503] * 5
 
 
-async def test_the_second_registration_is_compared_too(tmp_path: Path) -> None:
-    """Where there is to be one: then it has to be there, and the homeserver has to know it."""
+async def test_double_puppet_registration(tmp_path: Path) -> None:
+    """If enabled, the file has to exist and the homeserver has to know it."""
     async with appservice(tmp_path) as (section, _, played):
         assert await check_double_puppet(DoublePuppet(), section) == ()
         puppets = DoublePuppet(enabled=True, registration=tmp_path / "double-puppet.yaml")

@@ -1,4 +1,4 @@
-"""The registration on disk."""
+"""The registration file."""
 
 import stat
 from collections.abc import Callable
@@ -24,8 +24,8 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
-    """By its owner alone, and it is as the configuration wants it."""
+def test_round_trip(tmp_path: Path) -> None:
+    """Readable only by its owner, and without differences."""
     path = tmp_path / "registration.yaml"
     written = write(path, WANTED)
     assert load(path) == written
@@ -34,8 +34,8 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["registration.yaml"]
 
 
-def test_written_again_it_keeps_its_tokens(tmp_path: Path) -> None:
-    """Unless new ones are asked for; and a group that may read it still may, others never."""
+def test_rewriting_keeps_tokens(tmp_path: Path) -> None:
+    """Unless new ones are requested; group permissions remain, others get none."""
     path = tmp_path / "registration.yaml"
     first = write(path, WANTED)
     path.chmod(0o644)
@@ -49,15 +49,15 @@ def test_written_again_it_keeps_its_tokens(tmp_path: Path) -> None:
     assert load(path) == third
 
 
-def test_secrets_are_never_the_same_twice() -> None:
-    """Nor the sender."""
+def test_secrets_are_random() -> None:
+    """Including the sender."""
     made = [new_secrets() for _ in range(5)]
     assert len({token for one in made for token in (one.as_token, one.hs_token)}) == 10
     assert len({one.sender_localpart for one in made}) == 5
 
 
-def test_the_example_is_that_of_the_code_and_is_refused(tmp_path: Path) -> None:
-    """Its tokens are known to everybody: neither used, nor kept when it is written anew."""
+def test_example_file(tmp_path: Path) -> None:
+    """It equals the generated one; its public tokens are neither used nor kept."""
     path = ROOT / "registration.yaml"
     assert path.read_text() == text_of(example(), EXAMPLE_HEAD)
     with pytest.raises(LocalError, match="placeholder"):
@@ -79,8 +79,8 @@ def test_the_example_is_that_of_the_code_and_is_refused(tmp_path: Path) -> None:
         (b"#" * 100_001, "too large"),
     ],
 )
-def test_what_cannot_be_used_is_said(tmp_path: Path, text: bytes, why: str) -> None:
-    """For whoever has to put it right; what is there stays."""
+def test_invalid_files_are_refused(tmp_path: Path, text: bytes, why: str) -> None:
+    """The file remains unchanged."""
     path = tmp_path / "registration.yaml"
     path.write_bytes(text)
     acts: tuple[Callable[[], object], ...] = (lambda: load(path), lambda: write(path, WANTED))
@@ -90,8 +90,8 @@ def test_what_cannot_be_used_is_said(tmp_path: Path, text: bytes, why: str) -> N
     assert path.read_bytes() == text
 
 
-def test_a_refusal_shows_no_token(tmp_path: Path) -> None:
-    """Whatever is wrong with the rest."""
+def test_errors_contain_no_token(tmp_path: Path) -> None:
+    """Whatever the problem."""
     path = tmp_path / "registration.yaml"
     secrets = new_secrets()
     path.write_text(yaml_text({**document(make(WANTED, secrets)), "id": "a/b", "url": 7}))
@@ -101,8 +101,8 @@ def test_a_refusal_shows_no_token(tmp_path: Path) -> None:
     assert secrets.hs_token not in str(refused.value)
 
 
-def test_where_there_is_no_place_it_is_said(tmp_path: Path) -> None:
-    """In words, for both."""
+def test_unreadable_and_unwritable_paths(tmp_path: Path) -> None:
+    """A sentence for each."""
     with pytest.raises(LocalError, match="There is no registration"):
         load(tmp_path / "nothing")
     with pytest.raises(LocalError, match="can't be written"):
@@ -111,8 +111,8 @@ def test_where_there_is_no_place_it_is_said(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_the_second_one_is_written_in_the_same_way(tmp_path: Path) -> None:
-    """For its owner alone, and with tokens of its own that are kept; the first one is not taken for it."""
+def test_double_puppet_file(tmp_path: Path) -> None:
+    """With its own kept tokens; the first registration is not accepted for it."""
     path, puppets = (
         tmp_path / "double-puppet.yaml",
         PuppetRegistrationSettings("palaver-double-puppet", "their.server"),

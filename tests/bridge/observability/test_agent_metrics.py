@@ -1,12 +1,12 @@
-"""What is counted of agents."""
+"""Metrics of agents."""
 
 from prometheus_client import CollectorRegistry
 
 from bridge.observability.metrics import AgentMetrics
 
 
-def test_agents_are_counted_when_somebody_asks() -> None:
-    """At each scrape anew."""
+def test_agents_are_counted_per_scrape() -> None:
+    """With current values."""
     registry = CollectorRegistry()
     counts = {"here": 1, "elsewhere": 2}
     AgentMetrics(registry).watch_agents(lambda: counts)

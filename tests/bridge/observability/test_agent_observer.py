@@ -1,4 +1,4 @@
-"""What happens to agents is counted, logged and passed on."""
+"""Counting, logging and auditing tasks."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -31,8 +31,8 @@ async def trail(database: Database) -> AsyncIterator[AuditTrail]:
         await one.close()
 
 
-async def test_tasks_by_how_they_ended(trail: AuditTrail) -> None:
-    """With the time they took, and the code of what failed."""
+async def test_finished_tasks(trail: AuditTrail) -> None:
+    """With their duration, and the error code of failures."""
     registry, feed = CollectorRegistry(), LiveFeed(now_ms=Clock())
     observer = AgentObserver(AgentMetrics(registry), feed, trail, now_ms=Clock())
     task = Task(request(), 1_000, 9_000)
@@ -57,8 +57,8 @@ async def test_tasks_by_how_they_ended(trail: AuditTrail) -> None:
     assert shown == ["task", "task", "dropped", "progress"]
 
 
-async def test_a_word_that_is_not_taken_is_a_row(trail: AuditTrail) -> None:
-    """Of an agent of another node. What agents of this one say too late concerns nobody else."""
+async def test_rejected_messages_are_audited(trail: AuditTrail) -> None:
+    """Only those of agents on other nodes."""
     observer = AgentObserver(
         AgentMetrics(CollectorRegistry()), LiveFeed(now_ms=Clock()), trail, now_ms=Clock()
     )

@@ -1,4 +1,4 @@
-"""Figures of a appservice that have to be asked of the database."""
+"""Gauges of an attached node that need a database query."""
 
 from prometheus_client import CollectorRegistry
 
@@ -8,8 +8,8 @@ from storage.database import Database
 from tests.appservice.test_appservice import GHOST, Homeserver, opened
 
 
-async def test_they_are_shown(database: Database) -> None:
-    """Ghosts, rooms, and how far each reader is behind."""
+async def test_gauges(database: Database) -> None:
+    """Ghosts, rooms, and the lag of each reader."""
     registry = CollectorRegistry()
     metrics = AppserviceMetrics(registry)
     async with opened(database, Homeserver()) as (appservice, _):

@@ -1,12 +1,12 @@
-"""What a appservice counts of its homeserver."""
+"""Metrics of an attached node."""
 
 from prometheus_client import CollectorRegistry, generate_latest
 
 from bridge.observability.metrics import AppserviceMetrics
 
 
-def test_all_of_it_is_explained_and_named_after_what_it_is_about() -> None:
-    """Two nodes in one process count for themselves."""
+def test_names_and_help_texts() -> None:
+    """Two nodes in one process have separate metrics."""
     for _ in range(2):
         registry = CollectorRegistry()
         metrics = AppserviceMetrics(registry)

@@ -1,4 +1,4 @@
-"""What a appservice tells of its homeserver."""
+"""Observing the homeserver of an attached node."""
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -27,10 +27,8 @@ def observer(registry: CollectorRegistry, health: Health) -> LoggedAppservice:
     return LoggedAppservice(AppserviceMetrics(registry), health, lambda: 5_000)
 
 
-def test_an_outage_makes_the_node_not_ready(
-    observer: LoggedAppservice, health: Health, registry: CollectorRegistry
-) -> None:
-    """With its sentence, until it is over; each is one line of the log."""
+def test_outage_and_recovery(observer: LoggedAppservice, health: Health, registry: CollectorRegistry) -> None:
+    """The node is not ready meanwhile; each change is one log line."""
     observer.connected()
     assert health.get(HOMESERVER) is None
     with capture_logs() as lines:
@@ -45,16 +43,16 @@ def test_an_outage_makes_the_node_not_ready(
     assert [line["log_level"] for line in lines] == ["warning", "info"]
 
 
-def test_one_that_does_not_reach_us_makes_it_not_ready(observer: LoggedAppservice, health: Health) -> None:
-    """Nothing comes, although all that is data goes out."""
+def test_unreachable_node_is_not_ready(observer: LoggedAppservice, health: Health) -> None:
+    """It can send, but receives nothing."""
     observer.unreachable("It cannot.")
     assert health.get(HOMESERVER) == "It cannot."
     observer.reachable()
     assert health.get(HOMESERVER) is None
 
 
-def test_who_waits_at_the_start_says_so_once(observer: LoggedAppservice, health: Health) -> None:
-    """For each reason, however long it takes."""
+def test_waiting_at_start_is_logged_once(observer: LoggedAppservice, health: Health) -> None:
+    """For each reason."""
     with capture_logs() as lines:
         for reason in ("It is gone.", "It is gone.", "It is in trouble."):
             observer.waiting(reason)
@@ -62,10 +60,10 @@ def test_who_waits_at_the_start_says_so_once(observer: LoggedAppservice, health:
     assert [line["reason"] for line in lines] == ["It is gone.", "It is in trouble."]
 
 
-def test_what_is_asked_and_taken_in_is_counted(
+def test_requests_and_transactions_are_counted(
     observer: LoggedAppservice, registry: CollectorRegistry
 ) -> None:
-    """What came before counts as repeated, and as nothing else."""
+    """Entries of repeated transactions do not count."""
     assert observer.last_transaction_ms is None
     for outcome in ("ok", "ok", "away"):
         observer.request_finished("PUT", "send", outcome, 0.01)
@@ -85,8 +83,8 @@ def test_what_is_asked_and_taken_in_is_counted(
     assert observer.last_transaction_ms == 5_000
 
 
-def test_a_problem_is_logged(observer: LoggedAppservice) -> None:
-    """With what it came from."""
+def test_problems_are_logged(observer: LoggedAppservice) -> None:
+    """With the exception."""
     with capture_logs() as lines:
         observer.problem("Something failed.", ValueError("no"))
     assert [(line["event"], line["log_level"]) for line in lines] == [("Something failed.", "error")]

@@ -1,4 +1,4 @@
-"""What the node counts of its dealings with other servers."""
+"""Metrics of federation."""
 
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -6,8 +6,8 @@ from bridge.observability.metrics import FederationMetrics
 from federation.observer import QueueDepth
 
 
-def test_a_server_for_which_nothing_waits_is_not_shown() -> None:
-    """Or every server that ever was in a room would be a label for ever."""
+def test_servers_with_empty_queues_are_omitted() -> None:
+    """Otherwise every known server would remain a label."""
     registry = CollectorRegistry()
     metrics = FederationMetrics(registry)
     metrics.queues.waiting = [QueueDepth("slow.example", 3, 1, 2500)]

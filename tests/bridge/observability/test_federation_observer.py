@@ -1,4 +1,4 @@
-"""What the homeserver tells, counted and logged."""
+"""Observing the homeserver."""
 
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
@@ -10,7 +10,7 @@ from federation.outbox.messages import RemovalReason
 
 
 def test_everything_is_counted() -> None:
-    """By names that are few."""
+    """With small sets of labels."""
     registry = CollectorRegistry()
     observer: HomeserverObserver = FederationObserver(FederationMetrics(registry))
     observer.event_received("accepted")
@@ -36,8 +36,8 @@ def test_everything_is_counted() -> None:
         assert registry.get_sample_value(name, labels) == value, name
 
 
-def test_an_outage_is_told_once() -> None:
-    """A server that is away for a day is two lines: when it went and when it came back."""
+def test_outage_is_logged_once() -> None:
+    """Two lines: its start and its end."""
     observer = FederationObserver(FederationMetrics(CollectorRegistry()))
     with capture_logs() as lines:
         for outcome in (Outcome.TIMED_OUT, Outcome.UNREACHABLE, Outcome.ANSWERED, Outcome.ANSWERED):
@@ -45,8 +45,8 @@ def test_an_outage_is_told_once() -> None:
     assert [line["log_level"] for line in lines] == ["warning", "info"]
 
 
-def test_what_a_server_would_not_take_is_told() -> None:
-    """With its reason: nobody else ever hears of it."""
+def test_rejected_events_are_logged() -> None:
+    """With the other server's reason."""
     observer = FederationObserver(FederationMetrics(CollectorRegistry()))
     with capture_logs() as lines:
         observer.event_refused("a.example", "$event", "Forbidden")

@@ -1,12 +1,12 @@
-"""Whether the node is ready."""
+"""Health checks."""
 
 import pytest
 
 from bridge.observability.health import HOMESERVER, NOT_YET, Health
 
 
-def test_a_node_is_ready_when_every_part_has_said_so() -> None:
-    """Until then each check says why not."""
+def test_ready_when_every_check_passes() -> None:
+    """Until then each failing check has a reason."""
     health = Health()
     assert set(health.readiness().checks) == {"database", "migrations", "listeners"}
     assert None not in health.readiness().checks.values()
@@ -17,8 +17,8 @@ def test_a_node_is_ready_when_every_part_has_said_so() -> None:
     assert health.get("database") == "It is gone."
 
 
-def test_a_guest_is_ready_when_its_homeserver_is_there() -> None:
-    """A node that is a homeserver itself has no such check."""
+def test_attached_node_has_a_homeserver_check() -> None:
+    """Other nodes do not."""
     health = Health()
     health.expect(HOMESERVER)
     assert health.get(HOMESERVER) == NOT_YET
@@ -26,7 +26,7 @@ def test_a_guest_is_ready_when_its_homeserver_is_there() -> None:
     assert health.readiness().checks[HOMESERVER] is None
 
 
-def test_an_unknown_check_is_a_bug() -> None:
+def test_unknown_check_raises() -> None:
     """A misspelt one would never be seen."""
     with pytest.raises(AssertionError):
         Health().set("databse", None)

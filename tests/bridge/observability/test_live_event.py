@@ -1,4 +1,4 @@
-"""What those who watch a node are told."""
+"""Live events."""
 
 import json
 from dataclasses import replace
@@ -48,8 +48,8 @@ TASK = Task(request(), NOW, NOW + 1)
         (None, None, None),
     ],
 )
-def test_what_becomes_of_an_agent(before: Agent | None, after: Agent | None, what: str | None) -> None:
-    """Whether it came, went or does something else; that it was heard from again is nothing new."""
+def test_agent_events(before: Agent | None, after: Agent | None, what: str | None) -> None:
+    """Online, offline or changed; a heartbeat alone is no event."""
     event = agent_event(before, after, NOW)
     assert (event and event.data["what"]) == what
     if event is not None:
@@ -58,8 +58,8 @@ def test_what_becomes_of_an_agent(before: Agent | None, after: Agent | None, wha
         assert event.nodes == {"kitchen"}
 
 
-def test_a_task_is_found_by_each_of_its_names() -> None:
-    """Its key, its request and its own; both of its agents; the node that asked and those of the agents."""
+def test_tasks_match_by_all_names() -> None:
+    """Key, request id, own id; both agents; the requesting node and the agents' nodes."""
     event = task_event(TASK, NOW)
     assert event.tasks == {"req-1@living", "req-1", "task-req-1"}
     assert {"worker", "worker@here", "coordinator", "coordinator@living"} == event.agents
@@ -72,16 +72,16 @@ def test_a_task_is_found_by_each_of_its_names() -> None:
     )
 
 
-def test_reports_and_drops() -> None:
-    """What is meant for reading, and why something was not taken; also of a task that nobody knows."""
+def test_progress_and_drops() -> None:
+    """The readable part of a report, and the reason of a rejection, also of unknown tasks."""
     assert progress_event(TASK, {"message": "halfway"}, NOW).data["text"] == "halfway"
     assert drop_event(TASK, DroppedMessage("result", "it is over"), NOW).data["why"] == "it is over"
     unknown = drop_event(None, DroppedMessage("result", "no such task is known"), NOW)
     assert (unknown.data["task"], unknown.agents) == (None, frozenset())
 
 
-def test_an_act_is_found_by_whom_it_is_of() -> None:
-    """The agent that speaks, the one of which it speaks, the peer, the request."""
+def test_cis_events_match_by_all_names() -> None:
+    """Sender, subject, peer and request."""
     act = EventRecord(
         "living", "io.cis.agent.registered", Verdict.TAKEN, "@worker:living", "!r", "worker-2@living", None
     )
@@ -108,14 +108,14 @@ def test_an_act_is_found_by_whom_it_is_of() -> None:
         ({"tasks": {"req-1"}, "nodes": {"elsewhere"}}, False),
     ],
 )
-def test_a_filter(wanted: dict[str, Any], is_wanted: bool) -> None:
-    """Of what is named of a kind one must fit, and of each kind that is named one."""
+def test_filter(wanted: dict[str, Any], is_wanted: bool) -> None:
+    """One of the given names of each kind has to match."""
     chosen = LiveFilter(**{name: frozenset(values) for name, values in wanted.items()})
     assert chosen.wants(task_event(TASK, NOW)) is is_wanted
 
 
-def test_it_is_never_long() -> None:
-    """What a peer has written may be; and all of it passes through JSON."""
+def test_long_texts_are_cut() -> None:
+    """And every event is valid JSON."""
     long = "x" * 100_000
     events: list[LiveEvent | None] = [
         to_live_event(EventRecord(long, long, Verdict.INVALID, long, long, long, long), NOW),

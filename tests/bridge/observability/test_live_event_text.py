@@ -1,4 +1,4 @@
-"""What happens on a node, as a person reads it."""
+"""Live events as lines."""
 
 from dataclasses import replace
 from typing import Any
@@ -95,27 +95,27 @@ def _said(event: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_each_is_one_line(data: dict[str, Any], line: str) -> None:
-    """When, what kind, whom, what."""
+def test_lines(data: dict[str, Any], line: str) -> None:
+    """Time, type, names, description."""
     assert live_line(data) == line
 
 
-def test_nothing_reaches_the_terminal_itself() -> None:
-    """Peers choose what their agents and events are called."""
+def test_control_characters_are_removed() -> None:
+    """Peers choose names of agents and events."""
     act = EventRecord("living", "\x1b[31mred\nsecond line", Verdict.KEPT, subject="\u202egnp")
     line = live_line(_said(to_live_event(act, NOW)))
     assert line.isprintable()
     assert "\\x1b[31mred\\x0asecond line" in line
 
 
-def test_what_a_newer_node_says_is_shown_as_it_is() -> None:
+def test_unknown_types_are_shown_raw() -> None:
     """The command line may be older than the node."""
     assert "strange" in live_line({"type": "strange", "at": NOW})
     assert live_line({}).startswith("–")
 
 
-def test_colours_tell_good_from_bad() -> None:
-    """The rest has none."""
+def test_styles() -> None:
+    """Only for success and failure."""
     assert live_style(_said(agent_event(None, AGENT, NOW))) == "green"
     assert live_style(_said(task_event(replace(TASK, state=State.TIMED_OUT), NOW))) == "red"
     assert live_style(_said(to_live_event(EventRecord("a", "b", Verdict.FORBIDDEN), NOW))) == "yellow"

@@ -1,4 +1,4 @@
-"""What happens, told to those who watch."""
+"""The live feed."""
 
 import asyncio
 from functools import partial
@@ -28,8 +28,8 @@ async def _next(listener: LiveListener, count: int) -> list[object]:
     return [(await listener.next())["type"] for _ in range(count)]
 
 
-async def test_each_kind_is_told() -> None:
-    """In its order, to everybody who watches; and to nobody who came later or has left."""
+async def test_watchers_receive_every_kind() -> None:
+    """In order, while they watch."""
     feed = LiveFeed(now_ms=Clock())
     with feed.listening(ALL) as one, feed.listening(ALL) as other:
         feed.changed(TASK)
@@ -48,8 +48,8 @@ async def test_each_kind_is_told() -> None:
         assert (await waiting)["type"] == "task"
 
 
-async def test_who_wants_little_is_told_little() -> None:
-    """What is not wanted does not push out what is."""
+async def test_filtered_events_do_not_fill_the_queue() -> None:
+    """They displace nothing."""
     feed = LiveFeed(now_ms=Clock())
     with feed.listening(LiveFilter(types=frozenset({"cis"})), most=1) as listener:
         feed.show(partial(to_live_event, EventRecord("living", "x", Verdict.KEPT)))
@@ -58,8 +58,8 @@ async def test_who_wants_little_is_told_little() -> None:
         assert (await listener.next())["type"] == "cis"
 
 
-async def test_who_is_slow_is_told_how_much_is_missing() -> None:
-    """The oldest is left out; what stands before the rest is how much that was."""
+async def test_slow_watcher_receives_the_number_of_skipped_events() -> None:
+    """The oldest are skipped; their number precedes the rest."""
     feed = LiveFeed(now_ms=Clock())
     with feed.listening(ALL, most=2) as listener:
         for number in range(5):
@@ -70,8 +70,8 @@ async def test_who_is_slow_is_told_how_much_is_missing() -> None:
         assert (await listener.next())["type"] == "task"
 
 
-async def test_a_great_many_agents_at_once_are_counted() -> None:
-    """A node that is learned with all its agents takes no second of everybody's time."""
+async def test_large_batches_are_cut() -> None:
+    """A new node with many agents does not block the event loop."""
     feed = LiveFeed(now_ms=Clock())
     with feed.listening(ALL) as listener:
         feed.agents_changed([Change(None, _agent(number)) for number in range(live_feed.MAX_AT_ONCE + 5)])
@@ -79,8 +79,8 @@ async def test_a_great_many_agents_at_once_are_counted() -> None:
         assert first["count"] == live_feed.MAX_AT_ONCE + 5 - live_feed.MAX_WAITING
 
 
-async def test_it_hears_of_agents_from_the_routing_table(database: Database) -> None:
-    """Whichever process has learned of them."""
+async def test_agent_changes_of_other_processes(database: Database) -> None:
+    """Arrive through the routing table."""
     feed = LiveFeed(now_ms=Clock())
     async with routing_table(database) as routes, routing_table(database) as others:
         end = routes.subscribe(feed.agents_changed)

@@ -1,10 +1,10 @@
-"""Views of what changes."""
+"""Live views."""
 
 from bridge.observability.live_view import LiveCollection, LiveMapping
 
 
-def test_a_mapping_says_what_holds() -> None:
-    """At each question; nothing has to be fetched again."""
+def test_mapping_is_current() -> None:
+    """At each access."""
     holds = {"a": 1}
     view: LiveMapping[str, int] = LiveMapping(lambda: holds)
     assert (view["a"], len(view), "b" in view, view.get("b")) == (1, 1, False, None)
@@ -14,8 +14,8 @@ def test_a_mapping_says_what_holds() -> None:
     assert view == holds
 
 
-def test_a_collection_does_too() -> None:
-    """Of what cannot be named."""
+def test_collection_is_current() -> None:
+    """At each access."""
     holds = [1, 2]
     view = LiveCollection(lambda: holds)
     assert (2 in view, len(view), list(view)) == (True, 2, [1, 2])
@@ -23,8 +23,8 @@ def test_a_collection_does_too() -> None:
     assert (2 in view, len(view), list(view)) == (False, 1, [3])
 
 
-def test_who_goes_through_it_sees_one_state() -> None:
-    """Also when something is added or taken out between two of them."""
+def test_iteration_sees_one_state() -> None:
+    """Despite changes meanwhile."""
     holds = {"a": 1, "b": 2}
     numbers = [1, 2]
     view: LiveMapping[str, int] = LiveMapping(lambda: holds)

@@ -1,4 +1,4 @@
-"""The log: readable on a terminal, JSON elsewhere, secrets in neither."""
+"""The log: text on a terminal, JSON elsewhere, no secrets in either."""
 
 import io
 import json
@@ -27,8 +27,8 @@ def _put_back() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-def test_elsewhere_than_on_a_terminal_each_line_is_json() -> None:
-    """Our lines and those of libraries alike."""
+def test_json_without_a_terminal() -> None:
+    """For this application's and libraries' lines."""
     stream = io.StringIO()
     configure_logging(Log(), stream)
     structlog.get_logger("palaver").info("Started.", port=7676)
@@ -44,8 +44,8 @@ def test_elsewhere_than_on_a_terminal_each_line_is_json() -> None:
     assert ours["timestamp"].endswith("Z")
 
 
-def test_on_a_terminal_it_is_for_people() -> None:
-    """No braces."""
+def test_text_on_a_terminal() -> None:
+    """No JSON."""
     stream = _Terminal()
     configure_logging(Log(), stream)
     structlog.get_logger("palaver").info("Started.", port=7676)
@@ -54,7 +54,7 @@ def test_on_a_terminal_it_is_for_people() -> None:
 
 
 @pytest.mark.parametrize("format_", ["text", "json"])
-def test_no_secret_gets_through_in_any_form(format_: str) -> None:
+def test_secrets_are_redacted(format_: str) -> None:
     """As a value, inside a text, in a library's line, in an exception."""
     stream = io.StringIO()
     configure_logging(Log.model_validate({"format": format_}), stream)
@@ -70,8 +70,8 @@ def test_no_secret_gets_through_in_any_form(format_: str) -> None:
     assert "ValueError" in stream.getvalue()
 
 
-def test_the_level_is_the_configured_one() -> None:
-    """Less important lines cost nothing and are not written."""
+def test_level() -> None:
+    """Lower levels are not written."""
     stream = io.StringIO()
     configure_logging(Log(level="error"), stream)
     structlog.get_logger("palaver").warning("unimportant")
@@ -79,8 +79,8 @@ def test_the_level_is_the_configured_one() -> None:
     assert stream.getvalue() == ""
 
 
-def test_lines_go_to_what_is_standard_error_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A spinner that takes its place for a while gets them, and puts them above itself."""
+def test_current_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A spinner may replace it temporarily."""
     configure_logging(Log(format="json"))
     spinner = io.StringIO()
     monkeypatch.setattr("sys.stderr", spinner)

@@ -1,27 +1,27 @@
-"""What the node counts."""
+"""The node's metrics."""
 
 from prometheus_client import generate_latest
 
 from bridge.observability.metrics import Metrics
 
 
-def test_two_nodes_fit_in_one_process() -> None:
-    """No metric lives in a global registry."""
+def test_separate_registries() -> None:
+    """No metric is in a global registry."""
     one, two = Metrics(), Metrics()
     one.database_restarts.inc()
     assert b"palaver_database_restarts_total 1.0" in generate_latest(one.registry)
     assert b"palaver_database_restarts_total 0.0" in generate_latest(two.registry)
 
 
-def test_the_process_is_measured() -> None:
-    """Memory, CPU time and open files come with every scrape."""
+def test_process_metrics() -> None:
+    """Memory, CPU time and open files."""
     text = generate_latest(Metrics().registry).decode()
     assert "process_resident_memory_bytes" in text
     assert "process_open_fds" in text
 
 
-def test_the_pool_is_read_at_each_scrape() -> None:
-    """The figures are those of the moment."""
+def test_pool_is_read_per_scrape() -> None:
+    """With current values."""
     metrics, now = Metrics(), [(3, 2, 10)]
     metrics.watch_pool(lambda: now[0])
     assert b'palaver_database_pool_connections{state="idle"} 2.0' in generate_latest(metrics.registry)

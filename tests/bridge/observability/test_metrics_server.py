@@ -1,4 +1,4 @@
-"""`/metrics` on an address of its own."""
+"""The metrics endpoint."""
 
 import socket
 
@@ -10,8 +10,8 @@ from bridge.observability.metrics_server import MetricsServer
 from storage.errors import LocalError
 
 
-async def test_a_scrape_gets_the_prometheus_format() -> None:
-    """As text, or as OpenMetrics for a scraper that asks for it."""
+async def test_formats() -> None:
+    """Text, or OpenMetrics on request."""
     server = MetricsServer(Metrics().registry, "127.0.0.1", 0)
     await server.start()
     try:
@@ -29,8 +29,8 @@ async def test_a_scrape_gets_the_prometheus_format() -> None:
         await server.stop()
 
 
-async def test_a_taken_port_is_told_with_the_settings_name() -> None:
-    """And the server can be stopped although it never started."""
+async def test_taken_port() -> None:
+    """The error names the setting, and the server can be stopped."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -41,8 +41,8 @@ async def test_a_taken_port_is_told_with_the_settings_name() -> None:
         await server.stop()
 
 
-async def test_an_address_of_another_machine_is_told() -> None:
-    """Not as a traceback."""
+async def test_invalid_address() -> None:
+    """A sentence, not a traceback."""
     server = MetricsServer(Metrics().registry, "192.0.2.1", 0)
     with pytest.raises(LocalError, match=r"metrics\.host"):
         await server.start()

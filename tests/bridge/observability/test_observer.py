@@ -1,4 +1,4 @@
-"""What the listener tells is counted."""
+"""Observing the listener."""
 
 from prometheus_client import generate_latest
 
@@ -7,8 +7,8 @@ from bridge.observability.observer import ListenerObserver
 from federation.http.server.observer import Observer
 
 
-def test_every_call_ends_in_a_metric() -> None:
-    """With the labels that the listener gave."""
+def test_every_event_is_counted() -> None:
+    """With its labels."""
     metrics = Metrics()
     observer: Observer = ListenerObserver(metrics)
     observer.connection_opened("tls")

@@ -1,4 +1,4 @@
-"""The certificates that a peer's own may come from."""
+"""CA certificates of a peer."""
 
 import pytest
 
@@ -7,16 +7,16 @@ from storage.errors import LocalError
 from tests.support.tls import Authority
 
 
-def test_the_certificates_are_kept_and_nothing_else() -> None:
-    """A file often tells what is in it."""
+def test_only_certificates_are_kept() -> None:
+    """Files often contain descriptions too."""
     first, second = (Authority(name).pem.decode() for name in ("First", "Second"))
     read = read_authority(f"Our authorities\n\n{first}\nsubject=somebody\r\n{second}\nthe end")
     assert read == first + second
     assert read_authority(first.replace("\n", "\r\n")) == first.replace("\n", "\r\n").rstrip() + "\n"
 
 
-def test_a_private_key_is_refused() -> None:
-    """Whoever names the wrong file learns it; what is in it is not told."""
+def test_private_key_is_refused() -> None:
+    """Without showing it."""
     authority = Authority()
     key = authority.issued.key_pem.decode()
     read = read_authority(authority.pem.decode() + key)
@@ -38,8 +38,8 @@ def test_a_private_key_is_refused() -> None:
         ("\ud800\0", "contains no certificate"),
     ],
 )
-def test_what_is_no_certificate_is_refused(text: str, sentence: str) -> None:
-    """With what to name instead."""
+def test_invalid_certificates_are_refused(text: str, sentence: str) -> None:
+    """With advice."""
     read = read_authority(text)
     assert isinstance(read, LocalError)
     assert sentence in read.problem

@@ -1,4 +1,4 @@
-"""What an operator does with peers, as the control socket carries it out."""
+"""The operator's commands for peers."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -41,7 +41,7 @@ class Operator:
     async def ask(self, command: str, **given: Any) -> Mapping[str, Any]:
         homeserver = self.nodes._made["here.test"].node.homeserver
         answer = await commands(self.peers, homeserver)[command](given)
-        # Whatever is answered must pass through the socket.
+        # Responses have to be valid JSON.
         settings: Mapping[str, Any] = json.loads(json.dumps(dict(answer)))
         return settings
 
@@ -57,9 +57,8 @@ async def operator(
         yield Operator(nodes, nodes.peers["here.test"])
 
 
-async def test_a_peer_is_added_and_goes(operator: Operator) -> None:
-    """Said once more it is so already. Whoever asks sees what is known of it, but no certificate and no
-    key."""
+async def test_add_and_remove(operator: Operator) -> None:
+    """Both are idempotent. The output has no certificates and keys."""
     authority = Authority().pem.decode()
     settings = {"url": "https://10.0.0.9:1", "namespaces": ["default", "team-a"], "authority": authority}
     expected = {
@@ -82,8 +81,8 @@ async def test_a_peer_is_added_and_goes(operator: Operator) -> None:
         assert answer == {"node_id": "new.test", "changed": changed, "peer": None}
 
 
-async def test_a_published_node_is_added(operator: Operator) -> None:
-    """It sends from where its url leads, unless more is settings."""
+async def test_add_published_node(operator: Operator) -> None:
+    """Its networks default to the addresses of its URL."""
     old = {"node_id": "old.test", "profile": "cis-1.1", "url": "http://10.0.0.3:7676"}
     assert (await operator.ask("peers-add", **old))["networks"] == ["10.0.0.3/32"]
     more = {"networks": ["10.0.0.0/24"], "signing_key": "ab" * 32, "require_signature": True}
@@ -104,8 +103,8 @@ async def test_trust(operator: Operator) -> None:
     assert (await operator.ask("peers-trust", node_id="file.test"))["changed"] is False
 
 
-async def test_whom_the_configuration_keeps_away_is_told(operator: Operator) -> None:
-    """It is a peer, and nothing comes of it; a published node is no server that could be stored away."""
+async def test_peer_refused_by_the_policy(operator: Operator) -> None:
+    """It is stored and reported as refused; published nodes are not subject to the policy."""
     settings = operator.nodes._made["here.test"].node.homeserver.settings
     object.__setattr__(settings, "policy", replace(settings.policy, refused=(Glob("*.bad.test"),)))
     for words, refused in (({}, True), ({"untrusted": True}, False)):
@@ -115,8 +114,8 @@ async def test_whom_the_configuration_keeps_away_is_told(operator: Operator) -> 
     assert (await operator.ask("peers-add", node_id="b.bad.test", **old))["is_refused"] is False
 
 
-async def test_all_are_listed(operator: Operator) -> None:
-    """With who has settings so; those that are homeservers stand among the servers, too."""
+async def test_list(operator: Operator) -> None:
+    """With the origin of each; homeservers are also in the list of servers."""
     await operator.ask("peers-add", node_id="new.test")
     await operator.ask("peers-add", node_id="bad.test", untrusted=True)
     answer = await operator.ask("peers-list")
@@ -152,9 +151,7 @@ async def test_all_are_listed(operator: Operator) -> None:
         ("peers-trust", {"node_id": ""}, "needs node_id"),
     ],
 )
-async def test_what_is_refused(
-    operator: Operator, command: str, given: Mapping[str, Any], sentence: str
-) -> None:
+async def test_refusals(operator: Operator, command: str, given: Mapping[str, Any], sentence: str) -> None:
     """With advice, and without any effect."""
     with pytest.raises(LocalError, match=sentence) as refused:
         await operator.ask(command, **given)

@@ -1,4 +1,4 @@
-"""A configured peer."""
+"""A peer."""
 
 import pytest
 
@@ -8,8 +8,8 @@ from bridge.peers.peer import Peer, PeerProfile
 @pytest.mark.parametrize(
     "server", ["kitchen.local", "kitchen.local:7676", "KITCHEN.local", "Kitchen.Local:1"]
 )
-def test_a_server_s_name_may_have_a_port(server: str) -> None:
-    """ "The sender's domain may carry a port"; and names of servers are the same in capitals."""
+def test_server_name_with_port(server: str) -> None:
+    """ "The sender's domain may carry a port"; comparison ignores case."""
     assert Peer("kitchen.local").is_named_by(server)
 
 
@@ -25,23 +25,23 @@ def test_a_server_s_name_may_have_a_port(server: str) -> None:
         ":7676",
     ],
 )
-def test_other_names_are_others_names(server: str) -> None:
-    """And what is no name is nobody's."""
+def test_other_names(server: str) -> None:
+    """Invalid names denote no peer."""
     assert not Peer("kitchen.local").is_named_by(server)
 
 
-def test_a_node_s_id_need_not_be_a_server_s_name() -> None:
-    """Published nodes call themselves as they like."""
+def test_node_id_that_is_no_server_name() -> None:
+    """Published nodes choose freely."""
     assert Peer("node_7").is_named_by("node_7")
     assert Peer("host:7676").is_named_by("host:7676")
     assert not Peer("host:7676").is_named_by("host")
 
 
-def test_a_key_is_not_printed() -> None:
-    """A public key is no secret, but 32 bytes in a log are no help."""
+def test_key_is_not_in_the_repr() -> None:
+    """It is public, but useless in a log."""
     assert "public_key" not in repr(Peer("kitchen.local", public_key=bytes(32)))
 
 
-def test_the_profiles_are_called_as_in_the_configuration() -> None:
-    """A name that somebody has written into a file stays what it is."""
+def test_profile_values() -> None:
+    """They are fixed by the configuration format."""
     assert [str(profile) for profile in PeerProfile] == ["matrix", "cis-1.1"]

@@ -1,4 +1,4 @@
-"""How the peers of the configuration and those that operators have added combine."""
+"""Combining configured and added peers."""
 
 from ipaddress import ip_network
 from typing import Any
@@ -47,11 +47,11 @@ def refused(decision: object) -> str:
     return str(decision)
 
 
-# ---- what there is -----------------------------------------------------------------------------------
+# ---- current peers -------------------------------------------------------------------------------------
 
 
-def test_an_added_peer_is_like_one_of_the_configuration() -> None:
-    """The connector and the homeserver are told the same of both."""
+def test_added_peer_equals_configured_peer() -> None:
+    """For the connector and the homeserver."""
     one = snapshot(added(url="http://10.0.0.9", namespaces=["team-a"], authority="PEM"))
     same = PeerSnapshot(
         "here.test",
@@ -70,8 +70,8 @@ def test_an_added_peer_is_like_one_of_the_configuration() -> None:
     assert one.plain_networks == (ip_network("10.0.0.2"),)
 
 
-def test_of_a_peer_of_the_configuration_the_trust_can_be_another() -> None:
-    """Found in any case; what the file says of the rest stays."""
+def test_override_trust() -> None:
+    """Found in any case; other settings stay."""
     one = snapshot(
         StoredPeer("FILE.test", False), StoredPeer("off.test", True), StoredPeer("nobody.test", True)
     )
@@ -88,8 +88,8 @@ def test_of_a_peer_of_the_configuration_the_trust_can_be_another() -> None:
 @pytest.mark.parametrize(
     ("in_file", "stored", "holds"), [(True, True, True), (True, False, False), (False, True, False)]
 )
-def test_a_peer_that_the_file_names_later(in_file: bool, stored: bool, holds: bool) -> None:
-    """It is as the file says; but trusted only if both say so."""
+def test_added_peer_that_is_configured_later(in_file: bool, stored: bool, holds: bool) -> None:
+    """It has the file's settings; it is trusted only if both trust it."""
     peers = [{"node_id": "new.test", "url": "https://10.0.0.3", "trusted": in_file}]
     one = snapshot(added(trusted=stored, url="http://10.0.0.9", authority="PEM"), peers=peers)
     found = one.find("new.test")
@@ -100,17 +100,17 @@ def test_a_peer_that_the_file_names_later(in_file: bool, stored: bool, holds: bo
     assert one.remove("new.test") == PeerRemoval("new.test")
 
 
-def test_one_that_is_switched_off_speaks_with_nobody() -> None:
-    """`enabled = false`: no server is known for its agents, and none refused."""
+def test_disabled_federation() -> None:
+    """`enabled = false`: no peers are admitted, and none refused."""
     one = snapshot(added(), enabled=False)
     assert (one.servers, one.distrusted, one.plain_networks) == ({}, frozenset(), ())
 
 
-# ---- what operators want -----------------------------------------------------------------------------
+# ---- changes by operators ------------------------------------------------------------------------------
 
 
-def test_a_peer_is_added() -> None:
-    """Said again it is so already; settings otherwise, it takes the place of what was settings."""
+def test_add() -> None:
+    """A repetition changes nothing; other settings replace the previous ones."""
     wanted = snapshot().add(peer(url="https://10.0.0.9:1"), "PEM")
     assert wanted == added(url="https://10.0.0.9:1", authority="PEM")
     assert isinstance(wanted, StoredPeer)
@@ -120,29 +120,29 @@ def test_a_peer_is_added() -> None:
     assert snapshot(added(trusted=False)).add(peer(trusted=False), None) is None
 
 
-def test_one_of_the_configuration_is_not() -> None:
+def test_configured_peer_cannot_be_added() -> None:
     """ "everything else belongs to the file: refused with a sentence that says so"."""
     for node_id in ("file.test", "FILE.test", "off.test"):
         assert "belongs to the file" in refused(snapshot().add(peer(node_id), None))
         assert "belongs to the file" in refused(snapshot().remove(node_id))
 
 
-def test_an_added_peer_goes() -> None:
-    """Whoever is not there has gone already."""
+def test_remove() -> None:
+    """Removing an unknown peer succeeds."""
     assert snapshot(added()).remove("NEW.test") == PeerRemoval("new.test")
     assert snapshot().remove("new.test") is None
     assert snapshot(StoredPeer("nobody.test", False)).remove("nobody.test") == PeerRemoval("nobody.test")
 
 
-def test_without_the_override_the_file_counts() -> None:
+def test_remove_override() -> None:
     """ "removing an override gives back what the file says"."""
     one = snapshot(StoredPeer("file.test", False))
     assert one.remove("file.test") == PeerRemoval("file.test")
     assert one.trust("file.test", trusted=True) == PeerRemoval("file.test")
 
 
-def test_trust_is_given_and_taken() -> None:
-    """What is so already is not written down."""
+def test_trust() -> None:
+    """Unchanged trust is not stored."""
     assert snapshot().trust("file.test", trusted=True) is None
     assert snapshot().trust("file.test", trusted=False) == StoredPeer("file.test", False)
     assert snapshot(StoredPeer("file.test", False)).trust("file.test", trusted=False) is None
@@ -154,8 +154,8 @@ def test_trust_is_given_and_taken() -> None:
     assert "is not a peer" in refused(snapshot().trust("nobody.test", trusted=True))
 
 
-def test_who_exchanges_agents_with_nobody_adds_nobody() -> None:
-    """The person learns what to change. Taking back is always possible."""
+def test_add_with_disabled_federation() -> None:
+    """The error names the setting. Removing is always possible."""
     for closed in ({"enabled": False}, {"room": AgentRooms(federate=False)}):
         one = snapshot(added(), **closed)
         assert "federate to true" in refused(one.add(peer("b.test"), None))
@@ -175,8 +175,8 @@ def test_who_exchanges_agents_with_nobody_adds_nobody() -> None:
         (peer("b.test", profile="cis-1.1", url="http://10.0.0.1"), "PEM", "needs the profile"),
     ],
 )
-def test_who_cannot_be_one(wanted: AgentPeer, authority: str | None, sentence: str | None) -> None:
-    """A sentence says why; nothing is written down."""
+def test_invalid_peers(wanted: AgentPeer, authority: str | None, sentence: str | None) -> None:
+    """A sentence says why; nothing is stored."""
     decision = snapshot(added()).add(wanted, authority)
     if sentence is None:
         assert isinstance(decision, StoredPeer)
@@ -184,8 +184,8 @@ def test_who_cannot_be_one(wanted: AgentPeer, authority: str | None, sentence: s
         assert sentence in refused(decision)
 
 
-def test_a_guest_adds_who_takes_single_events() -> None:
-    """It can share no rooms, and says how else the node is to be added."""
+def test_attached_node_adds_published_nodes() -> None:
+    """It cannot share rooms, and the error says what to use instead."""
     guest = PeerSnapshot("here.test", federation(peers=[]), homeserver="their.server")
     settings = refused(guest.add(peer(), None))
     assert "attached to their.server" in settings
@@ -194,15 +194,15 @@ def test_a_guest_adds_who_takes_single_events() -> None:
     assert guest.add(published, None) == StoredPeer("new.test", True, published)
 
 
-def test_there_are_not_more_than_a_person_looks_through() -> None:
-    """Those of the configuration do not count, and one that is there can still be changed."""
+def test_number_of_added_peers_is_limited() -> None:
+    """Configured ones do not count, and existing ones can be changed."""
     full = snapshot(*(added(f"n{number}.test") for number in range(MAX_PEERS)))
     assert f"There are already {MAX_PEERS}" in refused(full.add(peer("b.test"), None))
     assert full.add(peer("n1.test", url="http://a"), None) == added("n1.test", url="http://a")
     assert full.trust("file.test", trusted=False) == StoredPeer("file.test", False)
 
 
-# ---- as it is given ----------------------------------------------------------------------------------
+# ---- input --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -231,24 +231,24 @@ def test_there_are_not_more_than_a_person_looks_through() -> None:
         ({"profile": "cis-1.1", "url": "http://10.0.0.1", "require_signature": True}, "needs signing_key"),
     ],
 )
-def test_bad_input_is_told_in_the_words_of_the_configuration(settings: dict[str, Any], sentence: str) -> None:
-    """What is wrong, and what to do about it."""
+def test_errors_are_those_of_the_configuration(settings: dict[str, Any], sentence: str) -> None:
+    """With problem and advice."""
     read = read_peer({"node_id": "b.test", **settings})
     assert isinstance(read, LocalError)
     assert sentence in read.problem
     assert read.advice.endswith(".")
 
 
-def test_a_password_is_not_repeated() -> None:
-    """It stands where no password belongs, and the sentence may be shown to anybody."""
+def test_password_in_the_url_is_not_repeated() -> None:
+    """Errors may be visible to others."""
     read = read_peer({"node_id": "b.test", "url": "https://me:secret@b.test"})
     assert isinstance(read, LocalError)
     assert "secret" not in str(read)
     assert "more than a scheme" in read.problem
 
 
-def test_what_is_well_said_is_a_peer() -> None:
-    """As the configuration would have it."""
+def test_valid_input() -> None:
+    """As the configuration parses it."""
     settings = {
         "node_id": "b.test",
         "profile": "cis-1.1",

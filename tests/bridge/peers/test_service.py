@@ -1,4 +1,4 @@
-"""The peers as all processes of a node share them."""
+"""The peers that all processes of a node share."""
 
 import asyncio
 import contextlib
@@ -40,7 +40,7 @@ async def peers_on(database: Database, *reports: list[str], **changed: Any) -> A
 
 
 async def until(peers: AgentPeers, condition: Callable[[], object]) -> None:
-    """It is so, as this process knows."""
+    """Wait until the condition holds in this process."""
     changed = asyncio.Event()
     end = peers.subscribe(lambda _: changed.set())
     try:
@@ -58,8 +58,8 @@ def peer(node_id: str = "new.test", **settings: Any) -> AgentPeer:
     return read
 
 
-async def test_what_is_added_is_there_at_once_and_after_a_restart(database: Database) -> None:
-    """The views say so without being asked for anew; whoever begins later finds it in the database."""
+async def test_added_peer_is_active_and_stored(database: Database) -> None:
+    """The views show it immediately; later processes load it."""
     authority = Authority().pem.decode()
     async with peers_on(database) as peers:
         accesses, servers = peers.peers, peers.servers
@@ -74,7 +74,7 @@ async def test_what_is_added_is_there_at_once_and_after_a_restart(database: Data
         assert (dict(peers.peers), dict(peers.servers)) == before
 
 
-async def test_all_that_can_be_said_of_one_is_kept(database: Database) -> None:
+async def test_all_settings_are_stored(database: Database) -> None:
     """Also of a published node."""
     old = peer(
         "old.test",
@@ -95,8 +95,8 @@ async def test_all_that_can_be_said_of_one_is_kept(database: Database) -> None:
         assert list(map(str, peers.plain_networks)) == ["10.0.0.0/24", "fd00::/8"]
 
 
-async def test_trust_of_a_configured_peer_is_taken_and_given_back(database: Database) -> None:
-    """Only that is written down, and only as long as it differs from the file."""
+async def test_trust_of_a_configured_peer(database: Database) -> None:
+    """It is stored only while it differs from the file."""
     async with peers_on(database) as peers:
         assert await peers.trust("file.test", trusted=False)
         assert not await peers.trust("file.test", trusted=False)
@@ -110,8 +110,8 @@ async def test_trust_of_a_configured_peer_is_taken_and_given_back(database: Data
         assert await list_peers(connection) == []
 
 
-async def test_what_is_refused_changes_nothing(database: Database) -> None:
-    """Neither here nor in the database. Whoever is not there can be removed again and again."""
+async def test_refusals_change_nothing(database: Database) -> None:
+    """Neither in memory nor in the database. Removing an unknown peer is idempotent."""
     told: list[Collection[str]] = []
     async with peers_on(database) as peers:
         peers.subscribe(told.append)
@@ -129,8 +129,8 @@ async def test_what_is_refused_changes_nothing(database: Database) -> None:
         assert await list_peers(connection) == []
 
 
-async def test_those_who_have_something_to_do_are_told(database: Database) -> None:
-    """Of each change once, when the views say it already; one that fails keeps nobody else from hearing."""
+async def test_listeners_are_called(database: Database) -> None:
+    """Once per change, after the views; a failing listener does not affect the others."""
     told: list[tuple[list[str], bool]] = []
     reports: list[str] = []
 
@@ -150,8 +150,8 @@ async def test_those_who_have_something_to_do_are_told(database: Database) -> No
     assert set(reports) == {"A listener failed to handle a change of the peers."}
 
 
-async def test_two_processes_agree(database: Database) -> None:
-    """What one is told the other one hears of, and decides upon."""
+async def test_two_processes(database: Database) -> None:
+    """Changes of one reach the other."""
     async with peers_on(database) as one, peers_on(database) as other:
         await one.add(peer())
         await until(other, lambda: "new.test" in other.peers)
@@ -167,15 +167,15 @@ async def test_two_processes_agree(database: Database) -> None:
         assert dict(one.peers) == dict(other.peers)
 
 
-async def test_whoever_lost_its_connection_catches_up(database: Database) -> None:
-    """What was told while nobody listened is read when somebody does again."""
+async def test_lost_connection(database: Database) -> None:
+    """Changes meanwhile are loaded after the reconnect."""
     async with peers_on(database) as one, peers_on(database) as other:
         await end_sessions(database)
         await one.add(peer())
         await until(other, lambda: "new.test" in other.peers)
 
 
-async def test_it_goes_on_following_after_an_unforeseen_error(
+async def test_following_continues_after_an_error(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which is reported; and it closes."""
@@ -202,8 +202,8 @@ async def test_it_goes_on_following_after_an_unforeseen_error(
         assert [entry["task"] for entry in logs if entry["log_level"] == "error"] == ["agent peers"] * 2
 
 
-async def test_what_another_version_has_written_harms_nobody(database: Database) -> None:
-    """A peer that cannot be read is left out, and told of."""
+async def test_row_of_another_version(database: Database) -> None:
+    """An invalid peer is skipped and reported."""
     row = PeerRow("odd.test", True, "matrix", "gopher://x", None, [], None, False, None, NOW, NOW)
     async with database.transaction() as connection:
         await write_peer(connection, row)

@@ -1,8 +1,5 @@
-"""A node with agents, whose interface a program asks that shows people their bridges.
-
-The node is a homeserver itself, and Alice and Bob live on another one. Of what a guest has only whose a token
-is stands beside it, on a homeserver that answers as it is told.
-"""
+"""A node with agents whose provisioning API a bridge manager uses. The node is a homeserver, and Alice and
+Bob have accounts on another one. Only the owners of tokens come from a fake homeserver."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -36,7 +33,7 @@ RIGHTS = Rights({THERE: Level.LOOK, ALICE: Level.WORK, f"@eve:{THERE}": Level.NO
 
 @dataclass
 class Accounts:
-    """Whose tokens are. It counts how often it was asked."""
+    """The owners of tokens. It counts requests."""
 
     tokens: dict[str, str] = field(
         default_factory=lambda: {
@@ -107,7 +104,7 @@ class Manager:
         return said.body
 
     async def refused(self, method: str, path: str, body: Any = None, **more: Any) -> tuple[int, str]:
-        """The status and the errcode, of what a browser can read."""
+        """Status and errcode, readable for a browser."""
         said = await self.ask(method, path, body, **more)
         assert said.status >= 400
         assert said.body.keys() >= {"errcode", "error"}

@@ -1,4 +1,4 @@
-"""Nodes on which people and agents meet."""
+"""Fixtures: nodes with people and agents."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""What a manager of bridges is told."""
+"""What a bridge manager receives about the bridge."""
 
 from appservice.people.double_puppets import PuppetLogin
 from bridge.provisioning.about import CAPABILITIES, Bridge, whoami
@@ -8,8 +8,8 @@ BRIDGE = Bridge(
 )
 
 
-def test_what_the_bridge_is() -> None:
-    """All that a manager has to have, whoever asks."""
+def test_whoami() -> None:
+    """All required fields."""
     said = whoami(BRIDGE, None)
     assert said.keys() == {
         "network", "login_flows", "homeserver", "bridge_bot", "command_prefix", "logins",
@@ -22,8 +22,8 @@ def test_what_the_bridge_is() -> None:
     assert said["logins"] == []
 
 
-def test_who_is_logged_in() -> None:
-    """With what the homeserver says to the token."""
+def test_login_state() -> None:
+    """Including a refused token."""
     (good,) = whoami(BRIDGE, PuppetLogin("1", "@alice:their.server", 5))["logins"]
     assert (good["id"], good["name"], good["state"]) == (
         "1", "@alice:their.server", {"state_event": "CONNECTED", "timestamp": 5},
@@ -33,8 +33,8 @@ def test_who_is_logged_in() -> None:
     assert "log in again" in bad["state"]["message"]
 
 
-def test_what_it_can_do() -> None:
-    """Whatever it says that it can, has its endpoint."""
+def test_capabilities() -> None:
+    """Each has an endpoint."""
     can = {name for name, value in CAPABILITIES["resolve_identifier"].items() if value}
     assert can == {"create_dm", "lookup_username", "contact_list", "search"}
     assert CAPABILITIES["group_creation"] == {}

@@ -1,4 +1,4 @@
-"""Who asks."""
+"""Authentication."""
 
 from bridge.provisioning.authorization import OWNER_CACHE_SECONDS, Limits
 from federation.peers.limits import Rate
@@ -6,8 +6,8 @@ from tests.bridge.people.service.scene import ALICE, BOB, THERE, Stage
 from tests.bridge.provisioning.bridge_manager import SECRET, manager, quoted
 
 
-async def test_the_homeserver_knows_whose_a_token_is(play: Stage) -> None:
-    """It is asked once a minute, and knows then that the token was taken back."""
+async def test_owner_is_cached_for_a_minute(play: Stage) -> None:
+    """Afterwards a revoked token is refused."""
     async with manager(play) as one:
         for _ in range(3):
             await one.get("logins")
@@ -17,8 +17,8 @@ async def test_the_homeserver_knows_whose_a_token_is(play: Stage) -> None:
         assert await one.refused("GET", "logins") == (401, "M_UNKNOWN_TOKEN")
 
 
-async def test_who_shows_nothing_good_is_refused(play: Stage) -> None:
-    """And so is who is no person of the homeserver, or may not look."""
+async def test_refused_requests(play: Stage) -> None:
+    """Unknown tokens, users of other servers, and people without permission."""
     async with manager(play) as one:
         assert await one.refused("GET", "logins", token=None) == (401, "M_MISSING_TOKEN")
         assert await one.refused("GET", "logins", token="guessed") == (401, "M_UNKNOWN_TOKEN")
@@ -28,21 +28,21 @@ async def test_who_shows_nothing_good_is_refused(play: Stage) -> None:
         assert await one.refused("POST", "login/start/access_token", token="of-bob") == (403, "M_FORBIDDEN")
 
 
-async def test_the_query_may_say_the_same(play: Stage) -> None:
-    """As managers do; nobody asks as another one by it."""
+async def test_user_id_in_the_query(play: Stage) -> None:
+    """It has to equal the token's owner."""
     async with manager(play) as one:
         await one.get("logins", query=f"?user_id={quoted(ALICE)}")
         of_bob = f"?user_id={quoted(BOB)}"
         assert await one.refused("GET", "logins", query=of_bob) == (403, "M_FORBIDDEN")
-        # Also when it is the first that is asked with the token.
+        # Also if it is the first request with the token.
         assert await one.refused("GET", "logins", token="of-alice-too", query=of_bob) == (403, "M_FORBIDDEN")
 
 
-async def test_by_an_openid_token_one_says_who_one_is(play: Stage) -> None:
-    """Of the homeserver alone: no other one is asked."""
+async def test_openid_token(play: Stage) -> None:
+    """Only of the own homeserver; others are not asked."""
     async with manager(play) as one:
         await one.get("logins", token="openid:who-alice-is")
-        # It is no access token.
+        # It is not an access token.
         assert await one.refused("GET", "logins", token="who-alice-is") == (401, "M_UNKNOWN_TOKEN")
         asked = one.accounts.asked
         elsewhere = f"?user_id={quoted('@alice:another.test')}"
@@ -51,8 +51,9 @@ async def test_by_an_openid_token_one_says_who_one_is(play: Stage) -> None:
         assert one.accounts.asked == asked
 
 
-async def test_a_program_with_the_secret_asks_as_anybody(play: Stage) -> None:
-    """Of the homeserver, and with that person's permissions. Without a secret there is none to guess."""
+async def test_shared_secret(play: Stage) -> None:
+    """Acts as any person of the homeserver, with that person's permissions. Without a configured secret, none
+    is accepted."""
     async with manager(play) as one:
         await one.get("logins", token=SECRET, query=f"?user_id={quoted(BOB)}")
         assert one.accounts.asked == 0
@@ -66,8 +67,8 @@ async def test_a_program_with_the_secret_asks_as_anybody(play: Stage) -> None:
         assert said == (401, "M_UNKNOWN_TOKEN")
 
 
-async def test_nobody_guesses_for_long(play: Stage) -> None:
-    """Tokens that were nobody's are counted; those that are somebody's are not."""
+async def test_unknown_tokens_are_rate_limited(play: Stage) -> None:
+    """Valid tokens do not count."""
     limits = Limits(behind_proxy=Rate(0.1, 3))
     async with manager(play, limits=limits) as one:
         for number in range(3):
@@ -86,8 +87,8 @@ async def test_nobody_guesses_for_long(play: Stage) -> None:
         await one.get("logins", token="of-bob")
 
 
-async def test_while_the_homeserver_is_away_nobody_is_known(play: Stage) -> None:
-    """Nor unknown: whoever asks is told to come back."""
+async def test_unavailable_homeserver(play: Stage) -> None:
+    """The response is 503, not a refusal."""
     async with manager(play) as one:
         one.accounts.status = 502
         assert await one.refused("GET", "logins") == (503, "M_UNKNOWN")

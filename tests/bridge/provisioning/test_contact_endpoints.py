@@ -1,4 +1,4 @@
-"""Agents, and chats with them."""
+"""Endpoints for contacts and chats."""
 
 import asyncio
 
@@ -6,8 +6,8 @@ from tests.bridge.people.service.scene import ALICE, HERE, WORKER, Stage
 from tests.bridge.provisioning.bridge_manager import manager, quoted
 
 
-async def test_agents_are_contacts(play: Stage) -> None:
-    """With their users, and found by what is known of them."""
+async def test_contacts_and_search(play: Stage) -> None:
+    """With their users."""
     async with manager(play, agents=("cook", "worker-1")) as one:
         list_agents = (await one.get("contacts"))["contacts"]
         assert [contact["mxid"] for contact in list_agents] == [f"@cook:{HERE}", WORKER]
@@ -21,8 +21,8 @@ async def test_agents_are_contacts(play: Stage) -> None:
         assert (too_large.status, too_large.body["errcode"]) == (413, "M_TOO_LARGE")
 
 
-async def test_an_agent_is_named_in_several_ways(play: Stage) -> None:
-    """By its user, its address, or its id alone."""
+async def test_resolve_identifier(play: Stage) -> None:
+    """By user, address, or id alone."""
     async with manager(play) as one:
         for text in ("worker-1", f"worker-1@{HERE}", f"palaver:worker-1@{HERE}", WORKER):
             said = await one.get(f"resolve_identifier/{quoted(text)}")
@@ -33,9 +33,8 @@ async def test_an_agent_is_named_in_several_ways(play: Stage) -> None:
             assert refused == (404, "M_NOT_FOUND")
 
 
-async def test_a_chat_is_made_once_and_found_again(play: Stage) -> None:
-    """Also when it is asked for twice at the same time. The person is invited, and what is said there the
-    agent hears as ever."""
+async def test_create_dm_is_idempotent(play: Stage) -> None:
+    """Also for concurrent requests. The person is invited, and the agent handles messages in the chat."""
     async with manager(play) as one:
         both = await asyncio.gather(*(one.ask("POST", "create_dm/worker-1") for _ in range(2)))
         (room_id,) = {said.body["dm_room_mxid"] for said in both}
@@ -49,13 +48,13 @@ async def test_a_chat_is_made_once_and_found_again(play: Stage) -> None:
         assert contact["dm_room_mxid"] == room_id
         await play.there.say(room_id, ALICE, "Peel the potatoes")
         assert (await one.scene.given()).request.prompt == "Peel the potatoes"
-        # Nobody is told of the chats of others.
+        # Chats of others are not listed.
         (of_bob,) = (await one.get("contacts", token="of-bob"))["contacts"]
         assert "dm_room_mxid" not in of_bob
 
 
-async def test_what_there_is_none_of_says_so(play: Stage) -> None:
-    """As bridges do that lack it."""
+async def test_unsupported_endpoints(play: Stage) -> None:
+    """501, as other bridges do."""
     async with manager(play) as one:
         for path in ("create_group", "create_group/group", f"backfill/{quoted('!room:x')}"):
             assert await one.refused("POST", path, {}) == (501, "M_UNRECOGNIZED")

@@ -1,4 +1,4 @@
-"""Agents as managers of bridges know contacts."""
+"""Agents as contacts."""
 
 from collections.abc import Callable
 
@@ -33,16 +33,16 @@ AGENTS = [
 ]
 
 
-def test_those_that_are_there_are_listed() -> None:
-    """Of this node first, and so many."""
+def test_list_agents() -> None:
+    """Online ones, local ones first, up to a limit."""
     assert [str(one.address) for one in list_agents(AGENTS, "kitchen.local")] == [
         "a@kitchen.local", "z@kitchen.local", "b@cellar.local",
     ]  # fmt: skip
     assert len(list_agents(AGENTS, "kitchen.local", 2)) == 2
 
 
-def test_they_are_found_by_what_is_known_of_them() -> None:
-    """By all words of it; by none of them nobody is."""
+def test_find_agents() -> None:
+    """By all words; an empty search finds none."""
     assert [one.agent_id for one in find_agents(AGENTS, "Peeling KITCHEN")] == ["z"]
     assert len(find_agents(AGENTS, "local", 2)) == 2
     assert find_agents(AGENTS, "  ") == []
@@ -51,8 +51,8 @@ def test_they_are_found_by_what_is_known_of_them() -> None:
         find_agents(AGENTS, "x" * (MAX_TEXT + 1))
 
 
-def test_a_contact_is_shown_with_its_user() -> None:
-    """And the chat that there is. One whose user cannot be has none."""
+def test_contact() -> None:
+    """With an existing chat; invalid users are omitted."""
     assert contact(AGENTS[0], NAMES) == {
         "id": "b@cellar.local",
         "name": "b",
@@ -84,8 +84,8 @@ NOBODY = routes(Unknown(ErrorCode.AGENT_NOT_FOUND, "There is no agent a."))
         ("@_agent_b=40cellar.local:their.server", "b@cellar.local"),
     ],
 )
-def test_an_agent_is_meant_by_its_address_or_its_user(text: str, whom: str) -> None:
-    """Or by its id alone, where the routing table knows which."""
+def test_resolve(text: str, whom: str) -> None:
+    """By address, user, or an unambiguous id."""
     assert resolve(text, NAMES, NOBODY) == address(whom)
     here = AgentAddress("a", "kitchen.local")
     assert resolve("a", NAMES, routes(Local(here))) == here
@@ -94,7 +94,7 @@ def test_an_agent_is_meant_by_its_address_or_its_user(text: str, whom: str) -> N
 @pytest.mark.parametrize(
     "text", ["", "@alice:their.server", "@_agent_x:other.server", "a@b@c", "a", "x" * 2_000, "a\0b", "@"]
 )
-def test_whoever_else_is_meant_is_not_found(text: str) -> None:
+def test_unresolvable_identifiers(text: str) -> None:
     """With a reason."""
     with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
         resolve(text, NAMES, NOBODY)

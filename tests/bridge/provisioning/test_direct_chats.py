@@ -1,4 +1,4 @@
-"""The chat of a person and an agent."""
+"""Direct chats of a person with an agent."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ AGENT = address(f"worker-1@{HERE}")
 
 
 class ComesInThere:
-    """Alice lets the node speak for her. In place of `PersonSender`, on her own homeserver."""
+    """Replaces `PersonSender`: Alice, on her own homeserver, allows the node to act for her."""
 
     def __init__(self, play: Stage) -> None:
         self._play = play
@@ -25,8 +25,8 @@ class ComesInThere:
         await self._play.join_when_invited(room_id, person)
 
 
-async def test_it_is_found_after_a_kill(play: Stage) -> None:
-    """Between the making and the writing down: by its key; and once it is written down, by that."""
+async def test_chat_is_found_after_a_kill(play: Stage) -> None:
+    """Before it is recorded by its key, afterwards by the record."""
     scene = await play.scene()
     first = await chats_of(play, scene).get_or_create(ALICE, AGENT)
     assert first.is_new
@@ -38,8 +38,8 @@ async def test_it_is_found_after_a_kill(play: Stage) -> None:
     assert await chats_of(play, scene).known_chats(ALICE, [AGENT]) == {AGENT: first.room_id}
 
 
-async def test_who_lets_the_node_speak_is_there_at_once(play: Stage) -> None:
-    """And who has left is invited anew, into the same chat."""
+async def test_person_is_joined_at_once(play: Stage) -> None:
+    """If the node may act for the person; a person who has left is invited again."""
     scene = await play.scene()
     chats = chats_of(play, scene, ComesInThere(play))
     room_id = (await chats.get_or_create(ALICE, AGENT)).room_id
@@ -54,11 +54,11 @@ async def test_who_lets_the_node_speak_is_there_at_once(play: Stage) -> None:
     assert await play.here.rooms.membership(room_id, ALICE) == "invite"
 
 
-async def test_one_that_the_person_has_begun_is_the_chat(play: Stage) -> None:
-    """A room of more than two is none; nor is one that the agent has left."""
+async def test_chat_started_by_the_person(play: Stage) -> None:
+    """Rooms with more members, and rooms that the agent has left, do not count."""
     scene = await play.scene()
     begun = await play.there.chat(ALICE, WORKER)
-    # It is there already; this node knows so when this returns.
+    # The join has happened; on return this node knows of it.
     await play.here.rooms.join(begun, WORKER)
     chats = chats_of(play, scene)
     found = await chats.get_or_create(ALICE, AGENT)
@@ -69,7 +69,7 @@ async def test_one_that_the_person_has_begun_is_the_chat(play: Stage) -> None:
     assert other.is_new
 
 
-async def test_an_agent_of_another_homeserver_has_no_chat_of_ours(play: Stage) -> None:
+async def test_agent_of_another_homeserver_is_refused(play: Stage) -> None:
     """It is a user there."""
     scene = await play.scene()
     with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):

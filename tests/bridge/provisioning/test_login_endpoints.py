@@ -1,4 +1,4 @@
-"""Who is logged in, and how one is."""
+"""Endpoints for logins."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from tests.bridge.people.service.scene import ALICE, HERE, Stage
 from tests.bridge.provisioning.bridge_manager import manager
 
 
-async def test_what_the_bridge_is(play: Stage) -> None:
-    """As whoever shows it wants to know."""
+async def test_whoami_and_capabilities(play: Stage) -> None:
+    """In the expected format."""
     async with manager(play) as one:
         said = await one.get("whoami")
         assert (said["bridge_bot"], said["command_prefix"]) == (f"@palaver:{HERE}", "!agents")
@@ -16,8 +16,8 @@ async def test_what_the_bridge_is(play: Stage) -> None:
         assert (await one.get("capabilities"))["resolve_identifier"]["create_dm"] is True
 
 
-async def test_a_person_logs_in_and_out(play: Stage) -> None:
-    """By an access token of the person's own; the login has an id, by which it is taken back."""
+async def test_login_and_logout(play: Stage) -> None:
+    """With the person's own access token; logout uses the login's id."""
     async with manager(play) as one:
         assert (await one.get("logins")) == {"login_ids": []}
         done = await one.log_in("of-alice-too")
@@ -40,8 +40,8 @@ async def test_a_person_logs_in_and_out(play: Stage) -> None:
         assert await one.get("logins") == {"login_ids": []}
 
 
-async def test_only_the_persons_own_token_is_taken(play: Stage) -> None:
-    """The step stays, for another try."""
+async def test_other_tokens_are_refused(play: Stage) -> None:
+    """The step can be repeated."""
     async with manager(play) as one:
         begun = await one.ask("POST", "login/start/access_token")
         path = f"login/step/{begun.body['login_id']}/{begun.body['step_id']}/user_input"
@@ -55,8 +55,8 @@ async def test_only_the_persons_own_token_is_taken(play: Stage) -> None:
         assert await one.refused("POST", path, {"access_token": "of-alice-too"}) == (404, "M_NOT_FOUND")
 
 
-async def test_nobody_goes_on_with_anothers_login(play: Stage) -> None:
-    """Nor with one that was given up, or at a step that it is not at."""
+async def test_login_belongs_to_its_person(play: Stage) -> None:
+    """A cancelled login, or another step, is refused."""
     async with manager(play) as one:
         begun = await one.ask("POST", "login/start/access_token")
         process = begun.body["login_id"]
@@ -69,15 +69,15 @@ async def test_nobody_goes_on_with_anothers_login(play: Stage) -> None:
         assert await one.refused("POST", path, fields) == (404, "M_NOT_FOUND")
 
 
-async def test_where_no_tokens_are_taken_there_is_no_flow(play: Stage) -> None:
-    """And nothing to begin."""
+async def test_disabled_logins(play: Stage) -> None:
+    """There is no flow to start."""
     async with manager(play, key=None) as one:
         assert (await one.get("login/flows")) == {"flows": []}
         assert await one.refused("POST", "login/start/access_token") == (404, "M_NOT_FOUND")
 
 
 @pytest.mark.parametrize("login", ["%00", "x" * 5_000, "..", "%F0%9F%98%80"])
-async def test_what_is_no_id_is_no_login(play: Stage, login: str) -> None:
-    """It is not even looked for."""
+async def test_invalid_login_id(play: Stage, login: str) -> None:
+    """It causes no query."""
     async with manager(play) as one:
         assert await one.refused("POST", f"logout/{login}") == (404, "M_NOT_FOUND")

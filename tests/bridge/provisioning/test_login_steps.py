@@ -1,4 +1,4 @@
-"""How a person logs in."""
+"""The login flow."""
 
 import pytest
 
@@ -19,8 +19,8 @@ from federation.matrix.errors import MatrixError
 ALICE, BOB = "@alice:their.server", "@bob:their.server"
 
 
-def test_it_is_one_step() -> None:
-    """In the form that managers show."""
+def test_one_step() -> None:
+    """In the format of bridge managers."""
     step = first_step("process")
     assert (step["login_id"], step["type"], step["step_id"]) == ("process", "user_input", STEP)
     (field,) = step["user_input"]["fields"]
@@ -30,8 +30,8 @@ def test_it_is_one_step() -> None:
     assert flows(accepts_tokens=False) == []
 
 
-def test_it_is_the_persons_for_a_while() -> None:
-    """Nobody else's, and not for ever; at another step is nobody."""
+def test_login_expires() -> None:
+    """It belongs to one person and has one step."""
     begun = LoginProcesses()
     begun.begin("one", ALICE, FLOW, 0.0, accepts_tokens=True)
     begun.check("one", ALICE, STEP, STEP_TYPE, LOGIN_TTL - 1)
@@ -46,8 +46,8 @@ def test_it_is_the_persons_for_a_while() -> None:
         begun.check("one", ALICE, STEP, STEP_TYPE, 1.0)
 
 
-def test_who_begins_again_has_given_up_the_one_before() -> None:
-    """And all together are so many."""
+def test_new_login_replaces_the_previous_one() -> None:
+    """And the total number is limited."""
     begun = LoginProcesses()
     for process in ("one", "two"):
         begun.begin(process, ALICE, FLOW, 0.0, accepts_tokens=True)
@@ -60,16 +60,16 @@ def test_who_begins_again_has_given_up_the_one_before() -> None:
         begun.check("two", ALICE, STEP, STEP_TYPE, 1.0)
 
 
-def test_there_is_one_flow() -> None:
-    """Where tokens are taken at all."""
+def test_one_flow() -> None:
+    """If tokens are accepted at all."""
     for flow, takes in (("qr", True), (FLOW, False)):
         with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
             LoginProcesses().begin("one", ALICE, flow, 0.0, accepts_tokens=takes)
 
 
 @pytest.mark.parametrize("fields", [None, [], {}, {"access_token": 1}, {"access_token": " "}, {"x": "y"}])
-def test_the_field_has_to_be_filled_in(fields: object) -> None:
-    """Whatever else is sent."""
+def test_token_field_is_required(fields: object) -> None:
+    """Other fields are ignored."""
     with pytest.raises(MatrixError, match="M_BAD_JSON"):
         token_in(fields)
     assert token_in({"access_token": " abc\n"}) == "abc"

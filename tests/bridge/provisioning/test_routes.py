@@ -1,19 +1,19 @@
-"""The paths, as managers of bridges ask for them."""
+"""The paths of the API."""
 
 from bridge.provisioning.routes import ROUTES, V3
 from tests.bridge.people.service.scene import Stage
 from tests.bridge.provisioning.bridge_manager import manager
 
 
-def test_each_path_can_be_asked_about_by_a_browser() -> None:
-    """Before it asks for it."""
+def test_every_path_has_a_preflight() -> None:
+    """For browsers."""
     asked = {route.path for route in ROUTES if route.method == "OPTIONS"}
     assert asked == {route.path for route in ROUTES if route.method != "OPTIONS"}
     assert all(path.startswith(f"{V3}/") for path in asked)
 
 
-async def test_a_browser_may_ask(play: Stage) -> None:
-    """Without a token, which it does not show then."""
+async def test_preflight_needs_no_token(play: Stage) -> None:
+    """Browsers do not send one."""
     async with manager(play) as one:
         said = await one.ask("OPTIONS", "whoami", token=None)
         assert (said.status, said.headers["Access-Control-Allow-Origin"]) == (204, "*")

@@ -1,4 +1,4 @@
-"""Two secrets in files."""
+"""The two secrets in files."""
 
 import stat
 from pathlib import Path
@@ -10,8 +10,8 @@ from bridge.provisioning.login import KEY_FILE, load_or_create_key, load_shared_
 from storage.errors import LocalError
 
 
-def test_a_key_is_made_once(tmp_path: Path) -> None:
-    """For its owner alone; with another one nothing could be opened."""
+def test_key_is_created_once(tmp_path: Path) -> None:
+    """Readable only by its owner; another key could decrypt nothing."""
     key = load_or_create_key(tmp_path)
     assert len(key) == KEY_BYTES
     assert load_or_create_key(tmp_path) == key
@@ -20,8 +20,8 @@ def test_a_key_is_made_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"zz", b"00" * 16, b"\xff" * 64])
-def test_a_key_that_is_none_is_not_made_anew(tmp_path: Path, data: bytes) -> None:
-    """Somebody has to say that what was sealed is lost."""
+def test_invalid_key_is_not_replaced(tmp_path: Path, data: bytes) -> None:
+    """The operator has to accept the loss of stored tokens."""
     (tmp_path / KEY_FILE).write_bytes(data)
     with pytest.raises(LocalError, match="is not a key"):
         load_or_create_key(tmp_path)
@@ -30,8 +30,8 @@ def test_a_key_that_is_none_is_not_made_anew(tmp_path: Path, data: bytes) -> Non
         load_or_create_key(tmp_path / "nowhere")
 
 
-def test_a_secret_is_read_without_the_line_end(tmp_path: Path) -> None:
-    """And one that is none is refused without showing it."""
+def test_secret_without_the_newline(tmp_path: Path) -> None:
+    """An invalid secret is refused without showing it."""
     path = tmp_path / "secret"
     path.write_text(f"{'s' * 32}\n")
     assert load_shared_secret(path) == "s" * 32

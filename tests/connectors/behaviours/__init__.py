@@ -1,1 +1,2 @@
-"""What the core relies on, by the parts of `bridge.matrix.backend`; together they are the `Contract`."""
+"""The behaviours that the bridge relies on, by the parts of `bridge.matrix.backend`; together they are the
+`Contract`."""

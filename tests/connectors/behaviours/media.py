@@ -1,4 +1,4 @@
-"""`bridge.matrix.backend.MediaSide`."""
+"""Media."""
 
 import hashlib
 from collections.abc import AsyncIterator
@@ -23,8 +23,8 @@ async def downloaded(ground: Ground, mxc: str) -> tuple[str, str | None, bytes]:
 
 
 class MediaBehave:
-    async def test_media_is_kept_and_given_back(self, ground: Ground) -> None:
-        """To us and to people, as it was, whole or in pieces."""
+    async def test_upload_and_download(self, ground: Ground) -> None:
+        """For local users and people, whole or in chunks."""
         alice, bob = await ground.user("alice"), await ground.person()
         for content in (b"A picture.", in_pieces(LARGE)):
             data = content if isinstance(content, bytes) else LARGE
@@ -40,16 +40,16 @@ class MediaBehave:
                     "a report.pdf",
                 )
 
-    async def test_media_of_people_is_read(self, ground: Ground) -> None:
-        """With its type and its name."""
+    async def test_media_of_people(self, ground: Ground) -> None:
+        """With its type and name."""
         bob = await ground.person()
         mxc = await bob.upload(LARGE, "text/plain", filename="soup.txt")
         type_, name, data = await downloaded(ground, mxc)
         assert type_.partition(";")[0] == "text/plain"
         assert (name, data) == ("soup.txt", LARGE)
 
-    async def test_nothing_is_kept_of_nothing(self, ground: Ground) -> None:
-        """An empty file is one, of a type that says nothing."""
+    async def test_empty_file(self, ground: Ground) -> None:
+        """With an unspecific type."""
         alice = await ground.user("alice")
         info = await ground.side.upload(alice, b"")
         assert await downloaded(ground, str(info.mxc)) == ("application/octet-stream", None, b"")
@@ -58,8 +58,8 @@ class MediaBehave:
         "name",
         ["../../etc/passwd", "a\r\nSet-Cookie: x", 'quo"te;.txt', "\0", "süß 🍲.txt", "x" * 5_000, "/"],
     )
-    async def test_hostile_names_do_no_harm(self, ground: Ground, name: str) -> None:
-        """The file is kept, and is given back without a name that anybody could be hurt by."""
+    async def test_hostile_file_names(self, ground: Ground, name: str) -> None:
+        """The file is stored, and returned without a dangerous name."""
         alice = await ground.user("alice")
         info = await ground.side.upload(alice, b"x", "text/plain", name)
         _, shown, data = await downloaded(ground, str(info.mxc))
@@ -69,22 +69,22 @@ class MediaBehave:
         if name == "süß 🍲.txt":
             assert shown == name
 
-    async def test_hostile_types_do_no_harm(self, ground: Ground) -> None:
-        """What is no type of media is none."""
+    async def test_hostile_content_types(self, ground: Ground) -> None:
+        """Invalid types are dropped."""
         alice = await ground.user("alice")
         for type_ in ("text/html\r\nX: y", "nonsense", "\0", "x" * 5_000):
             info = await ground.side.upload(alice, b"x", type_)
             shown, _, data = await downloaded(ground, str(info.mxc))
             assert (shown, data) == ("application/octet-stream", b"x")
 
-    async def test_media_that_there_is_not_is_not_found(self, ground: Ground) -> None:
-        """And what is no address is refused."""
+    async def test_unknown_media(self, ground: Ground) -> None:
+        """Invalid URIs are refused."""
         await refused(downloaded(ground, f"mxc://{ground.domain}/nothing"), "M_NOT_FOUND")
         for wrong in ("", "x", "mxc://", f"mxc://{ground.domain}/../x", "http://x/y", "mxc://\0/x"):
             await refused(downloaded(ground, wrong), "M_INVALID_PARAM")
 
-    async def test_what_is_too_large_is_refused(self, ground: Ground) -> None:
-        """Before all of it has come."""
+    async def test_too_large_media_is_refused(self, ground: Ground) -> None:
+        """Before all of it has arrived."""
         alice = await ground.user("alice")
         given = 0
 

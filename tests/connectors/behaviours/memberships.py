@@ -1,12 +1,12 @@
-"""`bridge.matrix.backend.Memberships`."""
+"""Memberships."""
 
 from federation.events.room_event import Member
 from tests.connectors.setup import Ground, refused
 
 
 class MembershipsBehave:
-    async def test_users_join_with_their_names_and_leave(self, ground: Ground) -> None:
-        """By id or alias. To say it twice is to say it once."""
+    async def test_join_and_leave(self, ground: Ground) -> None:
+        """By id or alias, with the profile; both are idempotent."""
         alice, eve, fay = [await ground.user(name, name.title()) for name in ("alice", "eve", "fay")]
         alias = ground.named_alias("kitchen")
         room_id = await ground.room(alice, alias=alias)
@@ -35,8 +35,8 @@ class MembershipsBehave:
         assert said == ["join", "leave"]
         await refused(ground.say(room_id, eve, "Am I still here?"), "M_FORBIDDEN")
 
-    async def test_rooms_of_people_are_joined(self, ground: Ground) -> None:
-        """By the servers that are named, or that their alias names; then what is said there is heard."""
+    async def test_join_rooms_of_people(self, ground: Ground) -> None:
+        """Through the given servers or those of the alias; their events arrive afterwards."""
         bob, alice = await ground.person(), await ground.user("alice", "Alice")
         name = ground.named("den")
         room_id = await bob.create_room(preset="public_chat", alias=name, name="Den")
@@ -49,8 +49,8 @@ class MembershipsBehave:
         assert await ground.side.join(other, alice, via=[bob.server_name]) == other
         assert sorted(await ground.side.joined_rooms(alice)) == sorted([room_id, other])
 
-    async def test_invites_of_people_are_seen_and_answered(self, ground: Ground) -> None:
-        """They come with what is shown of the room, and stand until they are answered or taken back."""
+    async def test_invites_of_people(self, ground: Ground) -> None:
+        """With stripped state, until they are answered or retracted."""
         bob = await ground.person()
         alice, eve, fay = [await ground.user(name) for name in ("alice", "eve", "fay")]
         room_id = await bob.create_room(name="Den")
@@ -81,8 +81,8 @@ class MembershipsBehave:
         assert await ground.side.joined_rooms(alice) == [room_id]
         assert await ground.side.joined_rooms(eve) == []
 
-    async def test_people_and_users_are_invited(self, ground: Ground) -> None:
-        """Once, whoever is there already not at all. Those who are not there are refused."""
+    async def test_invite(self, ground: Ground) -> None:
+        """Once; members are not invited, and unknown users are refused."""
         alice, eve, bob = await ground.user("alice"), await ground.user("eve"), await ground.person()
         room_id = await ground.room(alice, preset="private_chat")
         await refused(ground.side.join(room_id, eve), "M_FORBIDDEN")
@@ -106,8 +106,8 @@ class MembershipsBehave:
         await refused(ground.side.invite(room_id, fay, gil), "M_FORBIDDEN")
         await refused(ground.side.invite("!no:here.test", alice, bob.user_id), "M_NOT_FOUND", "M_FORBIDDEN")
 
-    async def test_who_knocks_is_heard_once(self, ground: Ground) -> None:
-        """At our doors and at those of people. It may be taken back, and is answered by an invite."""
+    async def test_knock(self, ground: Ground) -> None:
+        """On local rooms and rooms of people. It can be retracted, and is answered by an invite."""
         alice, bob = await ground.user("alice"), await ground.person()
         room_id = await ground.room(alice, preset="private_chat", join_rule="knock")
         await bob.knock(room_id, via=[ground.domain], reason="hello")
@@ -131,8 +131,8 @@ class MembershipsBehave:
         closed = await bob.create_room()
         await refused(ground.side.knock(closed, alice, via=[bob.server_name]), "M_FORBIDDEN")
 
-    async def test_moderators_do_what_they_have_the_power_for(self, ground: Ground) -> None:
-        """What is so already is done: nothing is said twice, and nobody is unbanned who is not banned."""
+    async def test_moderation(self, ground: Ground) -> None:
+        """Idempotent; unbanning a user who is not banned does nothing."""
         room_id, alice, bob = await ground.meeting()
         eve = await ground.user("eve")
         await ground.side.join(room_id, eve)
@@ -163,7 +163,7 @@ class MembershipsBehave:
         await side.join(room_id, eve)
         for act in (side.kick, side.ban):
             await refused(act(room_id, eve, alice), "M_FORBIDDEN")
-        # Whoever was never there can be kept out.
+        # A user who was never in the room can be banned.
         never = f"@never:{bob.server_name}"
         assert await side.membership(room_id, never) is None
         await side.kick(room_id, alice, never)
@@ -171,8 +171,8 @@ class MembershipsBehave:
         await side.ban(room_id, alice, never)
         assert await side.membership(room_id, never) == "ban"
 
-    async def test_people_moderate_ours(self, ground: Ground) -> None:
-        """And we know that we are not there any more."""
+    async def test_people_moderate_local_users(self, ground: Ground) -> None:
+        """The backend knows that they are no longer members."""
         bob, alice = await ground.person(), await ground.user("alice")
         room_id = await bob.create_room(preset="public_chat")
         await ground.side.join(room_id, alice, via=[bob.server_name])
@@ -186,8 +186,8 @@ class MembershipsBehave:
         await refused(ground.say(room_id, alice, "Am I still here?"), "M_FORBIDDEN")
         await refused(ground.side.join(room_id, alice, via=[bob.server_name]), "M_FORBIDDEN")
 
-    async def test_what_there_is_not_is_not_found(self, ground: Ground) -> None:
-        """Rooms, aliases and users; to leave what one is not in is done already."""
+    async def test_unknown_rooms_aliases_and_users(self, ground: Ground) -> None:
+        """Leaving a room that the user is not in succeeds."""
         side, alice = ground.side, await ground.user("alice")
         room_id = await ground.room(alice)
         unknown = f"!no:{ground.domain}"

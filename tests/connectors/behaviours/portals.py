@@ -1,4 +1,4 @@
-"""What people get from agents in a room of a homeserver, whichever side carries it."""
+"""What people experience with agents in rooms, on either backend."""
 
 import asyncio
 from contextlib import suppress
@@ -14,13 +14,13 @@ from tests.support.matrix_client.seen import Event
 ENCRYPTED = {"algorithm": "m.megolm.v1.aes-sha2", "ciphertext": "x"}
 
 
-async def until_sign(who: Person, event_id: str, sign: str) -> Event:
-    """Until somebody has reacted with it."""
+async def until_reaction(who: Person, event_id: str, sign: str) -> Event:
+    """Wait until a user has reacted with it."""
     return await who.wait_for(lambda event: relation(event) == ("m.annotation", event_id, sign))
 
 
 async def written(portal: Portal, name: str) -> str:
-    """What the cook has written into a file, once it has."""
+    """The content of the file that the cook writes."""
     async with asyncio.timeout(TIMEOUT):
         while True:
             with suppress(FileNotFoundError):
@@ -30,21 +30,21 @@ async def written(portal: Portal, name: str) -> str:
 
 
 async def until_gone(pid: str) -> None:
-    """The process has ended, and whoever started it knows."""
+    """Wait until the process has ended and its starter knows."""
     async with asyncio.timeout(TIMEOUT):
         while Path("/proc", pid).exists():
             await asyncio.sleep(0.02)
 
 
 async def asked_again(portal: Portal) -> None:
-    """Everything that was to be said before is said."""
+    """All previous messages have been sent."""
     asked = await portal.mention(portal.alice, "baker", "Is anything left?")
     await portal.alice.wait_for(answers(asked, "Is anything left?", sender=portal.user("baker")))
 
 
 class PortalsBehave:
-    async def test_the_room_of_agents_is_found(self, portal: Portal) -> None:
-        """By its name and in the list, and the agents in it have names and faces of their own."""
+    async def test_agent_room_is_found(self, portal: Portal) -> None:
+        """By alias and in the directory; its agents have names and avatars."""
         ground, bob = portal.ground, portal.bob
         assert await bob.join(ground.alias("agents-default")) == portal.room_id
         listed = await bob.public_rooms(server=ground.domain)
@@ -66,8 +66,8 @@ class PortalsBehave:
             assert profile["displayname"] == name
             assert (await bob.download(profile["avatar_url"])).content_type == "image/png"
 
-    async def test_an_agent_is_mentioned_and_answers_in_a_thread(self, portal: Portal) -> None:
-        """Which is the sign that it is done. Who goes on in the thread gives it what was said."""
+    async def test_mention_and_answer(self, portal: Portal) -> None:
+        """The answer in a thread marks completion. A reply in the thread passes on its context."""
         alice, cook = portal.alice, portal.user("cook")
         asked = await portal.mention(alice, "cook", r"printf 'All of **them**, <b>all</b>.'")
         answer = await alice.wait_for(answers(asked, "All of **them**", sender=cook))
@@ -88,16 +88,16 @@ class PortalsBehave:
         assert f"| {alice.user_id}: cook: printf" in context["content"]["body"]
         assert f"| {cook}: All of **them**" in context["content"]["body"]
 
-    async def test_an_agent_has_several_names(self, portal: Portal) -> None:
-        """Its address, its user, and what stands before the @."""
+    async def test_names_of_an_agent(self, portal: Portal) -> None:
+        """Address, user, and the part before the @."""
         alice = portal.alice
         for name in (str(portal.address("baker")), portal.user("baker"), "@baker", "@baker:"):
             asked = await alice.say(portal.room_id, f"{name} a cake")
             await alice.wait_for(answers(asked, "a cake", sender=portal.user("baker")))
 
-    async def test_work_that_is_under_way_is_shown_in_one_message(self, portal: Portal) -> None:
-        """What agents ask each other is a thread too, begun by the node: its progress is edited, and at the
-        end stands the answer, which whoever asked gets too."""
+    async def test_progress_in_one_message(self, portal: Portal) -> None:
+        """A task between agents has a thread too, started by the node: its progress is edited and ends with
+        the answer, which the requester also receives."""
         alice = portal.alice
         name = portal.ground.named("peeled")
         script = f"echo peeling >&2; until [ -e {name} ]; do sleep 0.05; done; echo cutting >&2; echo Soup."
@@ -117,28 +117,28 @@ class PortalsBehave:
         assert task.answer is not None
         assert task.answer.success
 
-    async def test_a_failure_says_what_happened(self, portal: Portal) -> None:
-        """And how to go on."""
+    async def test_failure(self, portal: Portal) -> None:
+        """With advice."""
         alice = portal.alice
         asked = await portal.mention(alice, "cook", "echo 'Half a pie.'; echo 'No flour!' >&2; exit 3")
         told = await alice.wait_for(answers(asked, "exit code 3", "Half a pie."))
         for part in ("No flour!", "Answer this message to go on with it"):
             assert part in told["content"]["body"]
-        await until_sign(alice, asked, "❌")
+        await until_reaction(alice, asked, "❌")
 
-    async def test_work_is_taken_back_by_a_sign(self, portal: Portal) -> None:
-        """The command is gone, and the thread says who has done it."""
+    async def test_cancel_by_reaction(self, portal: Portal) -> None:
+        """The command ends, and the thread names the person."""
         alice = portal.alice
         name = portal.ground.named("pid")
         asked = await portal.mention(alice, "cook", f"echo $$ >{name}; sleep 1000")
         pid = await written(portal, name)
         await alice.react(portal.room_id, asked, "❌")
         await alice.wait_for(answers(asked, f"❌ Cancelled by {alice.user_id}."))
-        await until_sign(alice, asked, "❌")
+        await until_reaction(alice, asked, "❌")
         await until_gone(pid)
 
-    async def test_work_is_taken_back_by_a_word(self, portal: Portal) -> None:
-        """In its thread, and by its number in a chat with the node."""
+    async def test_cancel_by_command(self, portal: Portal) -> None:
+        """In its thread, and by number in a chat with the node."""
         alice = portal.alice
         for by_word in (True, False):
             name = portal.ground.named("task")
@@ -152,11 +152,11 @@ class PortalsBehave:
                 chat = await portal.chat(alice, portal.node_user)
                 await alice.say(chat, f"cancel {number} too late")
                 await alice.wait_for(says(f"❌ {number}", "cancelled"), room_id=chat)
-            await until_sign(alice, asked, "❌")
+            await until_reaction(alice, asked, "❌")
             await until_gone(pid)
 
-    async def test_who_may_not_is_told_which_rule_decided(self, portal: Portal) -> None:
-        """And nothing is done."""
+    async def test_missing_permission_names_the_rule(self, portal: Portal) -> None:
+        """And nothing happens."""
         bob = portal.bob
         await bob.join(portal.room_id, via=[portal.ground.domain])
         name = portal.ground.named("refused")
@@ -172,17 +172,17 @@ class PortalsBehave:
         await asked_again(portal)
         assert not (portal.directory / "cook" / name).exists()
 
-    async def test_who_may_not_look_is_shown_out(self, portal: Portal) -> None:
-        """Of a room that is open to everybody, with the rule that decided."""
+    async def test_person_without_access_is_removed(self, portal: Portal) -> None:
+        """From a public room, with the deciding rule."""
         eve = portal.eve
         await eve.join(portal.room_id, via=[portal.ground.domain])
         await portal.ground.until_member(portal.room_id, eve.user_id, "leave")
         shown_out = await portal.ground.state(portal.room_id, "m.room.member", eve.user_id)
         assert f'the rule "{eve.user_id}" = "none"' in shown_out["reason"]
 
-    async def test_invites_are_answered(self, portal: Portal) -> None:
-        """An agent comes into a chat, where it need not be named, and into a room, where it does; who may
-        not give it work is told why."""
+    async def test_invites_to_agents(self, portal: Portal) -> None:
+        """An agent joins a chat, where it needs no mention, and a room, where it does; people without
+        permission get the reason."""
         alice, bob, baker = portal.alice, portal.bob, portal.user("baker")
         chat = await portal.chat(alice, baker)
         asked = await alice.say(chat, "Only we are here.")
@@ -203,8 +203,8 @@ class PortalsBehave:
         rejected = await bob.wait_for_member(room_id, baker, "leave")
         assert f'for {bob.user_id} the rule "*" = "look"' in rejected["content"]["reason"]
 
-    async def test_the_node_answers_in_a_chat(self, portal: Portal) -> None:
-        """With the names of its own domain."""
+    async def test_chat_with_the_node(self, portal: Portal) -> None:
+        """With names of its own domain."""
         alice = portal.alice
         chat = await portal.chat(alice, portal.node_user)
         await alice.wait_for(says('Say "help"', sender=portal.node_user), room_id=chat)
@@ -224,9 +224,8 @@ class PortalsBehave:
 
             await alice.wait_for(is_answer, room_id=chat)
 
-    async def test_in_an_encrypted_room_one_sentence_is_said(self, portal: Portal) -> None:
-        """Whether it is encrypted from the beginning or later, however many agents are in it, and however
-        much is said."""
+    async def test_encrypted_room_gets_one_notice(self, portal: Portal) -> None:
+        """Whenever encryption was enabled, however many agents and messages there are."""
         alice = portal.alice
         agents = [portal.user("cook"), portal.user("baker")]
         early, late = await alice.create_room(), await alice.create_room(invite=agents[:1])
@@ -240,7 +239,7 @@ class PortalsBehave:
             for _ in range(3):
                 await alice.send(room_id, "m.room.encrypted", ENCRYPTED)
             await alice.wait_for(says(CANNOT_READ), room_id=room_id)
-        # Invites are answered in their order, and so is what is said.
+        # Invites and messages are handled in order.
         await portal.chat(alice, agents[0])
         await asked_again(portal)
         for room_id in (early, late):
@@ -251,8 +250,8 @@ class PortalsBehave:
             ]
             assert said == [CANNOT_READ]
 
-    async def test_what_an_agent_says_has_no_effect(self, portal: Portal) -> None:
-        """Neither HTML nor mentions, and what is long is a file."""
+    async def test_agent_output_is_inert(self, portal: Portal) -> None:
+        """No HTML, no mentions, and long output becomes a file."""
         alice = portal.alice
         words = (
             f'<img src=x onerror=alert(1)> <a href="https://matrix.to/#/{alice.user_id}">alice</a> @room'
@@ -270,9 +269,8 @@ class PortalsBehave:
         file = await alice.download(sent["content"]["url"])
         assert file.data.split() == [str(number).encode() for number in range(1, 301)]
 
-    async def test_nothing_is_said_twice(self, portal: Portal) -> None:
-        """Who is started again, and has read nothing as far as it knows, gives nobody work a second time, and
-        the room is as it was."""
+    async def test_restart_repeats_nothing(self, portal: Portal) -> None:
+        """Without its stream position a restarted node starts no task twice and sends nothing again."""
         alice = portal.alice
         name = portal.ground.named("once")
         asked = await portal.mention(alice, "cook", f"echo x >>{name}; echo Done with {name}.")
@@ -287,17 +285,17 @@ class PortalsBehave:
         await asked_again(portal)
         after = await shown(portal)
         assert after[: len(before)] == before
-        # What was asked last and its answer; and a sign, where it was seen waiting.
+        # The last request and its answer; and a reaction, where it was queued.
         assert len(after) in {len(before) + 2, len(before) + 3}
         assert (portal.directory / "cook" / name).read_text() == "x\n"
 
-    async def test_nothing_went_wrong(self, portal: Portal) -> None:
-        """In all that was asked of it until here."""
+    async def test_no_problems_were_reported(self, portal: Portal) -> None:
+        """In all previous tests."""
         assert portal.notebook.problems == []
 
 
 async def shown(portal: Portal) -> list[str]:
-    """All that was said in the room of agents, and all signs that still stand, the oldest first."""
+    """All messages and current reactions in the agent room, oldest first."""
     events = await portal.alice.history(portal.room_id)
     return [
         event["event_id"]

@@ -1,4 +1,4 @@
-"""`bridge.matrix.backend.Presences`."""
+"""Typing, presence, receipts, EDUs and to-device messages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ from tests.support.matrix_client.seen import Seen
 
 
 class Heard:
-    """What a listener was told."""
+    """What a listener received."""
 
     def __init__(self, ground: Ground, *types: str) -> None:
         self.said: list[EduUpdate] = []
@@ -32,7 +32,7 @@ class Heard:
                 await self._changed.wait()
 
     async def until_so(self, condition: Callable[[], Awaitable[object]]) -> None:
-        """It is asked again whenever something was heard."""
+        """Checked again after each notification."""
         async with asyncio.timeout(TIMEOUT):
             while True:
                 self._changed.clear()
@@ -46,8 +46,8 @@ class Heard:
 
 
 class PresencesBehave:
-    async def test_who_types_is_seen_typing_until_they_stop(self, ground: Ground) -> None:
-        """People by us, and ours by people."""
+    async def test_typing(self, ground: Ground) -> None:
+        """In both directions."""
         room_id, alice, bob = await ground.meeting()
         heard = Heard(ground, "m.typing")
         await bob.typing(room_id)
@@ -69,8 +69,8 @@ class PresencesBehave:
         await refused(ground.side.set_typing(room_id, eve, typing=True), "M_FORBIDDEN")
         await refused(ground.side.set_typing(f"!no:{ground.domain}", eve, typing=True), "M_NOT_FOUND")
 
-    async def test_presence_reaches_those_whom_one_meets(self, ground: Ground) -> None:
-        """With the word that goes with it, both ways."""
+    async def test_presence(self, ground: Ground) -> None:
+        """With the status message, in both directions."""
         _, alice, bob = await ground.meeting()
         heard = Heard(ground, "m.presence")
         await ground.side.set_presence(alice, "online", status="cooking")
@@ -102,8 +102,8 @@ class PresencesBehave:
         for wrong in wrongs:
             await refused(ground.side.set_presence(alice, **wrong), "M_INVALID_PARAM")
 
-    async def test_how_far_one_has_read_is_known_to_both(self, ground: Ground) -> None:
-        """It is kept, by thread; the newest counts."""
+    async def test_receipts(self, ground: Ground) -> None:
+        """Stored by thread; the newest counts."""
         room_id, alice, bob = await ground.meeting()
         ids = [await ground.say(room_id, alice, str(number)) for number in range(2)]
         await bob.wait_for_event(ids[1])
@@ -139,8 +139,8 @@ class PresencesBehave:
         eve = await ground.user("eve")
         await refused(ground.side.mark_read(room_id, eve, said_by_bob), "M_FORBIDDEN")
 
-    async def test_edus_of_ones_own_are_sent_where_the_side_can(self, ground: Ground) -> None:
-        """Elsewhere that is refused in a word."""
+    async def test_custom_edus(self, ground: Ground) -> None:
+        """Refused without the capability."""
         room_id, alice, _ = await ground.meeting()
         asked = ground.side.send_edu(room_id, "io.cis.agent.heartbeat", {"agent": alice}, name=alice)
         if BackendCapability.EDUS in ground.side.capabilities:
@@ -149,8 +149,8 @@ class PresencesBehave:
         else:
             await refused(asked, "M_UNRECOGNIZED")
 
-    async def test_messages_to_devices_wait_until_they_are_read(self, ground: Ground) -> None:
-        """Whoever listens is told when they can be read, and they stay until that is committed."""
+    async def test_to_device_messages(self, ground: Ground) -> None:
+        """Listeners are notified, and messages remain until their deletion is committed."""
         _, alice, bob = await ground.meeting()
         assert BackendCapability.TO_DEVICE in ground.side.capabilities
         heard = Heard(ground, "m.direct_to_device")

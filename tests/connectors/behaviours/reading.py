@@ -1,4 +1,4 @@
-"""`bridge.matrix.backend.Reading`."""
+"""Reading rooms."""
 
 from collections.abc import Sequence
 
@@ -25,8 +25,8 @@ async def all_of(ground: Ground, room_id: str, limit: int, reader: str | None = 
 
 
 class ReadingBehaves:
-    async def test_the_timeline_is_read_page_by_page_in_both_directions(self, ground: Ground) -> None:
-        """Nothing is left out and nothing comes twice, whatever the size of the pages."""
+    async def test_timeline_in_pages(self, ground: Ground) -> None:
+        """Without gaps and repetitions, for any page size."""
         alice = await ground.user("alice")
         room_id = await ground.room(alice)
         wanted = [str(number) for number in range(12)]
@@ -46,8 +46,8 @@ class ReadingBehaves:
             page = await again.messages(room_id, start=first.next, backwards=False, limit=1_000)
             assert page.events == rest.events
 
-    async def test_what_is_no_place_in_a_timeline_is_refused(self, ground: Ground) -> None:
-        """Nor is what is no room."""
+    async def test_invalid_tokens_and_rooms_are_refused(self, ground: Ground) -> None:
+        """With a `MatrixError`."""
         alice = await ground.user("alice")
         room_id = await ground.room(alice)
         for wrong in ("x", "1_2_3", "\0", "", "x" * 10_000, "../../x"):
@@ -55,8 +55,8 @@ class ReadingBehaves:
         for room in (f"!no:{ground.domain}", "", "!\0:x"):
             await refused(ground.side.messages(room), "M_NOT_FOUND")
 
-    async def test_history_of_people_is_read(self, ground: Ground) -> None:
-        """What was said before we came, without what was taken back."""
+    async def test_history_before_the_join(self, ground: Ground) -> None:
+        """Without redacted contents."""
         bob, alice = await ground.person(), await ground.user("alice")
         room_id = await bob.create_room(preset="public_chat")
         wanted = [await bob.say(room_id, str(number)) for number in range(15)]
@@ -66,8 +66,8 @@ class ReadingBehaves:
         assert [event.event_id for event in events] == wanted[::-1]
         assert [event.event_id for event in events if event.is_redacted] == [wanted[7]]
 
-    async def test_an_event_is_read_with_what_stands_around_it(self, ground: Ground) -> None:
-        """Only of the room that is asked about."""
+    async def test_context(self, ground: Ground) -> None:
+        """Only in the requested room."""
         alice = await ground.user("alice")
         room_id, other = await ground.room(alice), await ground.room(alice)
         ids = [await ground.say(room_id, alice, str(number)) for number in range(7)]
@@ -93,8 +93,8 @@ class ReadingBehaves:
             assert await ground.side.event(room, event_id) is None
             assert await ground.side.context(room, event_id) is None
 
-    async def test_relations_are_read_by_kind(self, ground: Ground) -> None:
-        """Oldest first. What was taken back relates to nothing any more, and does not count."""
+    async def test_relations(self, ground: Ground) -> None:
+        """Oldest first. Redacted events have no relations and do not count."""
         alice = await ground.user("alice")
         room_id, other = await ground.room(alice), await ground.room(alice)
         side = ground.side
@@ -117,8 +117,8 @@ class ReadingBehaves:
             assert await side.relations(room_id, unknown) == []
         assert await side.relations(room_id, root, "\0") == []
 
-    async def test_the_state_is_read_whole_and_in_parts(self, ground: Ground) -> None:
-        """As it is now: what was just said is there."""
+    async def test_state(self, ground: Ground) -> None:
+        """Including changes that were just made."""
         alice = await ground.user("alice")
         room_id = await ground.room(alice, name="Kitchen")
         side = ground.side
@@ -150,10 +150,10 @@ class ReadingBehaves:
             ("joined", ["joined"]),
         ],
     )
-    async def test_a_reader_sees_what_the_history_shows(
+    async def test_history_visibility(
         self, ground: Ground, visibility: str, seen: list[str], who: str
     ) -> None:
-        """By the membership at the time. The node itself sees all that it has."""
+        """By the membership at the time. The node itself reads everything."""
         alice = await ground.user("alice")
         bob = None if who == "ours" else await ground.person()
         reader = await ground.user("eve") if bob is None else bob.user_id
@@ -169,7 +169,7 @@ class ReadingBehaves:
             await ground.come(bob, room_id)
         ids["joined"] = await ground.say(room_id, alice, "joined")
         if visibility == "shared":
-            # Who is there sees what was said before.
+            # Members see earlier messages.
             assert bodies(await all_of(ground, room_id, 50, reader)) == ["joined", "invited", "before"]
         if bob is None:
             await side.leave(room_id, reader)
@@ -185,12 +185,12 @@ class ReadingBehaves:
             context = await side.context(room_id, event_id, reader=reader)
             assert (context is not None) == (body in seen)
         assert len(bodies(await all_of(ground, room_id, 50))) == 4
-        # One's own coming and going is seen in any case.
+        # A user's own membership events are always visible.
         own = [event for event in await all_of(ground, room_id, 50, reader) if event.state_key == reader]
         assert {"join", "leave"} <= {event.content["membership"] for event in own}
 
-    async def test_relations_are_hidden_from_whom_they_are_hidden(self, ground: Ground) -> None:
-        """As all events are."""
+    async def test_history_visibility_of_relations(self, ground: Ground) -> None:
+        """Like other events."""
         alice, eve = await ground.user("alice"), await ground.user("eve")
         room_id = await ground.room(alice, history_visibility="joined")
         root = await ground.say(room_id, alice, "root")

@@ -1,4 +1,4 @@
-"""`bridge.matrix.backend.RoomMaking`, but for upgrades."""
+"""Creating rooms, aliases and directory entries."""
 
 import asyncio
 from typing import Any
@@ -15,8 +15,8 @@ EVERY_VERSION = pytest.mark.parametrize("version", ["10", "11", "12"])
 
 class RoomMakingBehaves:
     @EVERY_VERSION
-    async def test_a_room_is_as_it_was_asked_for(self, ground: Ground, version: str) -> None:
-        """Whoever is named is invited, ours and others; those who are not there are named."""
+    async def test_create_room(self, ground: Ground, version: str) -> None:
+        """Local users and people are invited; unknown users are reported."""
         alice, eve = await ground.user("alice", "Alice"), await ground.user("eve", "Eve")
         bob, nobody = await ground.person(), ground.nobody()
         name = ground.named_alias("kitchen")
@@ -52,7 +52,7 @@ class RoomMakingBehaves:
         assert await ground.state(room_id, "m.room.canonical_alias") == {"alias": ground.alias(name)}
         levels = await ground.state(room_id, "m.room.power_levels")
         assert levels["events"]["io.x"] == 30
-        # Creators of version 12 stand above all levels, and in none.
+        # Creators of version 12 are above all power levels and not listed in them.
         assert levels["users"] == ({eve: 50} if version == "12" else {alice: 100, eve: 50})
         assert await ground.state(room_id, "m.room.member", alice) == {
             "membership": "join",
@@ -69,8 +69,8 @@ class RoomMakingBehaves:
         assert await bob.join(ground.alias(name)) == room_id
 
     @EVERY_VERSION
-    async def test_the_same_room_is_made_by_both_sides(self, ground: Ground, version: str) -> None:
-        """Entry by entry, so that nothing depends on which of them it was."""
+    async def test_both_backends_create_the_same_room(self, ground: Ground, version: str) -> None:
+        """Entry by entry."""
         alice = await ground.user("alice")
         room_id = await ground.room(alice, version=version, preset="private_chat", name="Kitchen")
         state = {(event.type, event.state_key): event.content for event in await ground.side.state(room_id)}
@@ -110,9 +110,8 @@ class RoomMakingBehaves:
             ("m.room.name", ""): {"name": "Kitchen"},
         }
 
-    async def test_a_room_is_found_again_by_its_key(self, ground: Ground) -> None:
-        """Whoever was killed before the room was remembered asks again, by another process; so do two at the
-        same moment. Keys are their creator's own."""
+    async def test_key_finds_the_existing_room(self, ground: Ground) -> None:
+        """After a kill, by another process, and by two at once. Keys are per creator."""
         alice, eve = await ground.user("alice"), await ground.user("eve")
         name = ground.named_alias("delegations")
         request = CreateRoomRequest(creator=alice, key="delegations", alias=name)
@@ -125,11 +124,11 @@ class RoomMakingBehaves:
         assert (later.room_id, later.is_new) == (made[0].room_id, False)
         other = await ground.side.create_room(CreateRoomRequest(creator=eve, key="delegations"))
         assert other.room_id != later.room_id
-        # There is no husk of one that was one too many.
+        # No superfluous room is left.
         assert await ground.side.joined_rooms(alice) == [later.room_id]
 
-    async def test_a_taken_alias_leaves_no_husk(self, ground: Ground) -> None:
-        """It is found before, and once more when the room is made."""
+    async def test_taken_alias_leaves_nothing(self, ground: Ground) -> None:
+        """Detected before and during the creation."""
         alice = await ground.user("alice")
         name, other = ground.named_alias("kitchen"), ground.named_alias("cellar")
         first = await ground.room(alice, alias=name)
@@ -141,9 +140,8 @@ class RoomMakingBehaves:
         assert len(made) == 1
         assert sorted(await ground.side.joined_rooms(alice)) == sorted([first, *made])
 
-    async def test_who_was_invited_and_declined_is_left_in_peace(self, ground: Ground) -> None:
-        """Also when the room is asked for again. Whoever is invited to a chat of two is told that it is
-        one."""
+    async def test_declined_invite_is_not_repeated(self, ground: Ground) -> None:
+        """Also on another request for the room. Invites to direct chats have `is_direct`."""
         alice, bob = await ground.user("alice"), await ground.person()
         request = CreateRoomRequest(creator=alice, key="k", invite=[bob.user_id], is_direct=True)
         made = await ground.side.create_room(request)
@@ -157,8 +155,8 @@ class RoomMakingBehaves:
         assert await ground.side.membership(made.room_id, bob.user_id) == "leave"
 
     @pytest.mark.parametrize("version", ["11", "12"])
-    async def test_whom_the_creator_trusts_has_the_same_power(self, ground: Ground, version: str) -> None:
-        """By the levels, or from version 12 on as one more creator."""
+    async def test_trusted_users_have_full_power(self, ground: Ground, version: str) -> None:
+        """By power levels, or from version 12 on as additional creators."""
         alice, bob = await ground.user("alice"), await ground.person()
         room_id = await ground.room(
             alice, version=version, preset="trusted_private_chat", invite=[bob.user_id]
@@ -171,8 +169,8 @@ class RoomMakingBehaves:
         for event_id in (topic, changed):
             await ground.until_event(event_id)
 
-    async def test_a_room_is_open_to_the_members_of_another_one(self, ground: Ground) -> None:
-        """And to nobody else."""
+    async def test_restricted_room(self, ground: Ground) -> None:
+        """To no one else."""
         alice, eve, fay = [await ground.user(name) for name in ("alice", "eve", "fay")]
         office = await ground.room(alice)
         await ground.side.join(office, eve)
@@ -183,8 +181,8 @@ class RoomMakingBehaves:
         await ground.come(bob, office)
         await ground.come(bob, room_id)
 
-    async def test_the_id_of_a_room_is_chosen_where_the_side_can(self, ground: Ground) -> None:
-        """In versions until 11; elsewhere that is refused, and nothing is made."""
+    async def test_chosen_room_id(self, ground: Ground) -> None:
+        """Up to version 11; refused without the capability."""
         alice, name = await ground.user("alice"), ground.named("agent-broadcast")
         wanted = {"version": "11", "room_id": name}
         if BackendCapability.ROOM_IDS in ground.side.capabilities:
@@ -195,8 +193,8 @@ class RoomMakingBehaves:
             await refused(ground.room(alice, **wanted), "M_UNRECOGNIZED")
             assert await ground.side.joined_rooms(alice) == []
 
-    async def test_what_cannot_be_made_is_refused(self, ground: Ground) -> None:
-        """Nothing is left of it."""
+    async def test_invalid_requests_are_refused(self, ground: Ground) -> None:
+        """Nothing is left behind."""
         alice = await ground.user("alice")
         await refused(ground.room(ground.nobody()), "M_NOT_FOUND")
         for wrong, errcode in (
@@ -212,8 +210,8 @@ class RoomMakingBehaves:
             await refused(ground.room(alice, **wrong), errcode)
         assert await ground.side.joined_rooms(alice) == []
 
-    async def test_rooms_are_named(self, ground: Ground) -> None:
-        """To say it twice does no harm, and no name is taken from another room."""
+    async def test_aliases(self, ground: Ground) -> None:
+        """Idempotent, and never moved from another room."""
         alice, bob = await ground.user("alice"), await ground.person()
         room_id, other = await ground.room(alice), await ground.room(alice)
         alias = ground.alias(ground.named_alias("a"))
@@ -233,8 +231,8 @@ class RoomMakingBehaves:
         for wrong in ("#a", f"#{'x' * 300}:{ground.domain}"):
             await refused(ground.side.create_alias(wrong, room_id, alice), "M_INVALID_PARAM")
 
-    async def test_rooms_are_listed(self, ground: Ground) -> None:
-        """For everybody to find, and taken out again. To say it twice does no harm."""
+    async def test_directory(self, ground: Ground) -> None:
+        """Idempotent."""
         alice, bob = await ground.user("alice"), await ground.person()
         name = ground.named("Kitchen")
         room_id = await ground.room(alice, name=name, listed=True)

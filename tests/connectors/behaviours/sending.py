@@ -1,4 +1,4 @@
-"""`bridge.matrix.backend.Sending`."""
+"""Sending events, setting state, redacting."""
 
 import asyncio
 
@@ -12,8 +12,8 @@ LONG_AGO = 1_600_000_000_000
 
 
 class SendingBehaves:
-    async def test_what_is_sent_is_heard_as_it_was_said(self, ground: Ground) -> None:
-        """With its time, if it was given one; what people answer is heard here."""
+    async def test_send_and_receive(self, ground: Ground) -> None:
+        """With the given timestamp; replies of people arrive."""
         room_id, alice, bob = await ground.meeting()
         content = {**text("hello", mentions=[bob.user_id]), "io.x": {"a": [1, None, True, "ü\0"]}}
         event_id = await ground.side.send(room_id, alice, "m.room.message", content, ts=LONG_AGO)
@@ -36,7 +36,7 @@ class SendingBehaves:
         )
 
     async def test_messages_relate_to_each_other(self, ground: Ground) -> None:
-        """Edits, reactions, answers and threads of either are seen by the other as such."""
+        """Edits, reactions, replies and threads, in both directions."""
         room_id, alice, bob = await ground.meeting()
         side = ground.side
         root = await ground.say(room_id, alice, "hello")
@@ -62,7 +62,7 @@ class SendingBehaves:
         }
         [edited] = await bob.relations(room_id, root, "m.replace")
         assert edited["content"]["m.new_content"]["body"] == "hello!"
-        # The oldest first, by kind or altogether.
+        # Oldest first, by type or all.
         for rel_type, ids in (
             (None, [*theirs, *ours]),
             ("m.thread", [theirs[2], ours[2]]),
@@ -74,8 +74,8 @@ class SendingBehaves:
             related = await side.relations(room_id, root, rel_type)
             assert [event.event_id for event in related] == ids, rel_type
 
-    async def test_a_transaction_id_makes_sending_safe_to_repeat(self, ground: Ground) -> None:
-        """At once, later, and by a process that was started again. It is the sender's own, in one room."""
+    async def test_transaction_id_is_idempotent(self, ground: Ground) -> None:
+        """Concurrently, later, and after a restart. It is per sender and room."""
         room_id, alice, bob = await ground.meeting()
         eve = await ground.user("eve")
         await ground.side.join(room_id, eve)
@@ -104,8 +104,8 @@ class SendingBehaves:
         heard = [event["content"]["body"] for event in bob_heard(await bob.history(room_id))]
         assert sorted(heard) == ["0", "1", "1", "2", "last"]
 
-    async def test_what_was_just_sent_by_one_process_is_known_to_the_next(self, ground: Ground) -> None:
-        """Although it was killed before it was told how that ended, and nobody has heard of it yet."""
+    async def test_event_sent_before_a_kill_is_found(self, ground: Ground) -> None:
+        """Even if its response was lost and it is not pushed yet."""
         alice = await ground.user("alice")
         room_id = await ground.room(alice)
         for n in range(3):
@@ -117,8 +117,8 @@ class SendingBehaves:
                 )
         assert bodies(await ground.events(room_id)) == ["once"] * 3
 
-    async def test_one_after_the_other_stays_in_order(self, ground: Ground) -> None:
-        """As it was begun, also where nobody waited for the one before."""
+    async def test_order_of_events(self, ground: Ground) -> None:
+        """Also for concurrent calls."""
         room_id, alice, bob = await ground.meeting()
         wanted = [str(n) for n in range(20)]
         async with asyncio.TaskGroup() as group:
@@ -129,8 +129,8 @@ class SendingBehaves:
         assert bodies(await ground.events(room_id)) == wanted
         assert [event["content"]["body"] for event in bob_heard(await bob.history(room_id))] == wanted
 
-    async def test_state_is_set_once(self, ground: Ground) -> None:
-        """Nothing is sent when it says so already, unless that was redacted since."""
+    async def test_unchanged_state_is_not_sent(self, ground: Ground) -> None:
+        """Unless it was redacted since."""
         alice = await ground.user("alice")
         room_id = await ground.room(alice)
         side = ground.side
@@ -139,7 +139,7 @@ class SendingBehaves:
         content = {"a": [1, {"b": None}], "c": True}
         other = await side.set_state(room_id, alice, "io.x", content, "key", ts=5)
         assert await side.set_state(room_id, alice, "io.x", content, "key") == other
-        # 1 and True are not the same.
+        # 1 and True differ.
         assert await side.set_state(room_id, alice, "io.x", {**content, "c": 1}, "key") != other
         async with ground.again() as again:
             assert await again.set_state(room_id, alice, "m.room.topic", {"topic": "Soup"}) == first
@@ -152,8 +152,8 @@ class SendingBehaves:
         topic = await ground.state(room_id, "m.room.topic")
         assert topic == {"topic": "Soup"}
 
-    async def test_state_of_people_is_seen(self, ground: Ground) -> None:
-        """And is not said again by us when it says so already."""
+    async def test_state_set_by_people(self, ground: Ground) -> None:
+        """Is visible, and not sent again if unchanged."""
         room_id, alice, bob = await ground.meeting(power_levels={"state_default": 0})
         set_by_bob = await bob.set_state(room_id, "io.x", {"n": 1}, "key")
         await ground.until_event(set_by_bob)
@@ -161,10 +161,8 @@ class SendingBehaves:
         assert await ground.side.set_state(room_id, alice, "io.x", {"n": 1}, "key") == set_by_bob
 
     @pytest.mark.parametrize("version", ["10", "11", "12"])
-    async def test_users_redact_what_they_said_and_others_with_the_power(
-        self, ground: Ground, version: str
-    ) -> None:
-        """What people said too; and what people redact is gone here."""
+    async def test_redaction(self, ground: Ground, version: str) -> None:
+        """Of own events, and with the power level of others'; redactions by people are applied."""
         room_id, alice, bob = await ground.meeting(version=version)
         eve = await ground.user("eve")
         await ground.side.join(room_id, eve)
@@ -198,8 +196,8 @@ class SendingBehaves:
         for unknown in ("$unknown", "", "\0", "$" + "x" * 300):
             await refused(side.redact(room_id, alice, unknown), "M_NOT_FOUND")
 
-    async def test_redactions_may_be_repeated(self, ground: Ground) -> None:
-        """Under a transaction id."""
+    async def test_repeated_redaction(self, ground: Ground) -> None:
+        """With a transaction id."""
         alice = await ground.user("alice")
         room_id = await ground.room(alice)
         event_id = await ground.say(room_id, alice, "oops")
@@ -210,8 +208,8 @@ class SendingBehaves:
         redactions = [event for event in await ground.events(room_id) if event.redacts == event_id]
         assert [event.event_id for event in redactions] == [first]
 
-    async def test_what_cannot_be_sent_is_refused(self, ground: Ground) -> None:
-        """Whatever has an operation of its own, what is no event, and what the rules forbid."""
+    async def test_invalid_events_are_refused(self, ground: Ground) -> None:
+        """Events with their own operations, invalid events, and forbidden ones."""
         room_id, alice, bob = await ground.meeting()
         eve = await ground.user("eve")
         message = {"msgtype": "m.text", "body": "x"}
@@ -243,8 +241,8 @@ class SendingBehaves:
             await refused(asked, errcode)
         assert bodies(await ground.events(room_id)) == []
 
-    async def test_a_large_message_arrives_whole(self, ground: Ground) -> None:
-        """As large as messages may be, less some room for what stands around it."""
+    async def test_large_message(self, ground: Ground) -> None:
+        """Up to the size limit of events."""
         room_id, alice, bob = await ground.meeting()
         event_id = await ground.say(room_id, alice, "ü" * 29_000)
         assert (await bob.wait_for_event(event_id))["content"]["body"] == "ü" * 29_000

@@ -1,4 +1,4 @@
-"""`bridge.matrix.backend.Spaces`."""
+"""Spaces and server ACLs."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ from tests.connectors.setup import Ground, refused
 
 
 class SpacesBehave:
-    async def test_a_room_is_put_into_a_space_and_taken_out(self, ground: Ground) -> None:
-        """Both say so. Done twice it is done once."""
+    async def test_add_and_remove(self, ground: Ground) -> None:
+        """Both rooms have the state; both operations are idempotent."""
         alice = await ground.user("alice")
         space = await ground.room(alice, room_type="m.space")
         room_id = await ground.room(alice)
@@ -28,9 +28,9 @@ class SpacesBehave:
             told = [event for event in await ground.events(room) if event.type == type_]
             assert len(told) == 2
 
-    async def test_the_word_of_the_space_counts(self, ground: Ground) -> None:
-        """A room that the user may not change, or that is not known here, is in the space all the same;
-        without power in the space nothing is."""
+    async def test_space_child_is_sufficient(self, ground: Ground) -> None:
+        """For rooms that the user cannot change, or that are unknown; the power level in the space is
+        required."""
         alice, eve, bob = await ground.user("alice"), await ground.user("eve"), await ground.person()
         side = ground.side
         space, room_id = await ground.room(alice, room_type="m.space"), await ground.room(eve)
@@ -43,8 +43,8 @@ class SpacesBehave:
         await refused(side.add_to_space(space, room_id, eve, order="1"), "M_FORBIDDEN")
         await refused(side.remove_from_space(space, room_id, eve), "M_FORBIDDEN")
 
-    async def test_people_look_into_our_spaces(self, ground: Ground) -> None:
-        """And find the rooms there."""
+    async def test_people_browse_the_space(self, ground: Ground) -> None:
+        """And find its rooms."""
         alice, bob = await ground.user("alice"), await ground.person()
         space = await ground.room(alice, room_type="m.space", name="House")
         room_id = await ground.room(alice, name="Kitchen")
@@ -56,8 +56,8 @@ class SpacesBehave:
             (room_id, "Kitchen"),
         ]
 
-    async def test_an_acl_is_set_that_lets_us_in(self, ground: Ground) -> None:
-        """And no other."""
+    async def test_acl_must_admit_the_own_server(self, ground: Ground) -> None:
+        """Others are refused."""
         alice = await ground.user("alice")
         room_id = await ground.room(alice)
         side = ground.side

@@ -1,4 +1,4 @@
-"""`bridge.matrix.backend.MatrixBackend.subscription` and `capabilities`."""
+"""The stream of events, and capabilities."""
 
 import asyncio
 import contextlib
@@ -18,9 +18,8 @@ def messages_of(room_id: str) -> Callable[[Any], bool]:
 
 
 class StreamBehaves:
-    async def test_a_reader_goes_on_where_its_cursor_was_committed(self, ground: Ground) -> None:
-        """What was rolled back is read again; what was not advanced over, too. Other readers have cursors of
-        their own."""
+    async def test_readers_resume_at_their_committed_cursor(self, ground: Ground) -> None:
+        """After a rollback events are read again. Readers have separate cursors."""
         room_id, alice, bob = await ground.meeting()
         name, other = ground.named("reader"), ground.named("reader")
         wanted = messages_of(room_id)
@@ -53,8 +52,8 @@ class StreamBehaves:
             assert bodies(entry.event for entry in await subscription.next()) == ["3", "4"]
             assert len(await beside.next()) == 5
 
-    async def test_the_stream_begins_with_the_join(self, ground: Ground) -> None:
-        """Of a room of people that is joined; what was there before is to be read."""
+    async def test_stream_begins_with_the_join(self, ground: Ground) -> None:
+        """Earlier events of the room are read as history."""
         bob, alice = await ground.person(), await ground.user("alice")
         room_id = await bob.create_room(preset="public_chat", name="Den")
         await bob.say(room_id, "before")
@@ -67,8 +66,8 @@ class StreamBehaves:
         assert (entries[0].event.state_key, entries[0].event.content["membership"]) == (alice, "join")
         assert await ground.state(room_id, "m.room.name") == {"name": "Den"}
 
-    async def test_a_statement_of_ones_own_may_advance_a_reader(self, ground: Ground) -> None:
-        """It is given the place, and has to say when it has come there."""
+    async def test_cursor_advanced_by_another_statement(self, ground: Ground) -> None:
+        """The subscription provides the position and is told afterwards."""
         room_id, alice, _ = await ground.meeting()
         name = ground.named("reader")
         wanted = messages_of(room_id)
@@ -83,11 +82,11 @@ class StreamBehaves:
         async with ground.side.subscription(name, wanted=wanted) as subscription:
             assert [entry.event.event_id for entry in await subscription.next()] == ids[1:]
 
-    async def test_what_does_not_concern_a_reader_is_passed_over(self, ground: Ground) -> None:
-        """By the head of each event alone; whoever comes after is told what it wants itself."""
+    async def test_unwanted_events_are_skipped(self, ground: Ground) -> None:
+        """By their type and sender; each reader has its own filter."""
         alice = await ground.user("alice")
         room_id = await ground.room(alice)
-        # A homeserver tells a guest late what the room began with.
+        # A homeserver pushes the first events of a room late.
         await ground.until_event(await ground.say(room_id, alice, "zeroth"))
         name = ground.named("reader")
         reading = ground.side.subscription(name, from_now=True, wanted=messages_of(room_id))
@@ -103,8 +102,8 @@ class StreamBehaves:
             seen = [one.event.type for one in await subscription.next()]
             assert seen == ["m.room.name", "m.room.message"]
 
-    async def test_redactions_are_applied_to_what_is_read(self, ground: Ground) -> None:
-        """Also to what was said before."""
+    async def test_redactions_are_applied(self, ground: Ground) -> None:
+        """Also to earlier events."""
         room_id, alice, bob = await ground.meeting()
         name = ground.named("reader")
         async with ground.side.subscription(name, from_now=True, wanted=of(room_id)) as subscription:
@@ -119,8 +118,8 @@ class StreamBehaves:
             assert (said[event_id].content, said[event_id].is_redacted) == ({}, True)
         assert said[redaction].redacts == ids[1]
 
-    async def test_an_invite_is_read_as_long_as_it_stands(self, ground: Ground) -> None:
-        """With what is shown of the room, while nobody of ours is in it; killed or not, nobody misses one."""
+    async def test_open_invites_are_read(self, ground: Ground) -> None:
+        """With stripped state, for rooms without local users; none is lost by a kill."""
         bob = await ground.person()
         alice, eve = await ground.user("alice"), await ground.user("eve")
         room_id = await bob.create_room(name="Den")
@@ -146,8 +145,8 @@ class StreamBehaves:
                 joined = [entry for entry in await waiting if entry.kind == "timeline"]
         assert (joined[0].event.state_key, joined[0].event.content["membership"]) == (alice, "join")
 
-    async def test_one_process_at_a_time_reads_under_a_name(self, ground: Ground) -> None:
-        """The other one waits, and goes on from there."""
+    async def test_one_process_reads_under_a_name(self, ground: Ground) -> None:
+        """Another one waits and continues."""
         alice = await ground.user("alice")
         room_id = await ground.room(alice)
         name, wanted = ground.named("reader"), messages_of(room_id)
@@ -170,8 +169,8 @@ class StreamBehaves:
             async with asyncio.timeout(TIMEOUT):
                 assert await waiting == ["two", "three"]
 
-    async def test_who_was_taken_over_commits_nothing(self, ground: Ground) -> None:
-        """Whatever it had read: its session may have ended without its knowing."""
+    async def test_replaced_reader_cannot_commit(self, ground: Ground) -> None:
+        """Its session may have ended without its knowledge."""
         alice = await ground.user("alice")
         room_id = await ground.room(alice)
         name = ground.named("reader")
@@ -187,9 +186,8 @@ class StreamBehaves:
             async with ground.database.transaction() as connection:
                 assert (await list_cursors(connection))[name] < entry.position
 
-    async def test_nothing_that_was_said_is_missing_or_comes_twice(self, ground: Ground) -> None:
-        """However many say something at once, a reader is given each once, and each speaker's in their
-        order."""
+    async def test_concurrent_sends_are_read_once_each(self, ground: Ground) -> None:
+        """In the order of each sender."""
         room_id, alice, bob = await ground.meeting()
         eve = await ground.user("eve")
         await ground.side.join(room_id, eve)
@@ -216,9 +214,8 @@ class StreamBehaves:
                 await speaking
         assert list(heard.values()) == [[str(number) for number in range(10)]] * 3
 
-    async def test_what_a_side_says_that_it_can(self, ground: Ground) -> None:
-        """All of it, or what a guest of any homeserver can; entries `state` and `unset` come with
-        `MERGED_STATE` alone."""
+    async def test_capabilities(self, ground: Ground) -> None:
+        """All of them, or those of an attached node; `state` and `unset` entries need `MERGED_STATE`."""
         if BackendCapability.MERGED_STATE in ground.side.capabilities:
             assert ground.side.capabilities == frozenset(BackendCapability)
         else:

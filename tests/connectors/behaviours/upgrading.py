@@ -1,4 +1,4 @@
-"""`bridge.matrix.backend.RoomMaking.upgrade_room`."""
+"""Upgrading rooms."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ STEPS = pytest.mark.parametrize(("before", "after"), [("10", "11"), ("11", "12")
 
 
 async def successors(ground: Ground, user: str, old: str) -> list[str]:
-    """Rooms of the user that say that they go on where this one ended."""
+    """The user's rooms that name this one as their predecessor."""
     rooms = await ground.side.joined_rooms(user)
     creates = {room: await ground.state(room, "m.room.create") for room in rooms}
     return [room for room, said in creates.items() if said.get("predecessor", {}).get("room_id") == old]
@@ -21,10 +21,8 @@ async def successors(ground: Ground, user: str, old: str) -> list[str]:
 
 class UpgradingBehaves:
     @STEPS
-    async def test_a_room_goes_on_under_another_version(
-        self, ground: Ground, before: str, after: str
-    ) -> None:
-        """Its names go along, the old one points to it and falls silent, and people can follow."""
+    async def test_upgrade(self, ground: Ground, before: str, after: str) -> None:
+        """Aliases move, the old room has a tombstone and is muted, and people can follow."""
         alice, bob = await ground.user("alice", "Alice"), await ground.person()
         name = ground.named_alias("kitchen")
         spam = f"@spam:{bob.server_name}"
@@ -61,8 +59,8 @@ class UpgradingBehaves:
         await bob.wait_for(lambda event: event["content"].get("events_default") == 50, room_id=old)
         await ground.come(bob, new)
 
-    async def test_it_is_done_once_however_often_it_is_asked_for(self, ground: Ground) -> None:
-        """Also by a process that was started again."""
+    async def test_upgrade_is_idempotent(self, ground: Ground) -> None:
+        """Also after a restart."""
         alice = await ground.user("alice")
         old = await ground.room(alice, version="11", alias=ground.named_alias("kitchen"))
         new = await ground.side.upgrade_room(old, alice, "12")
@@ -76,8 +74,8 @@ class UpgradingBehaves:
         await refused(ground.side.upgrade_room(old, eve, "12"), "M_FORBIDDEN")
 
     @pytest.mark.parametrize("after", ["create", "tombstone"])
-    async def test_what_was_begun_is_finished(self, ground: Ground, after: str) -> None:
-        """Whoever was killed in the middle asks again, and what is missing is done."""
+    async def test_interrupted_upgrade_is_completed(self, ground: Ground, after: str) -> None:
+        """By repeating the call."""
         alice = await ground.user("alice")
         name = ground.named_alias("kitchen")
         old = await ground.room(alice, version="11", alias=name)
@@ -103,8 +101,8 @@ class UpgradingBehaves:
         assert (await ground.state(old, "m.room.power_levels"))["events_default"] == 50
         assert await successors(ground, alice, old) == [new]
 
-    async def test_who_may_not_close_a_room_makes_none(self, ground: Ground) -> None:
-        """The rules are asked first; there is no husk."""
+    async def test_upgrade_without_permission_creates_nothing(self, ground: Ground) -> None:
+        """Permissions are checked first."""
         alice, eve = await ground.user("alice"), await ground.user("eve")
         old = await ground.room(alice)
         await ground.side.join(old, eve)
@@ -115,8 +113,8 @@ class UpgradingBehaves:
             assert await ground.side.joined_rooms(user) == [old]
         await refused(ground.side.upgrade_room(f"!no:{ground.domain}", alice, "12"), "M_NOT_FOUND")
 
-    async def test_more_creators_are_named(self, ground: Ground) -> None:
-        """Of a room of version 12: they stand above all levels."""
+    async def test_additional_creators(self, ground: Ground) -> None:
+        """In version 12 they are above all power levels."""
         alice, bob = await ground.user("alice"), await ground.person()
         old = await ground.room(alice, version="11")
         await ground.come(bob, old)
@@ -124,8 +122,8 @@ class UpgradingBehaves:
         create = await ground.state(new, "m.room.create")
         assert create["additional_creators"] == [bob.user_id]
 
-    async def test_somebody_of_less_power_has_no_more_afterwards(self, ground: Ground) -> None:
-        """Until version 11 they have it only while the room is made."""
+    async def test_upgrade_raises_no_power(self, ground: Ground) -> None:
+        """Up to version 11 power is only raised during the creation."""
         alice, eve = await ground.user("alice"), await ground.user("eve")
         old = await ground.room(
             alice,
@@ -139,9 +137,8 @@ class UpgradingBehaves:
         assert levels["users"] == {alice: 100, eve: 50}
         assert await ground.state(new, "m.room.history_visibility") == {"history_visibility": "joined"}
 
-    async def test_spaces_and_rooms_that_point_to_it_follow(self, ground: Ground) -> None:
-        """The space lists the new room, and rooms open to members of the old one are open to those of the new
-        one: where the user has the power to say so."""
+    async def test_references_follow(self, ground: Ground) -> None:
+        """Spaces and restricted join rules, where the user has the power level."""
         alice = await ground.user("alice")
         space = await ground.room(alice, room_type="m.space")
         old = await ground.room(alice, version="11")

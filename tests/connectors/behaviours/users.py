@@ -1,4 +1,4 @@
-"""`bridge.matrix.backend.Users`, and that nobody acts for somebody else."""
+"""Users and profiles, and that the backend only acts for local users."""
 
 from collections.abc import Awaitable, Callable
 
@@ -37,8 +37,8 @@ ACTS: dict[str, Act] = {
 
 
 class UsersBehave:
-    async def test_a_user_is_there_from_when_it_is_needed(self, ground: Ground) -> None:
-        """To say so twice does no harm, and who was never needed is not there."""
+    async def test_ensure_user(self, ground: Ground) -> None:
+        """Idempotent; other ghosts do not exist."""
         user = f"@{ground.localpart(ground.named('cook'))}:{ground.domain}"
         assert await ground.side.profile(user) is None
         for _ in range(2):
@@ -48,15 +48,15 @@ class UsersBehave:
             await again.ensure_user(user)
             assert await again.profile(user) is not None
 
-    async def test_nobody_else_is_made(self, ground: Ground) -> None:
-        """Neither users of other servers nor what is no user at all."""
+    async def test_only_local_users_are_created(self, ground: Ground) -> None:
+        """Not users of other servers, nor invalid ids."""
         bob = await ground.person()
         for user in (bob.user_id, "@cook:nowhere.example", "cook", f"@:{ground.domain}", "@\0:x", ""):
             await refused(ground.side.ensure_user(user), "M_INVALID_USERNAME", "M_EXCLUSIVE")
 
-    async def test_rooms_are_told_what_a_user_looks_like(self, ground: Ground) -> None:
-        """Those in which it is, and those that it comes into. What is left out stays, what is empty goes, and
-        what is so already is not said again."""
+    async def test_profile_reaches_rooms(self, ground: Ground) -> None:
+        """Joined rooms and rooms joined later. None leaves a field, an empty string removes it, and unchanged
+        fields are not sent."""
         room_id, _, bob = await ground.meeting()
         eve = await ground.user("eve", "Eve")
         await ground.side.join(room_id, eve)
@@ -89,8 +89,8 @@ class UsersBehave:
         after = await ground.events(room_id)
         assert [event.event_id for event in after] == [*(event.event_id for event in before), last]
 
-    async def test_people_are_known_as_they_call_themselves(self, ground: Ground) -> None:
-        """Of anybody, if there is such a user."""
+    async def test_profiles_of_people(self, ground: Ground) -> None:
+        """None for unknown users."""
         bob = await ground.person()
         await bob.set_display_name("Bob the builder")
         profile = await ground.side.profile(bob.user_id)
@@ -100,8 +100,8 @@ class UsersBehave:
         assert await ground.side.profile(ground.nobody()) is None
 
     @pytest.mark.parametrize("act", ACTS.values(), ids=list(ACTS))
-    async def test_nobody_acts_for_somebody_else(self, ground: Ground, act: Act) -> None:
-        """Whatever it is, and whether there is such a user or not: a side acts for its own users alone."""
+    async def test_only_local_users_act(self, ground: Ground, act: Act) -> None:
+        """For every operation, whether or not the user exists."""
         bob = await ground.person()
         alice = await ground.user()
         room_id = await ground.room(alice)
