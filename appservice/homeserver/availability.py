@@ -26,8 +26,8 @@ PING_RETRY: Final = 30.0
 
 class State(Enum):
     AVAILABLE = "available"
-    SUSPECTED = "doubted"
-    UNAVAILABLE = "away"
+    SUSPECTED = "suspected"
+    UNAVAILABLE = "unavailable"
 
 
 # ---- inputs ------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The side of a node that is a guest of a real Synapse, on which people live beside its users."""
+"""A node attached to a real Synapse, with people who have accounts there."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from bridge.matrix.ghost import AppserviceGhostNames
 from tests.connectors.backend_differences import Difference
 from tests.connectors.homeserver_setup import ended
 from tests.connectors.setup import Ground
-from tests.connectors.stream_recorder import Onlooker
+from tests.connectors.stream_recorder import StreamRecorder
 from tests.interop.appservice_backend import invited_to, side_on
 from tests.support.matrix_client import MatrixClient
 from tests.support.postgres import Server, pool_on
@@ -37,12 +37,12 @@ async def guest_ground(
         synapse = await factory(start=False)
         invited = await invited_to(synapse, directory, experimental_features=TO_DEVICES)
         side = await stack.enter_async_context(side_on(invited, database))
-        onlooker = Onlooker(side.rooms, database)
+        onlooker = StreamRecorder(side.rooms, database)
         stack.push_async_callback(ended, asyncio.create_task(onlooker.read()))
 
         @contextlib.asynccontextmanager
         async def again() -> AsyncIterator[MatrixBackend]:
-            # The homeserver goes on telling the process that has the port.
+            # The homeserver keeps pushing to the process that has the port.
             async with pool_on(address) as pool, side_on(invited, pool, listens=False) as other:
                 yield other.rooms
 

@@ -1,4 +1,4 @@
-"""A node that is a appservice, as far as it gets without a homeserver. What it is with one stands in
+"""A node that is attached to a homeserver, without one. With one:
 `tests/interop/test_appservice_operation.py`."""
 
 import asyncio
@@ -55,17 +55,15 @@ async def _answer(config: Config, path: str, token: str | None = None) -> tuple[
         return response.status, await response.json()
 
 
-async def test_without_a_registration_nothing_is_made(tmp_path: Path, empty_address: DatabaseAddress) -> None:
-    """A database would be that of a appservice for good."""
+async def test_missing_registration_creates_nothing(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """A database would permanently belong to an attached node."""
     config = _config(tmp_path, empty_address.with_database("absent"))
     with pytest.raises(LocalError, match="There is no registration at"):
         await Node(config).start()
 
 
-async def test_a_registration_of_another_configuration_is_refused(
-    tmp_path: Path, empty_address: DatabaseAddress
-) -> None:
-    """With all that differs: the homeserver would send to where nobody is."""
+async def test_outdated_registration_is_refused(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """With all differences: the homeserver would send to the wrong address."""
     config = _config(tmp_path, empty_address.with_database("absent"))
     _register(config)
     moved = _config(tmp_path, empty_address.with_database("absent"), user_prefix="_other_")
@@ -75,10 +73,8 @@ async def test_a_registration_of_another_configuration_is_refused(
     assert "_other_" in refused.value.problem
 
 
-async def test_offices_need_a_registration_that_has_their_names(
-    tmp_path: Path, empty_address: DatabaseAddress
-) -> None:
-    """Or their rooms would have none. Without offices the file of before is good enough."""
+async def test_offices_need_their_aliases(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """Without offices, an older file is sufficient."""
     config = _config(tmp_path, empty_address.with_database("absent"))
     said = wanted(config.appservice, config.server_name)
     made = make(said, new_secrets())
@@ -90,19 +86,16 @@ async def test_offices_need_a_registration_that_has_their_names(
     assert differences(without, said) == ()
 
 
-async def test_a_port_that_is_taken_is_found_first(tmp_path: Path, empty_address: DatabaseAddress) -> None:
-    """And nothing holds the other one afterwards."""
+async def test_taken_port_is_found_first(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """And no other port remains bound."""
     config = _config(tmp_path, empty_address.with_database("absent"))
     _register(config)
     with take(config.appservice.port), pytest.raises(LocalError, match=str(config.appservice.port)):
         await Node(config).start()
 
 
-async def test_a_homeserver_that_is_not_there_yet_is_waited_for(
-    tmp_path: Path, empty_address: DatabaseAddress
-) -> None:
-    """The port for it is open, where supervisors are told that the node lives and is not ready. Whoever asks
-    for an agent is to come again."""
+async def test_start_waits_for_the_homeserver(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """The homeserver's port is open, reports live and not ready, and answers queries with 503."""
     config = _config(tmp_path, empty_address)
     _register(config)
     token = load(config.appservice.registration).secrets.hs_token
@@ -126,6 +119,6 @@ async def test_a_homeserver_that_is_not_there_yet_is_waited_for(
         starting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await starting
-    # All of it is let go of.
+    # Everything is released.
     with take(config.appservice.port):
         pass

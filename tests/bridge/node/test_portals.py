@@ -1,8 +1,5 @@
-"""The rooms in which agents of a node are, and how they leave them.
-
-Here the node is a homeserver itself; an attached node is tested in
-`tests/interop/test_appservice_operation.py`.
-"""
+"""Listing and removing rooms with agents, on a node that is a homeserver. For an attached node:
+`tests/interop/test_appservice_operation.py`."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,7 +26,7 @@ TIMEOUT = 30.0
 
 @pytest.fixture
 async def node(tmp_path: Path, empty_address: DatabaseAddress) -> AsyncIterator[Node]:
-    """With one agent, which is in the room of agents."""
+    """With one agent, which is in the agent room."""
     config = Config.model_validate(
         {
             "data_dir": tmp_path / "data",
@@ -65,8 +62,8 @@ async def _room(node: Node, *users: str) -> str:
     return room_id
 
 
-async def test_rooms_are_listed_by_what_they_are(node: Node) -> None:
-    """Those of agents with their namespace, those of nodes, and those into which people brought an agent."""
+async def test_rooms_are_listed_by_kind(node: Node) -> None:
+    """Agent rooms with their namespaces, rooms of nodes, and rooms to which people invited an agent."""
     other = await _room(node, f"@echo:{HERE}")
     found = (await _portals(node).list({}))["portals"]
     by_kind = {one["kind"]: one for one in found}
@@ -86,9 +83,8 @@ async def test_rooms_are_listed_by_what_they_are(node: Node) -> None:
     assert seen == found
 
 
-async def test_the_room_of_an_office_is_one_too(node: Node) -> None:
-    """Nobody is led there any more when it is removed, and whoever joins the office after the next start is
-    in another room."""
+async def test_office_room_is_removed(node: Node) -> None:
+    """Its alias is removed, and after the next start the office has another room."""
     side = node.backend.side
     node_user = f"@palaver:{HERE}"
     settings = PeopleSettings(HomeserverGhostNames(HERE), is_listed=True)
@@ -113,9 +109,9 @@ async def test_the_room_of_an_office_is_one_too(node: Node) -> None:
     assert (again.is_new, again.room_id != room_id) == (True, True)
 
 
-async def test_a_room_of_agents_is_removed(node: Node) -> None:
-    """Nobody is led there any more, it says nothing of a bridge, and all have left, the node's own user last.
-    Whoever removes it again finds nothing to do; and there is none until the node starts again."""
+async def test_agent_room_is_removed(node: Node) -> None:
+    """Alias, directory entry and bridge information are removed, and all local users leave, the node's own
+    user last. Repeating it changes nothing; the next start creates another room."""
     side, room_id = node.backend.side, node.core.rooms()["default"]
     portals, key = _portals(node), state_key(HERE, "default")
     await side.set_state(room_id, f"@palaver:{HERE}", TYPES[0], {"bridgebot": "a"}, key)
@@ -141,8 +137,8 @@ async def test_a_room_of_agents_is_removed(node: Node) -> None:
         await portals.remove({"room": "default"})
 
 
-async def test_the_room_says_itself_whose_it_is(node: Node) -> None:
-    """A process that was killed in the middle of it is not missed: the next one finishes."""
+async def test_interrupted_removal_is_completed(node: Node) -> None:
+    """After a kill the room's state still names its namespace."""
     side, room_id = node.backend.side, node.core.rooms()["default"]
     node.core.release_room("default")
     removed = await _portals(node).remove({"room": room_id})
@@ -150,8 +146,8 @@ async def test_the_room_says_itself_whose_it_is(node: Node) -> None:
     assert await side.resolve_alias(f"#agents-default:{HERE}") is None
 
 
-async def test_many_leave_page_by_page(node: Node) -> None:
-    """And the node's own user when all others have gone."""
+async def test_many_users_leave_in_pages(node: Node) -> None:
+    """And the node's own user last."""
     users = [f"@agent-{number:02}:{HERE}" for number in range(MAX_AT_ONCE + 5)]
     room_id = await _room(node, f"@palaver:{HERE}", *users)
     left: list[str] = []
@@ -166,7 +162,7 @@ async def test_many_leave_page_by_page(node: Node) -> None:
 
 
 class _Sticky:
-    """A side on which one user cannot leave."""
+    """A backend on which one user cannot leave."""
 
     def __init__(self, side: MatrixBackend, user: str) -> None:
         self._side = side
@@ -190,8 +186,8 @@ class _Carried:
         return getattr(self._backend, name)
 
 
-async def test_one_who_cannot_leave_keeps_nobody_from_it(node: Node) -> None:
-    """He is told of; asked again, he is tried again."""
+async def test_failed_leave_does_not_stop_others(node: Node) -> None:
+    """It is reported, and the next call retries it."""
     users = [f"@{name}:{HERE}" for name in ("a", "b", "c")]
     room_id = await _room(node, *users)
     carried: Any = _Carried(node, users[1])
@@ -202,8 +198,8 @@ async def test_one_who_cannot_leave_keeps_nobody_from_it(node: Node) -> None:
     assert (left["user_id"], left["problem"]) == (users[1], None)
 
 
-async def test_what_is_no_portal_is_refused(node: Node) -> None:
-    """Nodes exchange agents in some rooms; others are not there."""
+async def test_unremovable_rooms(node: Node) -> None:
+    """Rooms in which nodes exchange agents, and unknown rooms."""
     listed = (await _portals(node).list({}))["portals"]
     of_nodes = [one["room_id"] for one in listed if one["kind"] == "nodes"]
     for room in (*of_nodes, "#nowhere:localhost:7676", "nothing", "#", "!"):
