@@ -66,7 +66,7 @@ def _wrap_request_handler(
 
     max_head = limits.max_head
 
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
         connection = connection_of(request)
         reserved = 0
         try:
@@ -77,7 +77,7 @@ def _wrap_request_handler(
                 check_certificate(request.headers.getall(hdrs.AUTHORIZATION), connection, peers)
             if connection.expectation is not None or connection.body is not None:
                 reserved = await _receive_body(request, connection, limits, budget)
-            response = await _respond_in_time(inner, request, limits.answer_timeout)
+            response = await _respond_in_time(inner, request, limits.response_timeout)
             connection.route = route_of(request)
         except asyncio.CancelledError:
             raise
@@ -97,7 +97,7 @@ def _wrap_request_handler(
             connection.end()
         return response
 
-    return answer
+    return handle
 
 
 async def _respond_in_time(inner: Handler, request: web.BaseRequest, seconds: float) -> web.StreamResponse:

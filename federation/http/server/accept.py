@@ -26,7 +26,7 @@ async def first_byte(accepted: socket.socket) -> int | None:
             return peeked[0] if peeked else None
 
 
-async def respond_and_close(accepted: socket.socket, answer: bytes, seconds: float) -> None:
+async def respond_and_close(accepted: socket.socket, response: bytes, seconds: float) -> None:
     """Send a response and close the connection so that the peer can read it.
 
     Closing with unread bytes would send a reset, which discards the response. So this side sends its end,
@@ -35,7 +35,7 @@ async def respond_and_close(accepted: socket.socket, answer: bytes, seconds: flo
     loop = asyncio.get_running_loop()
     with contextlib.suppress(OSError, TimeoutError):
         async with asyncio.timeout(seconds):
-            await loop.sock_sendall(accepted, answer)
+            await loop.sock_sendall(accepted, response)
             accepted.shutdown(socket.SHUT_WR)
             while await loop.sock_recv(accepted, 65536):
                 pass

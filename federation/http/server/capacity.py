@@ -29,7 +29,7 @@ class Limits:
     max_connections: int = 2000
     max_connections_per_address: int = 200
     # Refused connections that get an error at the same time; others are closed without a response.
-    max_farewells: int = 64
+    max_refusal_responses: int = 64
 
     # Time until the connection's first byte, which decides between TLS and HTTP.
     first_byte_timeout: float = 10.0
@@ -42,7 +42,7 @@ class Limits:
     body_progress: int = KIB
     body_progress_timeout: float = 10.0
     # Time from the end of a request to the beginning of its response. Only handlers that hang exceed it.
-    answer_timeout: float = 300.0
+    response_timeout: float = 300.0
     idle_timeout: float = 75.0
     # For a peer that stops reading its response.
     stall_timeout: float = 60.0

@@ -45,7 +45,6 @@ class Connection(web.RequestHandler):
     """An aiohttp request handler that enforces deadlines."""
 
     __slots__ = (
-        "_answered",
         "_answered_at",
         "_ends",
         "_identify",
@@ -55,6 +54,7 @@ class Connection(web.RequestHandler):
         "_observer",
         "_on_lost",
         "_on_made",
+        "_response_count",
         "_started",
         "_timer",
         "_timer_at",
@@ -111,7 +111,7 @@ class Connection(web.RequestHandler):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = NO_DEADLINE
         # Number of written responses, and the time of the last one.
-        self._answered = 0
+        self._response_count = 0
         self._answered_at = 0.0
         self._started = 0.0
         self._ends = False
@@ -181,7 +181,7 @@ class Connection(web.RequestHandler):
             self._unfinished(data, has_request=after != before)
         elif after != before:
             self.received = len(data)
-        elif data and after == self._answered:
+        elif data and after == self._response_count:
             # The beginning of a head. Bytes that arrive while a request is handled have no deadline.
             self._handle_event(ConnectionEvent.BYTES, len(data))
 
@@ -224,15 +224,15 @@ class Connection(web.RequestHandler):
             self._observer.problem("A request failed outside of its handler.", exc)
             error = refusals.unexpected()
         self.end()
-        answer = error_response(error)
-        answer.force_close()
-        return answer
+        response = error_response(error)
+        response.force_close()
+        return response
 
     def log_access(self, request: web.BaseRequest, response: web.StreamResponse, time: float | None) -> None:
         """aiohttp calls this once for each response, when it is written."""
         # Both event loops use this clock too.
         self._answered_at = now = monotonic()
-        self._answered += 1
+        self._response_count += 1
         method = request.method if request.method in METHODS else OTHER_METHOD
         self._observer.request_answered(self.route, method, response.status, now - self._started)
         if self._ends:
@@ -261,16 +261,16 @@ class Connection(web.RequestHandler):
 
     def _sync_deadlines(self) -> None:
         """Pass the requests and responses since the last event to the deadline machine."""
-        working = self._request_count > self._answered
+        working = self._request_count > self._response_count
         phase = self.deadlines.phase
         if phase is Phase.ANSWERING and not working:
-            self.deadlines.receive(ConnectionEvent.ANSWERED, self._answered_at)
+            self.deadlines.receive(ConnectionEvent.RESPONDED, self._answered_at)
         elif phase in (Phase.OPENING, Phase.IDLE):
             if working:
                 self.deadlines.receive(ConnectionEvent.REQUEST, self._loop.time())
-            elif self._answered:
+            elif self._response_count:
                 self.deadlines.receive(ConnectionEvent.REQUEST, self._answered_at)
-                self.deadlines.receive(ConnectionEvent.ANSWERED, self._answered_at)
+                self.deadlines.receive(ConnectionEvent.RESPONDED, self._answered_at)
 
     def _handle_event(self, event: ConnectionEvent, size: int = 0) -> None:
         self._sync_deadlines()
@@ -331,7 +331,7 @@ class Connection(web.RequestHandler):
     def _linger(self) -> None:
         """Stop handling requests, but keep the transport so that the peer can read the last response."""
         transport = self.transport
-        self._handle_event(ConnectionEvent.LAST_ANSWER)
+        self._handle_event(ConnectionEvent.LAST_RESPONSE)
         # aiohttp would close its transport. This one is closed when the peer closes it or at the deadline.
         self.transport = None
         self.force_close()

@@ -109,8 +109,8 @@ class ConnectionSetup:
         if isinstance(decision, Refuse):
             self._observer.connection_refused(decision.reason)
             if decision.reason is Refusal.PLAIN_NOT_ALLOWED:
-                answer = raw_response(refusals.plain_not_allowed())
-                await respond_and_close(accepted, answer, self._limits.linger_timeout)
+                response = raw_response(refusals.plain_not_allowed())
+                await respond_and_close(accepted, response, self._limits.linger_timeout)
             return None
         return Kind.TLS if isinstance(decision, AcceptTls) else Kind.PLAIN
 
@@ -135,10 +135,10 @@ class ConnectionSetup:
         return True
 
     async def _refuse(self, accepted: socket.socket, address: Address, reason: Refusal) -> None:
-        """Refuse a connection beyond the limits. Only `max_farewells` of them get an error at the same
+        """Refuse a connection beyond the limits. Only `max_refusal_responses` get an error at the same
         time, which needs resources too."""
         self._observer.connection_refused(reason)
-        if self._refusals_in_progress >= self._limits.max_farewells:
+        if self._refusals_in_progress >= self._limits.max_refusal_responses:
             return
         self._refusals_in_progress += 1
         try:

@@ -29,8 +29,8 @@ class ConnectionEvent(StrEnum):
     REQUEST = "request"  # bytes that complete a head
     WAITS_FOR_BODY = "waits for body"
     BODY_COMPLETE = "body complete"
-    ANSWERED = "answered"
-    LAST_ANSWER = "last answer"
+    RESPONDED = "responded"
+    LAST_RESPONSE = "last response"
     DEADLINE = "deadline"
     STALLED = "stalled"  # the peer does not read, so the write buffer is full
     FLOWING = "flowing"
@@ -54,9 +54,9 @@ TRANSITIONS: Mapping[tuple[Phase, ConnectionEvent], Phase] = {
     (Phase.IDLE, ConnectionEvent.REQUEST): Phase.ANSWERING,
     (Phase.ANSWERING, ConnectionEvent.WAITS_FOR_BODY): Phase.BODY,
     (Phase.BODY, ConnectionEvent.BODY_COMPLETE): Phase.ANSWERING,
-    (Phase.ANSWERING, ConnectionEvent.ANSWERED): Phase.IDLE,
-    (Phase.BODY, ConnectionEvent.ANSWERED): Phase.IDLE,
-    **{(phase, ConnectionEvent.LAST_ANSWER): Phase.LEAVING for phase in Phase},
+    (Phase.ANSWERING, ConnectionEvent.RESPONDED): Phase.IDLE,
+    (Phase.BODY, ConnectionEvent.RESPONDED): Phase.IDLE,
+    **{(phase, ConnectionEvent.LAST_RESPONSE): Phase.LEAVING for phase in Phase},
 }
 
 # The effect when a phase exceeds its deadline. ANSWERING has no deadline.

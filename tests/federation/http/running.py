@@ -34,7 +34,7 @@ PATIENT = Limits(
     head_timeout=HOUR,
     body_timeout=HOUR,
     body_progress_timeout=HOUR,
-    answer_timeout=HOUR,
+    response_timeout=HOUR,
     idle_timeout=HOUR,
     stall_timeout=HOUR,
 )

@@ -206,7 +206,7 @@ async def test_all_bodies_together_are_limited() -> None:
 async def test_a_handler_that_hangs_is_cancelled() -> None:
     """The peer gets a response, and the handler's share of the budget is released."""
     body = b"x" * 1000
-    limits = replace(PATIENT, max_body=1000, max_bodies=1000, answer_timeout=0.05)
+    limits = replace(PATIENT, max_body=1000, max_bodies=1000, response_timeout=0.05)
 
     async def never(request: web.Request) -> web.Response:
         await asyncio.get_running_loop().create_future()
@@ -231,7 +231,7 @@ async def test_a_handler_that_hangs_is_cancelled() -> None:
 
 async def test_a_response_that_has_begun_has_no_time_limit() -> None:
     """Streams and WebSockets may last."""
-    limits = replace(PATIENT, answer_timeout=0.05)
+    limits = replace(PATIENT, response_timeout=0.05)
     go_on = asyncio.Event()
 
     async def stream(request: web.Request) -> web.StreamResponse:

@@ -168,7 +168,7 @@ async def test_too_many_tls_connections_are_closed(tls_files: TlsFiles, authorit
 async def test_a_flood_is_closed_without_responses() -> None:
     """Responding needs resources, so only a few get a response."""
     async with (
-        running(limits=replace(PATIENT, max_connections=1, max_farewells=1)) as node,
+        running(limits=replace(PATIENT, max_connections=1, max_refusal_responses=1)) as node,
         await node.connect() as first,
     ):
         assert (await first.ask()).status == 200

@@ -31,8 +31,8 @@ WAYS: dict[Phase, list[ConnectionEvent]] = {
     Phase.HEAD: [ConnectionEvent.BYTES],
     Phase.ANSWERING: [ConnectionEvent.REQUEST],
     Phase.BODY: [ConnectionEvent.REQUEST, ConnectionEvent.WAITS_FOR_BODY],
-    Phase.IDLE: [ConnectionEvent.REQUEST, ConnectionEvent.ANSWERED],
-    Phase.LEAVING: [ConnectionEvent.LAST_ANSWER],
+    Phase.IDLE: [ConnectionEvent.REQUEST, ConnectionEvent.RESPONDED],
+    Phase.LEAVING: [ConnectionEvent.LAST_RESPONSE],
 }
 
 
@@ -108,7 +108,7 @@ def test_a_response_resets_the_byte_count() -> None:
     """A persistent connection may send many heads of full size."""
     deadlines = in_phase(Phase.ANSWERING)
     for _ in range(3):
-        deadlines.receive(ConnectionEvent.ANSWERED, 0.0)
+        deadlines.receive(ConnectionEvent.RESPONDED, 0.0)
         assert deadlines.receive(ConnectionEvent.BYTES, 0.0, 100) is Effect.NOTHING
         assert deadlines.receive(ConnectionEvent.REQUEST, 0.0, 0) is Effect.NOTHING
 
