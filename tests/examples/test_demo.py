@@ -195,7 +195,7 @@ async def test_an_error_is_shown_with_the_end_of_the_log(palaver: Path, place: P
             assert await one.end() == 1, one.text
     assert "The demonstration failed. The node workshop ended unexpectedly with code 1." in one.text
     assert "node.log" in one.text
-    assert f"Port {taken} on 127.0.0.1 is taken" in one.text
+    assert f"Port {taken} on 127.0.0.1 is in use" in one.text
     await nothing_is_left(place)
 
 

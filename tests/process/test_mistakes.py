@@ -54,7 +54,7 @@ async def test_a_port_in_use(make_node: MakeNode) -> None:
         code, error = await node.refused()
         assert code == 1
         assert f"Port {node.port}" in error["problem"]
-        assert "taken" in error["problem"]
+        assert "in use" in error["problem"]
         assert set(await _doctor(node)) == {"port"}
     await node.start()
 
