@@ -6,10 +6,10 @@ import pytest
 
 from storage.connect import DatabaseAddress
 from storage.database import Database
-from tests.appservice.intakes import Appservice, guest_on
+from tests.appservice.intakes import IntakeHarness, intake_on
 
 
 @pytest.fixture
-async def guest(database: Database, database_address: DatabaseAddress) -> AsyncIterator[Appservice]:
-    async with guest_on(database, database_address) as guest:
-        yield guest
+async def harness(database: Database, database_address: DatabaseAddress) -> AsyncIterator[IntakeHarness]:
+    async with intake_on(database, database_address) as harness:
+        yield harness

@@ -18,7 +18,7 @@ OURS = Namespaces("their.server", "kitchen.local", "_agent_")
 
 
 @dataclass
-class Appservice:
+class IntakeHarness:
     database: Database
     stream: IntakeStream
     intake: Intake
@@ -37,7 +37,7 @@ class Appservice:
 
 
 @asynccontextmanager
-async def guest_on(database: Database, address: DatabaseAddress) -> AsyncIterator[Appservice]:
+async def intake_on(database: Database, address: DatabaseAddress) -> AsyncIterator[IntakeHarness]:
     stream = IntakeStream(database)
     told: list[Any] = []
     reported: list[str] = []
@@ -51,6 +51,6 @@ async def guest_on(database: Database, address: DatabaseAddress) -> AsyncIterato
     )
     stream.start()
     try:
-        yield Appservice(database, stream, intake, told, reported)
+        yield IntakeHarness(database, stream, intake, told, reported)
     finally:
         await stream.close()

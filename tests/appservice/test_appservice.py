@@ -80,17 +80,17 @@ async def opened(database: Database, house: Homeserver) -> AsyncIterator[tuple[A
         url, registration = f"http://127.0.0.1:{server.port}", make(WANTED, SECRETS)
         async with open_appservice(
             url, registration, WANTED, database, now_ms=lambda: 1, observer=observed
-        ) as guest:
-            yield guest, observed
+        ) as appservice:
+            yield appservice, observed
 
 
 async def test_opening_makes_no_request(database: Database) -> None:
     """Its capabilities are those of an application service."""
     house = Homeserver()
-    async with opened(database, house) as (guest, observed):
-        assert guest.local_users.server_name == "their.server"
-        assert guest.local_users.capabilities == frozenset({BackendCapability.TO_DEVICE})
-        assert guest.monitor.is_available
+    async with opened(database, house) as (appservice, observed):
+        assert appservice.local_users.server_name == "their.server"
+        assert appservice.local_users.capabilities == frozenset({BackendCapability.TO_DEVICE})
+        assert appservice.monitor.is_available
     assert (house.asked, observed.problems) == ([], [])
 
 
@@ -99,10 +99,10 @@ async def test_new_ghost_has_no_rooms(database: Database) -> None:
     for made, rooms in ((set[str](), []), ({"_agent_worker-2"}, ["!a:their.server"])):
         house = Homeserver(made)
         user = GHOST if not made else "@_agent_worker-2:their.server"
-        async with opened(database, house) as (guest, observed):
-            await guest.local_users.ensure_user(user)
+        async with opened(database, house) as (appservice, observed):
+            await appservice.local_users.ensure_user(user)
             for _ in range(2):
-                assert await guest.local_users.joined_rooms(user) == rooms
+                assert await appservice.local_users.joined_rooms(user) == rooms
         assert house.asked == [("register", None), *([("joined_rooms", user)] if made else [])]
         assert observed.kinds == [name for name, _ in house.asked]
 
@@ -110,9 +110,9 @@ async def test_new_ghost_has_no_rooms(database: Database) -> None:
 async def test_received_transactions_are_reported(database: Database) -> None:
     """Also repetitions: the homeserver has reached the node."""
     body = read(transaction(message("$1")))
-    async with opened(database, Homeserver()) as (guest, observed):
-        assert await guest.intake.receive("1", body)
-        assert not await guest.intake.receive("1", body)
-        entries = (await guest.incoming.stream.read(0, 10)).entries
+    async with opened(database, Homeserver()) as (appservice, observed):
+        assert await appservice.intake.receive("1", body)
+        assert not await appservice.intake.receive("1", body)
+        entries = (await appservice.incoming.stream.read(0, 10)).entries
     assert observed.taken == [True, False]
     assert [one.event.event_id for one in entries] == ["$1"]

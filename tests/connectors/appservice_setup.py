@@ -12,7 +12,7 @@ from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import AppserviceGhostNames
 from tests.connectors.backend_differences import Difference
 from tests.connectors.homeserver_setup import ended
-from tests.connectors.setup import Ground
+from tests.connectors.setup import BackendSetup
 from tests.connectors.stream_recorder import StreamRecorder
 from tests.interop.appservice_backend import invited_to, side_on
 from tests.support.matrix_client import MatrixClient
@@ -25,9 +25,9 @@ TO_DEVICES = {"msc2409_to_device_messages_enabled": True}
 
 
 @contextlib.asynccontextmanager
-async def guest_ground(
+async def appservice_setup(
     server: Server, template: str, authority: Authority, directory: Path
-) -> AsyncIterator[Ground]:
+) -> AsyncIterator[BackendSetup]:
     factory = SynapseFactory(directory / "synapses", authority)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(factory.clean_up)
@@ -37,8 +37,8 @@ async def guest_ground(
         synapse = await factory(start=False)
         invited = await invited_to(synapse, directory, experimental_features=TO_DEVICES)
         side = await stack.enter_async_context(side_on(invited, database))
-        onlooker = StreamRecorder(side.rooms, database)
-        stack.push_async_callback(ended, asyncio.create_task(onlooker.read()))
+        recorder = StreamRecorder(side.rooms, database)
+        stack.push_async_callback(ended, asyncio.create_task(recorder.read()))
 
         @contextlib.asynccontextmanager
         async def again() -> AsyncIterator[MatrixBackend]:
@@ -63,10 +63,10 @@ async def guest_ground(
         async def encrypt(person: MatrixClient, room_id: str) -> None:
             await person.set_state(room_id, "m.room.encryption", {"algorithm": "m.megolm.v1.aes-sha2"})
 
-        yield Ground(
+        yield BackendSetup(
             side=side.rooms,
             database=database,
-            onlooker=onlooker,
+            recorder=recorder,
             differences=frozenset(Difference),
             localpart=lambda name: f"_agent_{name}",
             alias_localpart=lambda name: f"agents-{name}",

@@ -1,5 +1,5 @@
 """The contract: everything that the bridge relies on, on either backend. A test module provides the fixtures
-`ground` and `portal`, and a subclass of `Contract`."""
+`backend_setup` and `portal`, and a subclass of `Contract`."""
 
 from tests.connectors.behaviours.media import MediaBehave
 from tests.connectors.behaviours.memberships import MembershipsBehave

@@ -11,8 +11,8 @@ from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import HomeserverGhostNames
 from federation.transactions.edus import ToDevice
 from federation.transactions.outgoing_edus import to_device
-from tests.connectors.remote_homeserver import Neighbours
-from tests.connectors.setup import Ground
+from tests.connectors.remote_homeserver import RemoteHomeserver
+from tests.connectors.setup import BackendSetup
 from tests.connectors.stream_recorder import StreamRecorder
 from tests.federation.local_users.homes import homes, homeserver_without_port
 from tests.support.driven_node.walking import Person
@@ -22,12 +22,12 @@ HERE, THERE = "here.test", "there.test"
 
 
 @contextlib.asynccontextmanager
-async def federation_ground(server: Server, template: str) -> AsyncIterator[Ground]:
+async def homeserver_setup(server: Server, template: str) -> AsyncIterator[BackendSetup]:
     async with homes(server, template) as running, AsyncExitStack() as stack:
         here, there = await running.start(HERE, THERE)
-        neighbours = Neighbours(there)
-        onlooker = StreamRecorder(here.rooms, here.database)
-        for reading in (neighbours.look(), onlooker.read()):
+        remote_server = RemoteHomeserver(there)
+        recorder = StreamRecorder(here.rooms, here.database)
+        for reading in (remote_server.look(), recorder.read()):
             stack.push_async_callback(ended, asyncio.create_task(reading))
 
         @contextlib.asynccontextmanager
@@ -49,14 +49,14 @@ async def federation_ground(server: Server, template: str) -> AsyncIterator[Grou
                 room_id, "m.room.encryption", {"algorithm": "m.megolm.v1.aes-sha2"}, person.user_id, ""
             )
 
-        yield Ground(
+        yield BackendSetup(
             side=here.rooms,
             database=here.database,
-            onlooker=onlooker,
+            recorder=recorder,
             differences=frozenset(),
             localpart=lambda name: name,
             alias_localpart=lambda name: name,
-            make_person=neighbours.person,
+            make_person=remote_server.person,
             again=again,
             send_to_device=send_to_device,
             names=HomeserverGhostNames(HERE),

@@ -20,7 +20,7 @@ from bridge.people.permissions import Level, Rights
 from bridge.people.service.people import People
 from bridge.people.settings import PeopleSettings
 from bridge.tasks.request import Origin, TaskKey, TaskRequest
-from tests.connectors.setup import Ground
+from tests.connectors.setup import BackendSetup
 from tests.support.agents import address
 from tests.support.driven_node.walking import Person
 from tests.support.tasks import RecordingObserver, RecordingReply
@@ -38,7 +38,7 @@ class Portal:
     """Alice may assign work, bob may read, carol administers, eve has no permission. It runs from `begin` to
     `end`, and again on the same database."""
 
-    ground: Ground
+    backend_setup: BackendSetup
     directory: Path
     alice: Person
     bob: Person
@@ -54,8 +54,8 @@ class Portal:
         assert self._life is None
         core = AgentCore(
             AgentCoreParts(
-                node_id=self.ground.names.node_id,
-                database=self.ground.database,
+                node_id=self.backend_setup.names.node_id,
+                database=self.backend_setup.database,
                 observer=self.notebook,
                 local=self._agents,
                 connectors=self._connectors,
@@ -76,8 +76,8 @@ class Portal:
 
     async def forget_what_was_read(self) -> None:
         """As after a kill between an effect and the commit of the stream position. It no longer runs."""
-        async with self.ground.database.transaction() as connection:
-            await connection.execute("UPDATE consumer_cursors SET position = 0 WHERE name <> 'onlooker'")
+        async with self.backend_setup.database.transaction() as connection:
+            await connection.execute("UPDATE consumer_cursors SET position = 0 WHERE name <> 'recorder'")
             await connection.execute(
                 "UPDATE people_tasks SET sign = NULL, sign_event = NULL, progress = NULL, answer = NULL"
             )
@@ -103,15 +103,15 @@ class Portal:
             self.eve.user_id: Level.NONE,
         }
         self.people = People(
-            self.ground.side,
-            self.ground.database,
+            self.backend_setup.side,
+            self.backend_setup.database,
             table,
-            PeopleSettings(names=self.ground.names, rights=Rights(rights), is_listed=True),
+            PeopleSettings(names=self.backend_setup.names, rights=Rights(rights), is_listed=True),
             Ghosts(
-                self.ground.side,
-                self.ground.database,
+                self.backend_setup.side,
+                self.backend_setup.database,
                 table,
-                names=self.ground.names,
+                names=self.backend_setup.names,
                 name_of=self._local.display_name,
                 report=self.notebook.problem,
             ),
@@ -130,14 +130,14 @@ class Portal:
 
     @property
     def node_user(self) -> str:
-        return self.ground.names.node_user
+        return self.backend_setup.names.node_user
 
     def address(self, agent_id: str) -> AgentAddress:
-        return address(f"{agent_id}@{self.ground.names.node_id}")
+        return address(f"{agent_id}@{self.backend_setup.names.node_id}")
 
     def user(self, agent_id: str) -> str:
         """The node's own user."""
-        user = self.ground.names.ghost(self.address(agent_id))
+        user = self.backend_setup.names.ghost(self.address(agent_id))
         assert isinstance(user, str)
         return user
 
@@ -180,15 +180,15 @@ class Portal:
 
 
 @asynccontextmanager
-async def portal_on(ground: Ground, directory: Path) -> AsyncIterator[Portal]:
+async def portal_on(backend_setup: BackendSetup, directory: Path) -> AsyncIterator[Portal]:
     """With alice in the agent room, and all agents in it."""
-    alice, bob, carol, eve = [await ground.person(name) for name in ("alice", "bob", "carol", "eve")]
-    portal = Portal(ground, directory, alice, bob, carol, eve)
+    alice, bob, carol, eve = [await backend_setup.person(name) for name in ("alice", "bob", "carol", "eve")]
+    portal = Portal(backend_setup, directory, alice, bob, carol, eve)
     try:
         await portal.begin()
-        await portal.alice.join(portal.room_id, via=[ground.domain])
+        await portal.alice.join(portal.room_id, via=[backend_setup.domain])
         for agent in AGENTS:
-            await ground.until_member(portal.room_id, portal.user(agent["id"]), "join")
+            await backend_setup.until_member(portal.room_id, portal.user(agent["id"]), "join")
         yield portal
     finally:
         await portal.end()

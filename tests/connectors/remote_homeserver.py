@@ -17,11 +17,11 @@ from tests.support.matrix_client import Refused
 from tests.support.matrix_client.seen import Seen
 from tests.support.matrix_client.waiting import TIMEOUT, T
 
-STREAM = "what the neighbours see"
+STREAM = "what the remote_server see"
 
 
 @dataclass
-class Neighbours:
+class RemoteHomeserver:
     """Implements `tests.support.driven_node.resident.LivesOn` with direct calls instead of lines."""
 
     home: Home

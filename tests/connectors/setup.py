@@ -22,12 +22,12 @@ TRANSACTION = "io.palaver.transaction"
 
 
 @dataclass(kw_only=True)
-class Ground:
+class BackendSetup:
     """All tests of a module share one, so each uses its own names."""
 
     side: MatrixBackend
     database: Database
-    onlooker: StreamRecorder
+    recorder: StreamRecorder
     differences: frozenset[Difference]
     localpart: Callable[[str], str]
     """What stands before the colon in the user of ours whom somebody calls so."""
@@ -109,13 +109,13 @@ class Ground:
     # -- results --
 
     async def until(self, condition: Callable[[RoomEvent], object]) -> StreamedEvent:
-        return await self.onlooker.until(condition)
+        return await self.recorder.until(condition)
 
     async def until_event(self, event_id: str) -> StreamedEvent:
-        return await self.onlooker.until(lambda event: event.event_id == event_id)
+        return await self.recorder.until(lambda event: event.event_id == event_id)
 
     async def until_so(self, condition: Callable[[], Awaitable[object]]) -> None:
-        await self.onlooker.until_so(condition)
+        await self.recorder.until_so(condition)
 
     async def until_member(self, room_id: str, user: str, membership: str) -> None:
         async def is_so() -> bool:

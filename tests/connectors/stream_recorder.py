@@ -9,7 +9,7 @@ from federation.events.room_event import RoomEvent, StreamedEvent
 from storage.database import Database
 
 TIMEOUT = 60.0
-NAME = "onlooker"
+NAME = "recorder"
 
 
 @dataclass

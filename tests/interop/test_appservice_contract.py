@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.connectors.appservice_setup import guest_ground
+from tests.connectors.appservice_setup import appservice_setup
 from tests.connectors.contract import Contract
 from tests.connectors.portal import Portal, portal_on
-from tests.connectors.setup import Ground
+from tests.connectors.setup import BackendSetup
 from tests.support.postgres import Server
 from tests.support.tls import Authority
 
@@ -15,20 +15,22 @@ pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("appservice contract"
 
 
 @pytest.fixture(scope="module")
-async def ground(
+async def backend_setup(
     postgres_server: Server,
     migrated_template: str,
     authority: Authority,
     tmp_path_factory: pytest.TempPathFactory,
-) -> AsyncIterator[Ground]:
-    directory = tmp_path_factory.mktemp("guest")
-    async with guest_ground(postgres_server, migrated_template, authority, directory) as made:
+) -> AsyncIterator[BackendSetup]:
+    directory = tmp_path_factory.mktemp("appservice")
+    async with appservice_setup(postgres_server, migrated_template, authority, directory) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-async def portal(ground: Ground, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Portal]:
-    async with portal_on(ground, tmp_path_factory.mktemp("agents")) as made:
+async def portal(
+    backend_setup: BackendSetup, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Portal]:
+    async with portal_on(backend_setup, tmp_path_factory.mktemp("agents")) as made:
         yield made
 
 

@@ -15,7 +15,7 @@ from appservice.homeserver.api import HomeserverUnavailable
 from appservice.homeserver.availability import PING_AFTER_SILENCE
 from appservice.homeserver.availability_monitor import MAX_PINGS, AvailabilityMonitor
 from tests.appservice.registration.test_registration import WANTED
-from tests.appservice.registration.test_run_check import ME, REGISTRATION, Played
+from tests.appservice.registration.test_run_check import ME, REGISTRATION, FakeHomeserver
 from tests.support.ports import lasting_port
 
 TIMEOUT = 20.0
@@ -60,7 +60,7 @@ class FlakyHomeserver:
 
     watch: AvailabilityMonitor
     seen: Seen
-    played: Played
+    fake: FakeHomeserver
     port: int
     now: list[float]
     _runner: web.AppRunner | None = None
@@ -81,7 +81,7 @@ class FlakyHomeserver:
         self.watch.request_failed(HomeserverUnavailable("it", "a test says so"))
 
     async def _answer(self, request: web.Request) -> web.Response:
-        answer = await self.played.answer(request)
+        answer = await self.fake.answer(request)
         if request.path.endswith("/ping") and answer.status == 200:
             # As a homeserver does that can reach the node.
             self.watch.ping_received((await request.json())["transaction_id"])
@@ -102,7 +102,7 @@ async def _house() -> AsyncIterator[FlakyHomeserver]:
             session, f"http://127.0.0.1:{port}", REGISTRATION, WANTED, seen,
             monotonic=lambda: now[0] + asyncio.get_running_loop().time(),
         )  # fmt: skip
-        house = FlakyHomeserver(watch, seen, Played(), port, now)
+        house = FlakyHomeserver(watch, seen, FakeHomeserver(), port, now)
         await house.come()
         watch.start()
         try:
@@ -129,7 +129,7 @@ async def test_requests_wait_while_unavailable(house: FlakyHomeserver) -> None:
     await house.seen.until("pinged")
     assert house.seen.said[1:] == ["back", "pinged"]
     assert not house.watch.problem
-    assert len(house.played.pinged) == 1
+    assert len(house.fake.pinged) == 1
 
 
 async def test_waiting_request_times_out(house: FlakyHomeserver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,10 +148,10 @@ async def test_one_failed_request_does_not_block_others(house: FlakyHomeserver) 
         house.lost()
         await house.watch.wait_until_available()
     async with asyncio.timeout(TIMEOUT):
-        while not house.played.shown:
+        while not house.fake.shown:
             await asyncio.sleep(0.01)
     assert house.watch.is_available
-    assert len(house.played.shown) == 1
+    assert len(house.fake.shown) == 1
     assert house.seen.said == []
 
 
@@ -168,29 +168,29 @@ async def test_unknown_registration_counts_as_unavailable(
 ) -> None:
     """It would refuse every request, and messages would be lost."""
     status, body = answer
-    house.played.whoami = web.json_response(body, status=status)
+    house.fake.whoami = web.json_response(body, status=status)
     house.lost()
     await house.seen.until("away")
     assert sentence in house.seen.said[0]
-    house.played.whoami = ME
+    house.fake.whoami = ME
     house.watch.request_answered()
     await house.seen.until("back")
 
 
 async def test_silence_requests_a_ping(house: FlakyHomeserver) -> None:
     """A homeserver that cannot reach the node is reported until it can."""
-    house.played.brings_to = (f"http://127.0.0.1:{lasting_port()}", "h" * 43)
+    house.fake.brings_to = (f"http://127.0.0.1:{lasting_port()}", "h" * 43)
 
     async def refuse(request: web.Request) -> web.Response:
         return web.json_response({"errcode": "M_CONNECTION_FAILED"}, status=502)
 
-    bring, house.played.answer = house.played.answer, refuse  # type: ignore[method-assign] # it cannot reach us
+    bring, house.fake.answer = house.fake.answer, refuse  # type: ignore[method-assign] # it cannot reach us
     house.now[0] += PING_AFTER_SILENCE
     house.watch._changed.set()
     await house.seen.until("unreached: The homeserver cannot reach this node at ")
     assert house.watch.is_available
     await house.watch.wait_until_available()
-    house.played.answer = bring  # type: ignore[method-assign] # now it can
+    house.fake.answer = bring  # type: ignore[method-assign] # now it can
     house.watch.traffic_received()
     await house.seen.until("reached")
     assert house.watch.problem is None

@@ -5,13 +5,13 @@ from aiohttp import web
 
 from appservice.homeserver.accounts import MAX_BYTES, ask
 from appservice.registration.check import VERSIONS, NoResponse, RequestResult, Response
-from tests.appservice.registration.test_run_check import Played, served
+from tests.appservice.registration.test_run_check import FakeHomeserver, served
 from tests.support.ports import lasting_port
 
 
 async def answered(said: object) -> RequestResult:
     """The result if the homeserver sends this response."""
-    async with served(Played(versions=said)) as url, aiohttp.ClientSession() as session:
+    async with served(FakeHomeserver(versions=said)) as url, aiohttp.ClientSession() as session:
         return await ask(session, "GET", url + VERSIONS, "token")
 
 

@@ -11,7 +11,7 @@ from appservice.http.services import EndpointServices
 from appservice.registration.namespaces import AgentRoom
 from federation.http.server.capacity import Limits
 from federation.http.server.listener import Bind
-from tests.appservice.intakes import OURS, Appservice
+from tests.appservice.intakes import OURS, IntakeHarness
 from tests.federation.http.running import Answer, Client, Recorder, Running
 
 TOKEN = "h" * 43
@@ -43,7 +43,7 @@ class StubQueries:
 @dataclass
 class Port:
     running: Running
-    guest: Appservice
+    harness: IntakeHarness
     village: StubQueries
     pings: list[str | None]
     is_ready: bool = True
@@ -62,15 +62,15 @@ class Port:
 
 
 @asynccontextmanager
-async def port_of(guest: Appservice, limits: Limits = LIMITS) -> AsyncIterator[Port]:
+async def port_of(harness: IntakeHarness, limits: Limits = LIMITS) -> AsyncIterator[Port]:
     """Runs the port; a reported problem fails the test."""
     seen, village, pings = Recorder(), StubQueries(), list[str | None]()
     made: list[Port] = []
-    services = EndpointServices(TOKEN, OURS, guest.intake, village, pings.append, lambda: made[0].is_ready)
+    services = EndpointServices(TOKEN, OURS, harness.intake, village, pings.append, lambda: made[0].is_ready)
     listener = make_listener(services, [Bind("127.0.0.1")], 0, seen, limits)
     (address,) = await listener.start()
     try:
-        made.append(Port(Running(listener, address.port, seen, None), guest, village, pings))
+        made.append(Port(Running(listener, address.port, seen, None), harness, village, pings))
         yield made[0]
     finally:
         await listener.close(1.0)

@@ -5,7 +5,7 @@ from appservice.registration.namespaces import AgentRoom
 from storage.database import Database
 from tests.appservice.intakes import OURS
 from tests.appservice.people.test_ghosts import GHOST, ghosts_on
-from tests.appservice.registration.test_run_check import Played, served
+from tests.appservice.registration.test_run_check import FakeHomeserver, served
 
 AGENT = ("worker-1", "kitchen.local")
 ROOM = AgentRoom("agents", "default")
@@ -13,7 +13,7 @@ ROOM = AgentRoom("agents", "default")
 
 async def test_queried_agents_and_rooms_are_created(database: Database) -> None:
     """Only those that the node has."""
-    played = Played()
+    fake = FakeHomeserver()
     made: list[AgentRoom] = []
 
     async def is_room(room: AgentRoom) -> bool:
@@ -22,7 +22,7 @@ async def test_queried_agents_and_rooms_are_created(database: Database) -> None:
     async def make_room(room: AgentRoom) -> None:
         made.append(room)
 
-    async with served(played) as url, ghosts_on(database, url) as (ghosts, _):
+    async with served(fake) as url, ghosts_on(database, url) as (ghosts, _):
         given = AgentQueries(
             OURS,
             ghosts,
@@ -44,5 +44,5 @@ async def test_queried_agents_and_rooms_are_created(database: Database) -> None:
         other = AgentRoom("agents", "other")
         assert not await given.provide_room(other)
         assert not await given.knows_room(other)
-    assert len(played.shown) == 1
+    assert len(fake.shown) == 1
     assert made == [ROOM]

@@ -10,7 +10,7 @@ from storage.connect import DatabaseAddress
 from storage.database import Database
 from tests.appservice.events import message, transaction
 from tests.appservice.http.port import TOKEN, Port, port_of
-from tests.appservice.intakes import guest_on
+from tests.appservice.intakes import intake_on
 
 
 @pytest.mark.parametrize(
@@ -37,18 +37,18 @@ async def test_too_large_body_is_refused(database: Database, database_address: D
     """413, and nothing is received; a body within the limit is received, also chunked."""
     body = transaction(message("$1"))
     async with (
-        guest_on(database, database_address) as guest,
-        port_of(guest, replace(LIMITS, max_body=len(body))) as port,
+        intake_on(database, database_address) as harness,
+        port_of(harness, replace(LIMITS, max_body=len(body))) as port,
     ):
         refused = await port.ask("PUT", "/_matrix/app/v1/transactions/1", body + b" ")
         assert (refused.status, refused.json["errcode"]) == (413, "M_TOO_LARGE")
-        assert await guest.all() == []
+        assert await harness.all() == []
         async with await port.connect() as client:
             head = f"PUT /transactions/1 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\n"
             chunks = f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
             await client.send(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + chunks)
             assert (await client.answer()).status == 200
-        assert await guest.all() == ["$1"]
+        assert await harness.all() == ["$1"]
 
 
 def test_plain_http_from_any_address() -> None:

@@ -19,15 +19,15 @@ async def test_transaction_is_committed_before_the_response(port: Port, path: st
     for _ in range(2):
         answer = await port.ask("PUT", f"{path}/a%20b", body)
         assert (answer.status, answer.json) == (200, {})
-        assert await port.guest.all() == ["$1", "$2"]
-    assert port.guest.told == [TypingUsers(ROOM, (ALICE,))]
+        assert await port.harness.all() == ["$1", "$2"]
+    assert port.harness.told == [TypingUsers(ROOM, (ALICE,))]
 
 
 async def test_legacy_path_shares_transaction_ids(port: Port) -> None:
     """A homeserver that falls back to the older path repeats the transaction there."""
     for path in (PATH, "/transactions"):
         assert (await port.ask("PUT", f"{path}/1", {"events": [message("$1")]})).status == 200
-    assert await port.guest.all() == ["$1"]
+    assert await port.harness.all() == ["$1"]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ async def test_invalid_transaction_is_refused(port: Port, body: Any, errcode: st
     refused = await port.ask("PUT", f"{PATH}/1", body)
     assert (refused.status, refused.json["errcode"]) == (400, errcode)
     assert (await port.ask("PUT", f"{PATH}/1", {"events": [message("$1")]})).status == 200
-    assert await port.guest.all() == ["$1"]
+    assert await port.harness.all() == ["$1"]
 
 
 @pytest.mark.parametrize("transaction_id", ["a" * 300, "%00", "a%00b"])
@@ -60,11 +60,11 @@ async def test_unusual_transaction_ids_are_accepted(port: Port, transaction_id: 
     """And received once."""
     for _ in range(2):
         assert (await port.ask("PUT", f"{PATH}/{transaction_id}", {"events": [message("$1")]})).status == 200
-    assert await port.guest.all() == ["$1"]
+    assert await port.harness.all() == ["$1"]
 
 
 async def test_large_transaction_is_parsed_in_a_thread(port: Port) -> None:
     """A hundred events of ten kilobytes."""
     events = [message(f"${number}", body="x" * 10_000) for number in range(100)]
     assert (await port.ask("PUT", f"{PATH}/1", {"events": events})).status == 200
-    assert await port.guest.all() == [f"${number}" for number in range(100)]
+    assert await port.harness.all() == [f"${number}" for number in range(100)]

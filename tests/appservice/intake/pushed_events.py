@@ -9,7 +9,7 @@ from appservice.homeserver.api import HomeserverUnavailable
 from appservice.intake.known_rooms import KnownRooms
 from federation.matrix.errors import MatrixError
 from tests.appservice.events import ALICE, GHOST, ROOM, message
-from tests.appservice.intakes import OURS, Appservice
+from tests.appservice.intakes import OURS, IntakeHarness
 
 OTHER = "@_agent_worker-2:their.server"
 NODE_USER = OURS.node_user
@@ -19,7 +19,7 @@ NODE_USER = OURS.node_user
 class PushingHomeserver:
     """`during` is called in the middle of each fetch, after the state was read."""
 
-    guest: Appservice
+    harness: IntakeHarness
     rooms: dict[str, dict[tuple[str, str], dict[str, Any]]] = field(default_factory=dict)
     untold: list[dict[str, Any]] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
@@ -70,7 +70,7 @@ class PushingHomeserver:
         told = self.untold[:most]
         del self.untold[:most]
         self.transactions += 1
-        await self.guest.receive(str(self.transactions), *told)
+        await self.harness.receive(str(self.transactions), *told)
 
     async def fetch(self, room_id: str, as_user: str) -> Sequence[Mapping[str, Any]]:
         self.asked.append((room_id, as_user))
@@ -97,7 +97,7 @@ class PushingHomeserver:
 
     def known_rooms(self) -> KnownRooms:
         return KnownRooms(
-            self.guest.database,
+            self.harness.database,
             self.fetch,
             registration="palaver",
             is_ours=OURS.owns_user,
@@ -109,9 +109,9 @@ class PushingHomeserver:
         return {key: event["event_id"] for key, event in self.rooms[room_id].items()}
 
 
-def with_ghost(guest: Appservice) -> PushingHomeserver:
+def with_ghost(harness: IntakeHarness) -> PushingHomeserver:
     """A room that Alice created and a ghost joined; nothing is pushed yet."""
-    telling = PushingHomeserver(guest)
+    telling = PushingHomeserver(harness)
     telling.happens("m.room.create", {"room_version": "12"})
     telling.moves(ALICE, "join")
     telling.topic("first")

@@ -14,14 +14,14 @@ from federation.matrix.errors import MatrixError
 from storage.connect import ConnectionLost
 from tests.appservice.events import ALICE, GHOST, ROOM, redaction
 from tests.appservice.intake.pushed_events import NODE_USER, OTHER, PushingHomeserver, with_ghost
-from tests.appservice.intakes import Appservice
+from tests.appservice.intakes import IntakeHarness
 
 TOPIC = "m.room.topic"
 
 
 @pytest.fixture
-def telling(guest: Appservice) -> PushingHomeserver:
-    return with_ghost(guest)
+def telling(harness: IntakeHarness) -> PushingHomeserver:
+    return with_ghost(harness)
 
 
 @pytest.fixture
@@ -233,17 +233,17 @@ async def test_redacted_state_is_fetched_again(telling: PushingHomeserver, known
     for number, (target, more) in enumerate(
         [("$message", {}), (first["event_id"], {"room_id": "!other:their.server"})]
     ):
-        await telling.guest.receive(f"r{number}", redaction(f"$r{number}", target, **more))
+        await telling.harness.receive(f"r{number}", redaction(f"$r{number}", target, **more))
         assert await topic(known) == "first"
     assert len(telling.asked) == 1
     telling.rooms[ROOM][TOPIC, ""] = {**first, "content": {}, "unsigned": {"redacted_because": {}}}
-    await telling.guest.receive("r", redaction("$r", first["event_id"]))
+    await telling.harness.receive("r", redaction("$r", first["event_id"]))
     event = await known.state_event(ROOM, TOPIC)
     assert event is not None
     assert (event.content, event.is_redacted) == ({}, True)
     assert len(telling.asked) == 2
 
-    await telling.guest.receive("early", redaction("$early", f"${telling.count + 1}"))
+    await telling.harness.receive("early", redaction("$early", f"${telling.count + 1}"))
     second = telling.topic("second")
     telling.rooms[ROOM][TOPIC, ""] = {**second, "content": {}, "unsigned": {"redacted_because": {}}}
     await telling.tell()
@@ -450,7 +450,7 @@ async def test_events_have_redactions_applied(telling: PushingHomeserver, known:
     for unknown in ("$unknown", "$a\0b"):
         assert await known.event(unknown) is None
         assert not await known.knows_event(unknown)
-    await telling.guest.receive("r", redaction("$r", event_id))
+    await telling.harness.receive("r", redaction("$r", event_id))
     event = await known.event(event_id)
     assert event is not None
     assert event.is_redacted

@@ -14,19 +14,21 @@ from storage.appservice import rooms
 from storage.appservice.events import lock_registration
 from tests.appservice.events import GHOST, ROOM
 from tests.appservice.intake.pushed_events import OTHER, PushingHomeserver, with_ghost
-from tests.appservice.intakes import OURS, Appservice
+from tests.appservice.intakes import OURS, IntakeHarness
 
 DAY = timedelta(days=1)
 
 
 def fetching(telling: PushingHomeserver) -> StateFetcher:
-    return StateFetcher(telling.guest.database, telling.fetch, registration="palaver", is_ours=OURS.owns_user)
+    return StateFetcher(
+        telling.harness.database, telling.fetch, registration="palaver", is_ours=OURS.owns_user
+    )
 
 
-async def test_invalid_events_are_skipped(guest: Appservice, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_invalid_events_are_skipped(harness: IntakeHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rest is the state. Events belong to the requested room, whatever they contain."""
     monkeypatch.setattr(module, "YIELD_EVERY", 2)
-    telling = with_ghost(guest)
+    telling = with_ghost(harness)
     await telling.tell()
     odd: list[Any] = [
         {},
@@ -41,54 +43,54 @@ async def test_invalid_events_are_skipped(guest: Appservice, monkeypatch: pytest
         found = [event for key, event in telling.rooms[room_id].items() if key[0].startswith("m.room.member")]
         return [*odd, *found, elsewhere, elsewhere]
 
-    room = StateFetcher(guest.database, fetch, registration="palaver", is_ours=OURS.owns_user)
+    room = StateFetcher(harness.database, fetch, registration="palaver", is_ours=OURS.owns_user)
     assert await room.ensure_complete(ROOM, DAY)
-    known = await guest.database.read(lambda one: rooms.fetch_entries(one, ROOM, None, None, DAY))
+    known = await harness.database.read(lambda one: rooms.fetch_entries(one, ROOM, None, None, DAY))
     assert known is not None
     assert (known[0], {entry.type for entry in known[1]}) == ("complete", {b"m.room.member", b"m.room.topic"})
     assert elsewhere["event_id"] in {entry.event_id for entry in known[1]}
 
 
-async def test_only_current_ghosts_are_residents(guest: Appservice) -> None:
+async def test_only_current_ghosts_are_residents(harness: IntakeHarness) -> None:
     """The user prefix may have changed."""
-    telling = with_ghost(guest)
+    telling = with_ghost(harness)
     telling.moves(OTHER, "join")
     await telling.tell()
     ours = StateFetcher(
-        guest.database, telling.fetch, registration="palaver", is_ours=lambda user: user == OTHER
+        harness.database, telling.fetch, registration="palaver", is_ours=lambda user: user == OTHER
     )
     assert await ours.residents(ROOM) == [OTHER]
     assert await ours.ensure_complete(ROOM, DAY)
     assert telling.asked == [(ROOM, OTHER)]
-    nobody = StateFetcher(guest.database, telling.fetch, registration="palaver", is_ours=lambda user: False)
+    nobody = StateFetcher(harness.database, telling.fetch, registration="palaver", is_ours=lambda user: False)
     assert not await nobody.ensure_complete(ROOM, DAY)
 
 
-async def test_unknown_room_causes_no_request(guest: Appservice) -> None:
+async def test_unknown_room_causes_no_request(harness: IntakeHarness) -> None:
     """The result is False."""
-    telling = with_ghost(guest)
+    telling = with_ghost(harness)
     assert not await fetching(telling).ensure_complete(ROOM, DAY)
     assert telling.asked == []
 
 
 @pytest.mark.parametrize("status", [401, 429, 500])
-async def test_only_403_and_404_remove_a_resident(guest: Appservice, status: int) -> None:
+async def test_only_403_and_404_remove_a_resident(harness: IntakeHarness, status: int) -> None:
     """Other refusals say nothing about the room."""
-    telling = with_ghost(guest)
+    telling = with_ghost(harness)
     await telling.tell()
 
     async def refuse(room_id: str, as_user: str) -> Sequence[Mapping[str, Any]]:
         raise MatrixError("M_UNKNOWN", "No.", status)
 
-    room = StateFetcher(guest.database, refuse, registration="palaver", is_ours=OURS.owns_user)
+    room = StateFetcher(harness.database, refuse, registration="palaver", is_ours=OURS.owns_user)
     with pytest.raises(MatrixError, match="No"):
         await room.ensure_complete(ROOM, DAY)
     assert await room.residents(ROOM) == [GHOST]
 
 
-async def test_two_processes_fetch_one_room(guest: Appservice) -> None:
+async def test_two_processes_fetch_one_room(harness: IntakeHarness) -> None:
     """Neither removes what the other knows to be newer."""
-    telling = with_ghost(guest)
+    telling = with_ghost(harness)
     await telling.tell()
     one, two = fetching(telling), fetching(telling)
     gate = asyncio.Event()
@@ -101,17 +103,17 @@ async def test_two_processes_fetch_one_room(guest: Appservice) -> None:
     assert await two.ensure_complete(ROOM, DAY)
     gate.set()
     assert await late
-    known = await guest.database.read(lambda it: rooms.fetch_entries(it, ROOM, None, None, DAY))
+    known = await harness.database.read(lambda it: rooms.fetch_entries(it, ROOM, None, None, DAY))
     assert known is not None
     assert {entry.event_id for entry in known[1]} == set(telling.ids().values())
 
 
-async def test_writes_wait_for_the_intake(guest: Appservice) -> None:
+async def test_writes_wait_for_the_intake(harness: IntakeHarness) -> None:
     """A room is not written while the registration is locked; a cancelled fetch writes nothing."""
-    telling = with_ghost(guest)
+    telling = with_ghost(harness)
     await telling.tell()
     room = fetching(telling)
-    async with guest.database.transaction() as connection:
+    async with harness.database.transaction() as connection:
         await lock_registration(connection, "palaver")
         asked = asyncio.create_task(room.ensure_complete(ROOM, DAY))
         while not telling.asked:
@@ -121,14 +123,14 @@ async def test_writes_wait_for_the_intake(guest: Appservice) -> None:
         await room.close()
     with pytest.raises(asyncio.CancelledError):
         await asked
-    known = await guest.database.read(lambda it: rooms.fetch_entries(it, ROOM, None, None, DAY))
+    known = await harness.database.read(lambda it: rooms.fetch_entries(it, ROOM, None, None, DAY))
     assert known is not None
     assert known[0] == "partial"
 
 
-async def test_concurrently_completed_state_is_not_fetched_again(guest: Appservice) -> None:
+async def test_concurrently_completed_state_is_not_fetched_again(harness: IntakeHarness) -> None:
     """State that is too old is fetched."""
-    telling = with_ghost(guest)
+    telling = with_ghost(harness)
     await telling.tell()
     room = fetching(telling)
     for _ in range(2):

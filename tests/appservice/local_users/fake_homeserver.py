@@ -17,7 +17,7 @@ from federation.matrix.message_content import relations_of
 from federation.rooms.creation import CreateRoomRequest
 from storage.database import Database
 from tests.appservice.homeservers import TOKEN, Homeserver, homeserver
-from tests.appservice.intakes import Appservice
+from tests.appservice.intakes import IntakeHarness
 from tests.appservice.local_users.setup import NOT_FOUND, NOW, Rooms, parts_on
 
 COOK, EVE = "@_agent_cook:their.server", "@_agent_eve:their.server"
@@ -26,7 +26,7 @@ IN_USE = (400, {"errcode": "M_ROOM_IN_USE", "error": "Room alias already taken"}
 
 
 @dataclass
-class Played(Rooms):
+class FakeHomeserver(Rooms):
     """`ends` is where the creation of a room is interrupted: "named" when only its alias exists, "begun" when
     its creator has joined; "lost" when it is complete, but the response is lost. "refused": begun, and then
     refused."""
@@ -179,8 +179,8 @@ class Side:
     """`rooms` is the fake homeserver, `side` the Matrix backend under test."""
 
     homeserver: Homeserver
-    guest: Appservice
-    rooms: Played
+    harness: IntakeHarness
+    rooms: FakeHomeserver
     side: AppserviceUsers
     told: int = 0
 
@@ -188,7 +188,7 @@ class Side:
         """Push what has happened to the intake."""
         events, self.rooms.untold = self.rooms.untold, []
         self.told += 1
-        await self.guest.receive(str(self.told), *events)
+        await self.harness.receive(str(self.told), *events)
 
     def asked(self, word: str) -> list[str]:
         return [target for target in self.homeserver.targets if word in target]
@@ -203,19 +203,21 @@ class Side:
 
 
 @asynccontextmanager
-async def side_on(database: Database, guest: Appservice, rooms: Played | None = None) -> AsyncIterator[Side]:
+async def side_on(
+    database: Database, harness: IntakeHarness, rooms: FakeHomeserver | None = None
+) -> AsyncIterator[Side]:
     """With `rooms` it is another process on the same homeserver."""
-    played = rooms or Played()
+    node_with_rooms = rooms or FakeHomeserver()
     async with AsyncExitStack() as stack:
-        at = await stack.enter_async_context(homeserver(played.answer))
+        at = await stack.enter_async_context(homeserver(node_with_rooms.answer))
         session = await stack.enter_async_context(open_session())
         client = HomeserverClient(session, at.client.url, TOKEN)
-        side = AppserviceUsers(await parts_on(stack, client, played, database, guest))
+        side = AppserviceUsers(await parts_on(stack, client, node_with_rooms, database, harness))
         side.start()
         stack.push_async_callback(side.close)
         for user in (COOK, EVE):
             await side.ensure_user(user)
-        yield Side(at, guest, played, side)
+        yield Side(at, harness, node_with_rooms, side)
 
 
 def bodies(events: Any) -> list[object]:

@@ -20,7 +20,7 @@ from appservice.people.ghosts import GhostUsers
 from federation.transactions.edu_dispatcher import EduDispatcher
 from storage.database import Database
 from tests.appservice.homeservers import TOKEN, Homeserver, homeserver
-from tests.appservice.intakes import OURS, Appservice
+from tests.appservice.intakes import OURS, IntakeHarness
 
 NOT_FOUND = (404, {"errcode": "M_NOT_FOUND", "error": "Not found."})
 FORBIDDEN = (403, {"errcode": "M_FORBIDDEN", "error": "User not in room."})
@@ -241,11 +241,11 @@ class Rooms:
 
 
 @dataclass
-class Living:
+class AttachedNode:
     """`again` yields the parts of a restarted process."""
 
     homeserver: Homeserver
-    guest: Appservice
+    harness: IntakeHarness
     rooms: Rooms
     parts: Parts
     again: Callable[[], Awaitable[Parts]]
@@ -256,7 +256,7 @@ class Living:
         events = self.rooms.untold[:most]
         del self.rooms.untold[:most]
         self.told += 1
-        await self.guest.receive(str(self.told), *events)
+        await self.harness.receive(str(self.told), *events)
 
     def asked(self, word: str) -> list[str]:
         """The requests with this word in their path."""
@@ -264,7 +264,7 @@ class Living:
 
 
 @asynccontextmanager
-async def living_on(database: Database, guest: Appservice) -> AsyncIterator[Living]:
+async def living_on(database: Database, harness: IntakeHarness) -> AsyncIterator[AttachedNode]:
     rooms = Rooms()
     async with AsyncExitStack() as stack:
         at = await stack.enter_async_context(homeserver(rooms.answer))
@@ -272,13 +272,13 @@ async def living_on(database: Database, guest: Appservice) -> AsyncIterator[Livi
         async def parts() -> Parts:
             session = await stack.enter_async_context(open_session())
             client = HomeserverClient(session, at.client.url, TOKEN)
-            return await parts_on(stack, client, rooms, database, guest)
+            return await parts_on(stack, client, rooms, database, harness)
 
-        yield Living(at, guest, rooms, await parts(), parts)
+        yield AttachedNode(at, harness, rooms, await parts(), parts)
 
 
 async def parts_on(
-    stack: AsyncExitStack, client: HomeserverClient, rooms: Rooms, database: Database, guest: Appservice
+    stack: AsyncExitStack, client: HomeserverClient, rooms: Rooms, database: Database, harness: IntakeHarness
 ) -> Parts:
     async def fetch(room_id: str, as_user: str) -> list[Any]:
         return await client.request_list(Path.v3.rooms[room_id].state, user=as_user)
@@ -301,7 +301,7 @@ async def parts_on(
         node_user=OURS.node_user,
     )
     stack.push_async_callback(known.close)
-    news = EduDispatcher(OURS.domain, database, now_ms=lambda: rooms.now, wake_readers=guest.stream.publish)
+    news = EduDispatcher(OURS.domain, database, now_ms=lambda: rooms.now, wake_readers=harness.stream.publish)
     stack.push_async_callback(news.close)
     return Parts(
         server_name=OURS.domain,
@@ -311,7 +311,7 @@ async def parts_on(
         ghosts=ghosts,
         rooms=known,
         ephemeral=news,
-        stream=guest.stream,
+        stream=harness.stream,
         now_ms=lambda: rooms.now,
-        report=guest.reported.append,
+        report=harness.reported.append,
     )

@@ -37,47 +37,47 @@ def test_tokens_and_ids_are_validated() -> None:
     assert is_requestable("$GgTHyj:a/b")
 
 
-async def test_short_pages_are_continued(played: Side) -> None:
+async def test_short_pages_are_continued(node_with_rooms: Side) -> None:
     """The homeserver may omit events. The number of requests is limited."""
-    room_id = await played.room()
+    room_id = await node_with_rooms.room()
     for number in range(5):
-        played.said(room_id, COOK, str(number))
+        node_with_rooms.said(room_id, COOK, str(number))
     few = {"chunk": [], "end": "more"}
-    played.rooms.instead["messages"] = few
-    page = await played.side.messages(room_id, limit=3)
+    node_with_rooms.rooms.instead["messages"] = few
+    page = await node_with_rooms.side.messages(room_id, limit=3)
     assert (page.events, page.next) == ([], None)
     # The second token equals the first one.
-    assert len(played.asked("/messages")) == 2
-    played.rooms.instead.clear()
-    played.rooms.endless = True
-    page = await played.side.messages(room_id, limit=3)
+    assert len(node_with_rooms.asked("/messages")) == 2
+    node_with_rooms.rooms.instead.clear()
+    node_with_rooms.rooms.endless = True
+    page = await node_with_rooms.side.messages(room_id, limit=3)
     assert (page.events, page.next) == ([], None)
-    assert len(played.asked("/messages")) == 2 + MAX_FETCHES
+    assert len(node_with_rooms.asked("/messages")) == 2 + MAX_FETCHES
 
 
-async def test_removed_viewer_is_replaced(played: Side) -> None:
+async def test_removed_viewer_is_replaced(node_with_rooms: Side) -> None:
     """By another ghost in the room."""
-    room_id = await played.room(preset="public_chat")
-    await played.side.join(room_id, EVE)
-    played.said(room_id, COOK, "soup")
-    resident = await played.side._resident(room_id)
+    room_id = await node_with_rooms.room(preset="public_chat")
+    await node_with_rooms.side.join(room_id, EVE)
+    node_with_rooms.said(room_id, COOK, "soup")
+    resident = await node_with_rooms.side._resident(room_id)
     other = EVE if resident == COOK else COOK
     # The homeserver has not pushed it yet.
-    played.rooms.happened[room_id][:] = [
-        one for one in played.rooms.happened[room_id] if one.get("state_key") != resident
+    node_with_rooms.rooms.happened[room_id][:] = [
+        one for one in node_with_rooms.rooms.happened[room_id] if one.get("state_key") != resident
     ]
-    page = await played.side.messages(room_id)
+    page = await node_with_rooms.side.messages(room_id)
     assert bodies(page.events) == ["soup"]
-    asked = [one for one in played.homeserver.server.requests if "messages" in one.path]
+    asked = [one for one in node_with_rooms.homeserver.server.requests if "messages" in one.path]
     assert [request.query["user_id"] for request in asked][:2] == [resident, other]
     assert resident not in [request.query["user_id"] for request in asked][1:]
 
 
-async def test_room_without_ghosts_is_unknown(played: Side) -> None:
+async def test_room_without_ghosts_is_unknown(node_with_rooms: Side) -> None:
     """As if it did not exist."""
     for room_id in ("!no:their.server", "", "x", "!\0:x"):
         with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
-            await played.side.messages(room_id)
-        assert await played.side.event(room_id, "$x") is None
-        assert await played.side.context(room_id, "$x") is None
-        assert await played.side.relations(room_id, "$x") == []
+            await node_with_rooms.side.messages(room_id)
+        assert await node_with_rooms.side.event(room_id, "$x") is None
+        assert await node_with_rooms.side.context(room_id, "$x") is None
+        assert await node_with_rooms.side.relations(room_id, "$x") == []

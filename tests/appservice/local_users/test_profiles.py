@@ -5,66 +5,66 @@ import pytest
 from appservice.local_users.memberships import Users
 from federation.matrix.errors import MatrixError
 from tests.appservice.intakes import OURS
-from tests.appservice.local_users.setup import Living
+from tests.appservice.local_users.setup import AttachedNode
 from tests.appservice.local_users.test_sending import ALICE, GHOST
 
 
 @pytest.fixture
-async def users(living: Living) -> Users:
-    await living.parts.ghosts.ensure_user(OURS.node_user)
-    return Users(living.parts)
+async def users(attached: AttachedNode) -> Users:
+    await attached.parts.ghosts.ensure_user(OURS.node_user)
+    return Users(attached.parts)
 
 
-async def test_users_are_registered_on_demand(living: Living, users: Users) -> None:
+async def test_users_are_registered_on_demand(attached: AttachedNode, users: Users) -> None:
     """An unregistered ghost has no profile, and no request is made for it."""
     assert await users.profile(GHOST) is None
-    assert len(living.homeserver.targets) == 1
+    assert len(attached.homeserver.targets) == 1
     for _ in range(2):
         await users.ensure_user(GHOST)
         assert await users.profile(GHOST) == {}
-    assert len(living.asked("register")) == 2
+    assert len(attached.asked("register")) == 2
 
 
-async def test_unchanged_profile_is_not_sent(living: Living, users: Users) -> None:
+async def test_unchanged_profile_is_not_sent(attached: AttachedNode, users: Users) -> None:
     """None leaves a field unchanged, an empty string removes it."""
     await users.ensure_user(GHOST)
     for _ in range(2):
         await users.set_profile(GHOST, displayname="Worker", avatar_url="mxc://their.server/a")
         assert await users.profile(GHOST) == {"displayname": "Worker", "avatar_url": "mxc://their.server/a"}
-    assert len(living.asked("PUT")) == 2
+    assert len(attached.asked("PUT")) == 2
     await users.set_profile(GHOST)
     await users.set_profile(GHOST, displayname="Worker", avatar_url="")
     assert await users.profile(GHOST) == {"displayname": "Worker"}
-    assert living.rooms.profiles[GHOST] == {"displayname": "Worker", "avatar_url": ""}
-    assert len(living.asked("PUT")) == 3
-    asked = len(living.homeserver.targets)
-    later = Users(await living.again())
+    assert attached.rooms.profiles[GHOST] == {"displayname": "Worker", "avatar_url": ""}
+    assert len(attached.asked("PUT")) == 3
+    asked = len(attached.homeserver.targets)
+    later = Users(await attached.again())
     await later.set_profile(GHOST, displayname="Worker")
     assert await later.profile(GHOST) == {"displayname": "Worker"}
-    assert len(living.homeserver.targets) == asked
-    assert all("user_id=" in target for target in living.asked("profile"))
+    assert len(attached.homeserver.targets) == asked
+    assert all("user_id=" in target for target in attached.asked("profile"))
 
 
-async def test_default_display_name_is_replaced(living: Living, users: Users) -> None:
+async def test_default_display_name_is_replaced(attached: AttachedNode, users: Users) -> None:
     """As Synapse sets one."""
     await users.ensure_user(GHOST)
-    living.rooms.profiles[GHOST] = {"displayname": "_agent_worker-1"}
+    attached.rooms.profiles[GHOST] = {"displayname": "_agent_worker-1"}
     assert await users.profile(GHOST) == {"displayname": "_agent_worker-1"}
     await users.set_profile(GHOST, displayname="")
-    assert living.rooms.profiles[GHOST] == {"displayname": ""}
+    assert attached.rooms.profiles[GHOST] == {"displayname": ""}
 
 
-async def test_profiles_of_others_are_requested(living: Living, users: Users) -> None:
+async def test_profiles_of_others_are_requested(attached: AttachedNode, users: Users) -> None:
     """Every time, and as a ghost, because homeservers may restrict profiles."""
-    living.rooms.profiles[ALICE] = {"displayname": "Alice", "avatar_url": None}  # type: ignore[dict-item]
+    attached.rooms.profiles[ALICE] = {"displayname": "Alice", "avatar_url": None}  # type: ignore[dict-item]
     assert await users.profile(ALICE) == {"displayname": "Alice"}
-    living.rooms.profiles[ALICE] = {"displayname": "Alicia", "io.x": "y"}
+    attached.rooms.profiles[ALICE] = {"displayname": "Alicia", "io.x": "y"}
     assert await users.profile(ALICE) == {"displayname": "Alicia", "io.x": "y"}
     assert await users.profile("@nobody:their.server") is None
-    assert all("user_id=@_agent_palaver" in target for target in living.asked("profile"))
+    assert all("user_id=@_agent_palaver" in target for target in attached.asked("profile"))
 
 
-async def test_invalid_profiles_are_refused(living: Living, users: Users) -> None:
+async def test_invalid_profiles_are_refused(attached: AttachedNode, users: Users) -> None:
     """With a sentence."""
     await users.ensure_user(GHOST)
     for user in (ALICE, "@_agent_x:other.server", "", "\0"):
@@ -77,4 +77,4 @@ async def test_invalid_profiles_are_refused(living: Living, users: Users) -> Non
     for user in ("alice", "", "@a\0:their.server"):
         with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
             await users.profile(user)
-    assert living.asked("PUT") == []
+    assert attached.asked("PUT") == []

@@ -14,7 +14,7 @@ from appservice.people.ghosts import GhostUsers
 from federation.matrix.errors import MatrixError
 from storage.database import Database
 from tests.appservice.intakes import OURS
-from tests.appservice.registration.test_run_check import REGISTRATION, Played, served
+from tests.appservice.registration.test_run_check import REGISTRATION, FakeHomeserver, served
 
 GHOST = "@_agent_worker-1:their.server"
 
@@ -37,8 +37,8 @@ async def ghosts_on(database: Database, url: str) -> AsyncIterator[tuple[GhostUs
 
 async def test_ghost_is_registered_once(database: Database) -> None:
     """Also on concurrent demand, and for a later process."""
-    played = Played()
-    async with served(played) as url:
+    fake = FakeHomeserver()
+    async with served(fake) as url:
         async with ghosts_on(database, url) as (ghosts, made):
             assert not await ghosts.is_registered(GHOST)
             await asyncio.gather(*(ghosts.ensure_user(GHOST) for _ in range(5)))
@@ -47,13 +47,13 @@ async def test_ghost_is_registered_once(database: Database) -> None:
         async with ghosts_on(database, url) as (later, made):
             await later.ensure_user(GHOST)
             assert made == []
-    assert played.shown == [f"Bearer {REGISTRATION.secrets.as_token}"]
+    assert fake.shown == [f"Bearer {REGISTRATION.secrets.as_token}"]
 
 
 async def test_existing_ghost_is_adopted(database: Database) -> None:
     """A process was killed before it recorded the ghost."""
-    played = Played(registered=web.json_response({"errcode": "M_USER_IN_USE"}, status=400))
-    async with served(played) as url, ghosts_on(database, url) as (ghosts, made):
+    fake = FakeHomeserver(registered=web.json_response({"errcode": "M_USER_IN_USE"}, status=400))
+    async with served(fake) as url, ghosts_on(database, url) as (ghosts, made):
         await ghosts.ensure_user(GHOST)
         assert await ghosts.is_registered(GHOST)
         # The homeserver knows its rooms.
@@ -72,13 +72,13 @@ async def test_refused_registration_is_not_recorded(
     database: Database, said: Any, status: int, errcode: str, part: str
 ) -> None:
     """The next demand retries it."""
-    played = Played(registered=web.json_response(said, status=status))
-    async with served(played) as url, ghosts_on(database, url) as (ghosts, _):
+    fake = FakeHomeserver(registered=web.json_response(said, status=status))
+    async with served(fake) as url, ghosts_on(database, url) as (ghosts, _):
         with pytest.raises(MatrixError) as refused:
             await ghosts.ensure_user(GHOST)
         assert (refused.value.errcode, part in refused.value.text) == (errcode, True)
         assert not await ghosts.is_registered(GHOST)
-        played.registered = {}
+        fake.registered = {}
         await ghosts.ensure_user(GHOST)
 
 
@@ -87,8 +87,8 @@ async def test_refused_registration_is_not_recorded(
 )
 async def test_unavailable_homeserver_raises(database: Database, said: web.Response) -> None:
     """The ghost may be registered; or the registration has to be restored."""
-    played = Played(registered=said)
-    async with served(played) as url, ghosts_on(database, url) as (ghosts, made):
+    fake = FakeHomeserver(registered=said)
+    async with served(fake) as url, ghosts_on(database, url) as (ghosts, made):
         with pytest.raises(HomeserverUnavailable):
             await ghosts.ensure_user(GHOST)
         assert not await ghosts.is_registered(GHOST)
@@ -100,8 +100,8 @@ async def test_unavailable_homeserver_raises(database: Database, said: web.Respo
 )
 async def test_only_ghosts_are_registered(database: Database, user: str) -> None:
     """No request is made for others."""
-    played = Played()
-    async with served(played) as url, ghosts_on(database, url) as (ghosts, _):
+    fake = FakeHomeserver()
+    async with served(fake) as url, ghosts_on(database, url) as (ghosts, _):
         with pytest.raises(MatrixError, match="M_EXCLUSIVE"):
             await ghosts.ensure_user(user)
-    assert played.shown == []
+    assert fake.shown == []

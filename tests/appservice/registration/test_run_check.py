@@ -20,7 +20,7 @@ ME = {"user_id": f"@{SECRETS.sender_localpart}:their.server"}
 
 
 @dataclass
-class Played:
+class FakeHomeserver:
     """A fake homeserver. It records tokens, pings, which it delivers to `brings_to`, and queried aliases."""
 
     versions: Any = field(default_factory=lambda: {"versions": ["v1.7"]})
@@ -71,9 +71,9 @@ class Played:
 
 
 @asynccontextmanager
-async def served(played: Played) -> AsyncIterator[str]:
+async def served(fake: FakeHomeserver) -> AsyncIterator[str]:
     app = web.Application()
-    app.router.add_route("*", "/{path:.*}", played.answer)
+    app.router.add_route("*", "/{path:.*}", fake.answer)
     runner = web.AppRunner(app)
     await runner.setup()
     try:
@@ -91,31 +91,31 @@ async def checked(url: str, came: Callable[[str], bool] | None, *, has_offices: 
 
 async def test_no_problem() -> None:
     """The token is only sent where it is needed."""
-    played = Played()
-    async with served(played) as url:
-        assert await checked(url, lambda pinged: pinged in played.pinged) is None
-        assert len(played.pinged) == 1
+    fake = FakeHomeserver()
+    async with served(fake) as url:
+        assert await checked(url, lambda pinged: pinged in fake.pinged) is None
+        assert len(fake.pinged) == 1
         assert await checked(url, None) is None
-        assert len(played.pinged) == 1
+        assert len(fake.pinged) == 1
     shown = f"Bearer {SECRETS.as_token}"
-    assert played.shown == [None, shown, shown, shown, None, shown, shown]
+    assert fake.shown == [None, shown, shown, shown, None, shown, shown]
 
 
 async def test_ping_did_not_arrive() -> None:
     """Whatever the homeserver responds."""
-    async with served(Played()) as url:
+    async with served(FakeHomeserver()) as url:
         assert "Another program" in (await checked(url, lambda pinged: False) or "")
 
 
 async def test_stale_connection_is_retried() -> None:
     """A homeserver may have kept a connection to the process that had the port before. That it fails is not
     an error; that a new one fails is, and the sentence has the homeserver's reason."""
-    played = Played(broken_pings=1)
-    async with served(played) as url:
-        assert await checked(url, lambda pinged: len(played.pinged) == 2) is None
-        assert len(played.pinged) == 2
-        assert len(set(played.pinged)) == 1
-        played.broken_pings = 1_000
+    fake = FakeHomeserver(broken_pings=1)
+    async with served(fake) as url:
+        assert await checked(url, lambda pinged: len(fake.pinged) == 2) is None
+        assert len(fake.pinged) == 2
+        assert len(set(fake.pinged)) == 1
+        fake.broken_pings = 1_000
         sentence = await checked(url, lambda pinged: False) or ""
         assert "cannot reach this node" in sentence
         assert "ConnectError: refused" in sentence
@@ -123,9 +123,9 @@ async def test_stale_connection_is_retried() -> None:
 
 async def test_received_ping_counts() -> None:
     """A Synapse that is repeating transactions reports a failure although it was answered."""
-    played = Played(broken_pings=1_000)
-    async with served(played) as url:
-        assert await checked(url, lambda pinged: pinged in played.pinged) is None
+    fake = FakeHomeserver(broken_pings=1_000)
+    async with served(fake) as url:
+        assert await checked(url, lambda pinged: pinged in fake.pinged) is None
 
 
 async def test_no_response() -> None:
@@ -144,40 +144,40 @@ async def test_no_response() -> None:
 )
 async def test_not_a_homeserver(versions: web.Response, part: str) -> None:
     """It receives no token, and no redirect is followed."""
-    played = Played(versions=versions)
-    async with served(played) as url:
+    fake = FakeHomeserver(versions=versions)
+    async with served(fake) as url:
         assert part in (await checked(url, None) or "")
-    assert played.shown == [None]
+    assert fake.shown == [None]
 
 
 async def test_names_of_another_application_service() -> None:
     """No ping is requested."""
-    played = Played(registered=web.json_response({"errcode": "M_EXCLUSIVE"}, status=400))
-    async with served(played) as url:
+    fake = FakeHomeserver(registered=web.json_response({"errcode": "M_EXCLUSIVE"}, status=400))
+    async with served(fake) as url:
         assert "reserves users that begin with _agent_" in (await checked(url, lambda pinged: True) or "")
-    assert played.pinged == []
+    assert fake.pinged == []
 
 
 async def test_unknown_as_token() -> None:
     """No ping is requested."""
     unknown = web.json_response({"errcode": "M_UNKNOWN_TOKEN"}, status=401)
-    played = Played(whoami=unknown)
-    async with served(played) as url:
+    fake = FakeHomeserver(whoami=unknown)
+    async with served(fake) as url:
         assert "does not know the as_token" in (await checked(url, lambda pinged: True) or "")
-    assert played.pinged == []
+    assert fake.pinged == []
 
 
 async def test_outdated_copy_without_offices() -> None:
     """Its copy is from before offices existed. Only checked if offices are enabled, with an unused alias;
     other responses are ignored."""
-    played = Played()
-    async with served(played) as url:
+    fake = FakeHomeserver()
+    async with served(fake) as url:
         assert await checked(url, lambda asked: True) is None
-        assert played.looked_for == []
+        assert fake.looked_for == []
         assert await checked(url, lambda asked: True, has_offices=True) is None
         old = await checked(url, lambda asked: not asked.startswith("="), has_offices=True) or ""
-        played.no_alias = 403, "M_FORBIDDEN"
+        fake.no_alias = 403, "M_FORBIDDEN"
         assert await checked(url, lambda asked: not asked.startswith("="), has_offices=True) is None
     assert "copy of the registration “palaver” does not reserve the aliases of offices" in old
-    assert len(played.looked_for) == len(set(played.looked_for)) == 3
-    assert all("office-" in alias and "check-" in alias for alias in played.looked_for)
+    assert len(fake.looked_for) == len(set(fake.looked_for)) == 3
+    assert all("office-" in alias and "check-" in alias for alias in fake.looked_for)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bridge.node.registration import load
-from tests.appservice.registration.test_run_check import Played, served
+from tests.appservice.registration.test_run_check import FakeHomeserver, served
 from tests.bridge.cli.conftest import Palaver
 from tests.support.ports import lasting_port
 
@@ -93,13 +93,13 @@ def test_check_writes_nothing(appservice: Palaver) -> None:
 
 async def test_check_reports_each_problem(palaver: Palaver) -> None:
     """With exit code 1. The exit code is 0 if the homeserver knows the node and reaches it."""
-    played, port = Played(), lasting_port()
-    async with served(played) as url:
+    fake, port = FakeHomeserver(), lasting_port()
+    async with served(fake) as url:
         configured(url, port)
         await asyncio.to_thread(palaver, "registration")
         secrets = load(FILE).secrets
-        played.whoami = {"user_id": f"@{secrets.sender_localpart}:their.server"}
-        played.brings_to = (f"http://127.0.0.1:{port}", secrets.hs_token)
+        fake.whoami = {"user_id": f"@{secrets.sender_localpart}:their.server"}
+        fake.brings_to = (f"http://127.0.0.1:{port}", secrets.hs_token)
         fine = await asyncio.to_thread(palaver, "registration", "--check")
         assert (fine.code, "reaches this node" in fine.out) == (0, True)
         configured(url, lasting_port())

@@ -45,9 +45,9 @@ async def asked_again(portal: Portal) -> None:
 class PortalsBehave:
     async def test_agent_room_is_found(self, portal: Portal) -> None:
         """By alias and in the directory; its agents have names and avatars."""
-        ground, bob = portal.ground, portal.bob
-        assert await bob.join(ground.alias("agents-default")) == portal.room_id
-        listed = await bob.public_rooms(server=ground.domain)
+        backend_setup, bob = portal.backend_setup, portal.bob
+        assert await bob.join(backend_setup.alias("agents-default")) == portal.room_id
+        listed = await bob.public_rooms(server=backend_setup.domain)
         assert portal.room_id in [room["room_id"] for room in listed]
         for user, name in (
             (portal.user("cook"), "cook"),
@@ -99,7 +99,7 @@ class PortalsBehave:
         """A task between agents has a thread too, started by the node: its progress is edited and ends with
         the answer, which the requester also receives."""
         alice = portal.alice
-        name = portal.ground.named("peeled")
+        name = portal.backend_setup.named("peeled")
         script = f"echo peeling >&2; until [ -e {name} ]; do sleep 0.05; done; echo cutting >&2; echo Soup."
         await portal.ask(name, "cook", f"{script} # {name}")
         root = await alice.wait_for(says("⏳ coordinator@kitchen asks", name))
@@ -129,7 +129,7 @@ class PortalsBehave:
     async def test_cancel_by_reaction(self, portal: Portal) -> None:
         """The command ends, and the thread names the person."""
         alice = portal.alice
-        name = portal.ground.named("pid")
+        name = portal.backend_setup.named("pid")
         asked = await portal.mention(alice, "cook", f"echo $$ >{name}; sleep 1000")
         pid = await written(portal, name)
         await alice.react(portal.room_id, asked, "❌")
@@ -141,7 +141,7 @@ class PortalsBehave:
         """In its thread, and by number in a chat with the node."""
         alice = portal.alice
         for by_word in (True, False):
-            name = portal.ground.named("task")
+            name = portal.backend_setup.named("task")
             asked = await portal.mention(
                 alice, "cook", f"echo $PALAVER_TASK_ID >{name}; echo $$ >{name}.pid; sleep 1000"
             )
@@ -158,8 +158,8 @@ class PortalsBehave:
     async def test_missing_permission_names_the_rule(self, portal: Portal) -> None:
         """And nothing happens."""
         bob = portal.bob
-        await bob.join(portal.room_id, via=[portal.ground.domain])
-        name = portal.ground.named("refused")
+        await bob.join(portal.room_id, via=[portal.backend_setup.domain])
+        name = portal.backend_setup.named("refused")
         await portal.mention(bob, "cook", f"echo hello >{name}")
         refusal = await bob.wait_for(
             says(
@@ -175,9 +175,9 @@ class PortalsBehave:
     async def test_person_without_access_is_removed(self, portal: Portal) -> None:
         """From a public room, with the deciding rule."""
         eve = portal.eve
-        await eve.join(portal.room_id, via=[portal.ground.domain])
-        await portal.ground.until_member(portal.room_id, eve.user_id, "leave")
-        shown_out = await portal.ground.state(portal.room_id, "m.room.member", eve.user_id)
+        await eve.join(portal.room_id, via=[portal.backend_setup.domain])
+        await portal.backend_setup.until_member(portal.room_id, eve.user_id, "leave")
+        shown_out = await portal.backend_setup.state(portal.room_id, "m.room.member", eve.user_id)
         assert f'the rule "{eve.user_id}" = "none"' in shown_out["reason"]
 
     async def test_invites_to_agents(self, portal: Portal) -> None:
@@ -211,7 +211,7 @@ class PortalsBehave:
         for line, part in (
             ("help", "- cancel ID [REASON]"),
             ("agents", f"- {portal.address('baker')} · "),
-            ("rooms", portal.ground.alias("agents-default")),
+            ("rooms", portal.backend_setup.alias("agents-default")),
             ("task nothing", 'No task "nothing" is known.'),
             ("agnets", 'Did you mean "agents"?'),
         ):
@@ -229,12 +229,12 @@ class PortalsBehave:
         alice = portal.alice
         agents = [portal.user("cook"), portal.user("baker")]
         early, late = await alice.create_room(), await alice.create_room(invite=agents[:1])
-        await portal.ground.encrypt(alice, early)
+        await portal.backend_setup.encrypt(alice, early)
         for agent in agents:
             await alice.invite(early, agent)
             await alice.wait_for_member(early, agent, "join")
         await alice.wait_for_member(late, agents[0], "join")
-        await portal.ground.encrypt(alice, late)
+        await portal.backend_setup.encrypt(alice, late)
         for room_id in (early, late):
             for _ in range(3):
                 await alice.send(room_id, "m.room.encrypted", ENCRYPTED)
@@ -272,7 +272,7 @@ class PortalsBehave:
     async def test_restart_repeats_nothing(self, portal: Portal) -> None:
         """Without its stream position a restarted node starts no task twice and sends nothing again."""
         alice = portal.alice
-        name = portal.ground.named("once")
+        name = portal.backend_setup.named("once")
         asked = await portal.mention(alice, "cook", f"echo x >>{name}; echo Done with {name}.")
         await alice.wait_for(answers(asked, f"Done with {name}."))
         await portal.ask(name, "baker", f"Bread and {name}.")

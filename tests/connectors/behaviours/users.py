@@ -6,7 +6,7 @@ import pytest
 
 from bridge.matrix.backend import MatrixBackend
 from federation.rooms.creation import CreateRoomRequest
-from tests.connectors.setup import Ground, refused
+from tests.connectors.setup import BackendSetup, refused
 
 Act = Callable[[MatrixBackend, str, str], Awaitable[object]]
 ACTS: dict[str, Act] = {
@@ -37,34 +37,34 @@ ACTS: dict[str, Act] = {
 
 
 class UsersBehave:
-    async def test_ensure_user(self, ground: Ground) -> None:
+    async def test_ensure_user(self, backend_setup: BackendSetup) -> None:
         """Idempotent; other ghosts do not exist."""
-        user = f"@{ground.localpart(ground.named('cook'))}:{ground.domain}"
-        assert await ground.side.profile(user) is None
+        user = f"@{backend_setup.localpart(backend_setup.named('cook'))}:{backend_setup.domain}"
+        assert await backend_setup.side.profile(user) is None
         for _ in range(2):
-            await ground.side.ensure_user(user)
-            assert await ground.side.profile(user) is not None
-        async with ground.again() as again:
+            await backend_setup.side.ensure_user(user)
+            assert await backend_setup.side.profile(user) is not None
+        async with backend_setup.again() as again:
             await again.ensure_user(user)
             assert await again.profile(user) is not None
 
-    async def test_only_local_users_are_created(self, ground: Ground) -> None:
+    async def test_only_local_users_are_created(self, backend_setup: BackendSetup) -> None:
         """Not users of other servers, nor invalid ids."""
-        bob = await ground.person()
-        for user in (bob.user_id, "@cook:nowhere.example", "cook", f"@:{ground.domain}", "@\0:x", ""):
-            await refused(ground.side.ensure_user(user), "M_INVALID_USERNAME", "M_EXCLUSIVE")
+        bob = await backend_setup.person()
+        for user in (bob.user_id, "@cook:nowhere.example", "cook", f"@:{backend_setup.domain}", "@\0:x", ""):
+            await refused(backend_setup.side.ensure_user(user), "M_INVALID_USERNAME", "M_EXCLUSIVE")
 
-    async def test_profile_reaches_rooms(self, ground: Ground) -> None:
+    async def test_profile_reaches_rooms(self, backend_setup: BackendSetup) -> None:
         """Joined rooms and rooms joined later. None leaves a field, an empty string removes it, and unchanged
         fields are not sent."""
-        room_id, _, bob = await ground.meeting()
-        eve = await ground.user("eve", "Eve")
-        await ground.side.join(room_id, eve)
+        room_id, _, bob = await backend_setup.meeting()
+        eve = await backend_setup.user("eve", "Eve")
+        await backend_setup.side.join(room_id, eve)
         joined = await bob.wait_for_member(room_id, eve, "join")
         assert joined["content"]["displayname"] == "Eve"
-        picture = (await ground.side.upload(eve, b"picture", "image/png")).mxc
-        await ground.side.set_profile(eve, displayname="Eva", avatar_url=str(picture))
-        assert await ground.side.profile(eve) == {"displayname": "Eva", "avatar_url": str(picture)}
+        picture = (await backend_setup.side.upload(eve, b"picture", "image/png")).mxc
+        await backend_setup.side.set_profile(eve, displayname="Eva", avatar_url=str(picture))
+        assert await backend_setup.side.profile(eve) == {"displayname": "Eva", "avatar_url": str(picture)}
         await bob.wait_for(
             lambda event: (
                 event.get("state_key") == eve
@@ -73,37 +73,37 @@ class UsersBehave:
             ),
             room_id=room_id,
         )
-        await ground.side.set_profile(eve, avatar_url="")
-        assert await ground.side.profile(eve) == {"displayname": "Eva"}
+        await backend_setup.side.set_profile(eve, avatar_url="")
+        assert await backend_setup.side.profile(eve) == {"displayname": "Eva"}
 
         async def is_told() -> bool:
             wanted = {"membership": "join", "displayname": "Eva"}
-            return bool(await ground.state(room_id, "m.room.member", eve) == wanted)
+            return bool(await backend_setup.state(room_id, "m.room.member", eve) == wanted)
 
-        await ground.until_so(is_told)
-        before = await ground.events(room_id)
+        await backend_setup.until_so(is_told)
+        before = await backend_setup.events(room_id)
         for displayname in ("Eva", None):
-            await ground.side.set_profile(eve, displayname=displayname)
-        last = await ground.say(room_id, eve, "It is still me.")
+            await backend_setup.side.set_profile(eve, displayname=displayname)
+        last = await backend_setup.say(room_id, eve, "It is still me.")
         await bob.wait_for_event(last)
-        after = await ground.events(room_id)
+        after = await backend_setup.events(room_id)
         assert [event.event_id for event in after] == [*(event.event_id for event in before), last]
 
-    async def test_profiles_of_people(self, ground: Ground) -> None:
+    async def test_profiles_of_people(self, backend_setup: BackendSetup) -> None:
         """None for unknown users."""
-        bob = await ground.person()
+        bob = await backend_setup.person()
         await bob.set_display_name("Bob the builder")
-        profile = await ground.side.profile(bob.user_id)
+        profile = await backend_setup.side.profile(bob.user_id)
         assert profile is not None
         assert profile["displayname"] == "Bob the builder"
-        assert await ground.side.profile(f"@{ground.named('nobody')}:{bob.server_name}") is None
-        assert await ground.side.profile(ground.nobody()) is None
+        assert await backend_setup.side.profile(f"@{backend_setup.named('nobody')}:{bob.server_name}") is None
+        assert await backend_setup.side.profile(backend_setup.nobody()) is None
 
     @pytest.mark.parametrize("act", ACTS.values(), ids=list(ACTS))
-    async def test_only_local_users_act(self, ground: Ground, act: Act) -> None:
+    async def test_only_local_users_act(self, backend_setup: BackendSetup, act: Act) -> None:
         """For every operation, whether or not the user exists."""
-        bob = await ground.person()
-        alice = await ground.user()
-        room_id = await ground.room(alice)
+        bob = await backend_setup.person()
+        alice = await backend_setup.user()
+        room_id = await backend_setup.room(alice)
         for user in (bob.user_id, "@bob:nowhere.example", "bob", ""):
-            assert (await refused(act(ground.side, room_id, user), "M_FORBIDDEN")).status == 403
+            assert (await refused(act(backend_setup.side, room_id, user), "M_FORBIDDEN")).status == 403
