@@ -7,7 +7,7 @@ from appservice.local_users.sending import Sending
 from federation.events.spaces import CHILD, PARENT, child_content, parent_content
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain
-from federation.rooms.server_acl import content_of
+from federation.rooms.server_acl import server_acl_content
 
 _ACL = "m.room.server_acl"
 
@@ -43,7 +43,7 @@ class Spaces(Sending):
     ) -> None:
         """Refuses an ACL that would exclude the node's own homeserver."""
         own = self._parts.server_name
-        content = content_of(own, allow, deny, allow_ip_literals=allow_ip_literals)
+        content = server_acl_content(own, allow, deny, allow_ip_literals=allow_ip_literals)
         await self.set_state(room_id, user, _ACL, content)
 
     async def _set_parent_if_allowed(

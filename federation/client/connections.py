@@ -121,7 +121,7 @@ class PeerConnections:
         await self._unconfigured.close()
 
     def _pool_of(self, peer: str) -> "_SessionPool":
-        return self._configured if self._peers.know(peer) else self._unconfigured
+        return self._configured if self._peers.is_configured(peer) else self._unconfigured
 
     async def _send_to(
         self,

@@ -63,7 +63,7 @@ class ConfiguredPeers:
         name = server_name.lower()
         return self._settings.get(name) or self._added.get(name, DEFAULT_SETTINGS)
 
-    def know(self, server_name: str) -> bool:
+    def is_configured(self, server_name: str) -> bool:
         """Whether the peer is in the configuration or was added by an operator."""
         name = server_name.lower()
         return name in self._settings or name in self._added

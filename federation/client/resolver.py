@@ -139,13 +139,13 @@ class Resolver:
         address = self._peers.of(server_name).address
         if address:
             return configured_route(server_name, address)
-        conversation = discover(server_name, [_random.random() for _ in range(MAX_RECORDS)])
+        discovery = discover(server_name, [_random.random() for _ in range(MAX_RECORDS)])
         try:
-            question = next(conversation)
+            question = next(discovery)
             while True:
                 answer = await self._answer(question)
                 queries.append((question, answer))
-                question = conversation.send(answer)
+                question = discovery.send(answer)
         except StopIteration as end:
             route: Route | NoRoute = end.value
             return route
@@ -180,7 +180,7 @@ class Resolver:
                 if not 300 <= response.status < 400:
                     body = await _read_start(response)
                     now = datetime.now(UTC)
-                    return well_known.read(response.status, response.headers, body, now, failures)
+                    return well_known.parse_response(response.status, response.headers, body, now, failures)
                 url = well_known.redirect_url(url, response.headers.get("Location"))
         # The host has answered without a delegation, so this is not a temporary failure.
         return well_known.no_delegation("redirects in a loop, or not to https", failures, failed=False)

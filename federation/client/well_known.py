@@ -47,7 +47,7 @@ def redirect_url(current: URL, location: str | None) -> URL | None:
     return target.with_fragment(None)
 
 
-def read(
+def parse_response(
     status: int, headers: Mapping[str, str], body: bytes, now: datetime, failures: int = 0
 ) -> WellKnownAnswer:
     """Parse a response. `failures`: the number of consecutive failures before it. `headers` must ignore

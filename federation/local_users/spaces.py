@@ -6,7 +6,7 @@ from typing import Any
 from federation.events.spaces import CHILD, PARENT, child_content, parent_content
 from federation.local_users.sending import SendOperations
 from federation.matrix.errors import MatrixError
-from federation.rooms.server_acl import content_of
+from federation.rooms.server_acl import server_acl_content
 
 
 class SpaceOperations(SendOperations):
@@ -39,7 +39,7 @@ class SpaceOperations(SendOperations):
         allow_ip_literals: bool = True,
     ) -> None:
         own_name = self._services.server_name
-        content = content_of(own_name, allow, deny, allow_ip_literals=allow_ip_literals)
+        content = server_acl_content(own_name, allow, deny, allow_ip_literals=allow_ip_literals)
         await self.set_state(room_id, user, "m.room.server_acl", content)
 
     async def _set_parent_if_allowed(

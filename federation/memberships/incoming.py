@@ -121,7 +121,7 @@ class MembershipRequestHandler:
         # "A list of the servers active in the room […] before the join."
         servers = await self._rooms.servers_in_room(room_id)
         accepted = await self._rooms.accept_membership(origin, room_id, event)
-        return await self._answer_to_join(accepted, omit_members=omit_members, servers=servers)
+        return await self._join_response(accepted, omit_members=omit_members, servers=servers)
 
     async def send_leave(self, origin: str, room_id: str, event_id: str, body: object) -> dict[str, Any]:
         await self._accept_event(origin, room_id, event_id, body, "leave")
@@ -141,7 +141,7 @@ class MembershipRequestHandler:
         )
         await self._rooms.accept_membership(origin, room_id, pdu.event)
 
-    async def _answer_to_join(
+    async def _join_response(
         self, join: Pdu, *, omit_members: bool, servers: frozenset[str]
     ) -> dict[str, Any]:
         before = await self._rooms.state_at(join.event_id)

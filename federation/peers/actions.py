@@ -7,7 +7,7 @@ from enum import Enum, StrEnum, auto
 from functools import lru_cache
 from typing import Final
 
-_PLACE: Final = re.compile(r"\{[^{}]*\}")
+_PARAMETER: Final = re.compile(r"\{[^{}]*\}")
 FEDERATION: Final = "/_matrix/federation/"
 
 
@@ -117,7 +117,7 @@ ACTIONS: Final[Mapping[tuple[str, str], Action]] = {
 def action_of(method: str, template: str) -> Action | None:
     """The action of a request, by its method and path template. None if it is not a request between
     servers."""
-    action = ACTIONS.get(("GET" if method == "HEAD" else method, _PLACE.sub("{}", template)))
+    action = ACTIONS.get(("GET" if method == "HEAD" else method, _PARAMETER.sub("{}", template)))
     if action is None and template.startswith(FEDERATION):
         return OTHER
     return action

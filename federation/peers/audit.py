@@ -218,7 +218,7 @@ UNAUTHENTICATED_RATE: Final = Rate(10, 100)
 """Entries of unauthenticated peers, so that they cannot fill the disk."""
 
 _COUNTED: Final = frozenset({AuditOutcome.UNAUTHENTICATED, AuditOutcome.RATE_LIMITED})
-_ANYBODY: Final = "anybody"
+_ALL_UNAUTHENTICATED: Final = "anybody"
 
 
 @dataclass(slots=True)
@@ -253,9 +253,9 @@ class AuditBuffer:
     `now` parameters are seconds of a monotonic clock.
     """
 
-    def __init__(self, most: int = MAX_BUFFERED, of_strangers: Rate = UNAUTHENTICATED_RATE) -> None:
+    def __init__(self, most: int = MAX_BUFFERED, unauthenticated_rate: Rate = UNAUTHENTICATED_RATE) -> None:
         self._most = most
-        self._of_strangers = of_strangers
+        self._unauthenticated_rate = unauthenticated_rate
         self._allowance: Buckets[str] = Buckets(1)
         self._numbers = count()
         self._pending: dict[Hashable, _BufferedEntry] = {}
@@ -273,11 +273,12 @@ class AuditBuffer:
             if known is not None:
                 known.times += 1
                 return
-        is_stranger = entry.peer is None
+        is_unauthenticated = entry.peer is None
         if len(self._pending) >= self._most or (
-            is_stranger and self._allowance.take(_ANYBODY, self._of_strangers, now) is not None
+            is_unauthenticated
+            and self._allowance.take(_ALL_UNAUTHENTICATED, self._unauthenticated_rate, now) is not None
         ):
-            self._lose(entry)
+            self._drop(entry)
             return
         self._pending[key] = _BufferedEntry(entry)
 
@@ -296,13 +297,13 @@ class AuditBuffer:
         self._lost_at_ms = max(self._lost_at_ms, batch.lost_at_ms)
         for entry in batch.entries:
             self._pending[next(self._numbers)] = _BufferedEntry(entry)
-        for key, noted in since.items():
+        for key, buffered in since.items():
             if len(self._pending) < self._most:
-                self._pending[key] = noted
+                self._pending[key] = buffered
             else:
-                self._lose(noted.entry, noted.times)
+                self._drop(buffered.entry, buffered.times)
 
-    def _lose(self, entry: AuditEntry, times: int = 1) -> None:
+    def _drop(self, entry: AuditEntry, times: int = 1) -> None:
         self._lost += times
         self.lost += times
         self._lost_at_ms = entry.at_ms
@@ -311,8 +312,12 @@ class AuditBuffer:
         return len(self._pending)
 
 
-def _counted(noted: _BufferedEntry) -> AuditEntry:
-    if noted.times == 1:
-        return noted.entry
-    detail = f"{noted.entry.detail} ({noted.times} times)" if noted.entry.detail else f"{noted.times} times"
-    return replace(noted.entry, detail=detail)
+def _counted(buffered: _BufferedEntry) -> AuditEntry:
+    if buffered.times == 1:
+        return buffered.entry
+    detail = (
+        f"{buffered.entry.detail} ({buffered.times} times)"
+        if buffered.entry.detail
+        else f"{buffered.times} times"
+    )
+    return replace(buffered.entry, detail=detail)

@@ -160,9 +160,9 @@ class AuditTrail:
         total = 0
         while True:
             async with self._database.transaction() as connection:
-                forgotten = await prune(connection, before, PRUNE_BATCH_SIZE)
-            total += forgotten
-            if forgotten < PRUNE_BATCH_SIZE:
+                deleted = await prune(connection, before, PRUNE_BATCH_SIZE)
+            total += deleted
+            if deleted < PRUNE_BATCH_SIZE:
                 return total
 
     # -- writing --

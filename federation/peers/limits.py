@@ -130,12 +130,12 @@ class PeerLimiter:
     limits: PeerLimits = field(default_factory=PeerLimits)
     _of_servers: Buckets[tuple[str, RequestKind]] = field(init=False)
     _unsigned: Buckets[Network] = field(init=False)
-    _trials: Buckets[Network] = field(init=False)
+    _failures: Buckets[Network] = field(init=False)
 
     def __post_init__(self) -> None:
         self._of_servers = Buckets(self.limits.max_tracked)
         self._unsigned = Buckets(self.limits.max_tracked)
-        self._trials = Buckets(self.limits.max_tracked)
+        self._failures = Buckets(self.limits.max_tracked)
 
     def take(self, server: str, kind: RequestKind, now: float) -> RateExceeded | None:
         """Count an authenticated request. Server names are compared without regard to case."""
@@ -155,8 +155,8 @@ class PeerLimiter:
         """Count a request that must be signed as a failure, until `authentication_succeeded`."""
         if self.is_shared(address):
             return None
-        return self._trials.take(limited_network(address), self.limits.failures, now)
+        return self._failures.take(limited_network(address), self.limits.failures, now)
 
     def authentication_succeeded(self, address: Address) -> None:
         """Do not count an authenticated request as a failure."""
-        self._trials.give_back(limited_network(address), self.limits.failures)
+        self._failures.give_back(limited_network(address), self.limits.failures)

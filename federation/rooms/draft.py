@@ -175,9 +175,9 @@ class RoomDraft:
         groups = [await self.group(group_id) for group_id in group_ids]
         state = await self._resolved(groups)
         same = next((group for group in groups if group.state == state), None)
-        with_policy_signature = same or await self.state_group_for(state, groups[0])
-        self.new_merges[together] = with_policy_signature.id
-        return with_policy_signature
+        merged = same or await self.state_group_for(state, groups[0])
+        self.new_merges[together] = merged.id
+        return merged
 
     async def _resolved(self, groups: Sequence[StateGroup]) -> Mapping[StateKey, EventId]:
         sets = [group.state for group in groups]

@@ -77,7 +77,7 @@ def _patterns(entries: object) -> tuple[str, ...]:
 MAX_PATTERNS: Final = 1_000
 
 
-def content_of(
+def server_acl_content(
     server: str, allow: Sequence[str] = ("*",), deny: Sequence[str] = (), *, allow_ip_literals: bool = True
 ) -> dict[str, Any]:
     """Make the content of `m.room.server_acl`. MatrixError if it would deny `server`, the server that sends

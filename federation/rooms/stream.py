@@ -49,9 +49,9 @@ class RoomStream(EventStream):
 
     async def _entries(self, rows: Sequence[StreamRow]) -> list[StreamedEvent]:
         invites = [(row.room_id, row.event_id) for row in rows if row.kind == "invite"]
-        standing: dict[str, OutsideMembership] = {}
+        open_invites: dict[str, OutsideMembership] = {}
         if invites:
-            standing = await self._database.read(lambda connection: fetch_by_events(connection, invites))
+            open_invites = await self._database.read(lambda connection: fetch_by_events(connection, invites))
         events = await self._store.events([row.event_id for row in rows if row.kind != "invite"])
         pdus = [event.pdu for event in events.values()]
         shown = {pdu.event_id: pdu for pdu in await self._reader.apply_redactions(pdus)}
@@ -64,8 +64,8 @@ class RoomStream(EventStream):
                     version = await self._store.version(row.room_id)
                 event = to_room_event(shown[row.event_id], pdu, version)
                 entries.append(StreamedEvent(row.position, row.kind, event))
-            elif row.event_id in standing:
-                entries.append(_invite(row.position, standing[row.event_id]))
+            elif row.event_id in open_invites:
+                entries.append(_invite(row.position, open_invites[row.event_id]))
         return entries
 
 

@@ -96,7 +96,7 @@ def _server_status(settings: HomeserverSettings, server: str) -> ServerStatus:
     return ServerStatus(
         is_self=server == settings.server_name,
         is_admitted=settings.policy.admits(server),
-        is_configured=peers.know(server),
+        is_configured=peers.is_configured(server),
         address=peer.address,
         is_plain=peer.plain,
     )

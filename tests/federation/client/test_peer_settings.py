@@ -21,8 +21,8 @@ def test_a_server_is_found_in_any_case() -> None:
 def test_only_configured_servers_are_known() -> None:
     """In any case, and with the port of the name."""
     peers = ConfiguredPeers({"kitchen.local:7676": PeerSettings()})
-    assert peers.know("Kitchen.local:7676")
-    assert not peers.know("kitchen.local")
+    assert peers.is_configured("Kitchen.local:7676")
+    assert not peers.is_configured("kitchen.local")
 
 
 def test_added_servers() -> None:
@@ -31,11 +31,11 @@ def test_added_servers() -> None:
     peers = ConfiguredPeers({"Kitchen.local": PeerSettings()}, added)
     assert peers.of("kitchen.local").address is None
     assert peers.of("CELLAR.local").address == "b:1"
-    assert peers.know("Cellar.local")
+    assert peers.is_configured("Cellar.local")
     assert peers.trusts() == {Trust(), Trust(certificates="PEM")}
     del added["cellar.local"]
     assert peers.of("cellar.local") is DEFAULT_SETTINGS
-    assert not peers.know("cellar.local")
+    assert not peers.is_configured("cellar.local")
 
 
 def test_distinct_tls_settings() -> None:

@@ -16,7 +16,7 @@ from federation.client.well_known import (
     lifetime,
     no_delegation,
     parse_delegated_server,
-    read,
+    parse_response,
     redirect_url,
     well_known_url,
 )
@@ -78,10 +78,10 @@ def test_failures_are_cached_longer_each_time() -> None:
 )
 def test_the_problem_of_a_response_is_reported(status: int, body: bytes, problem: str) -> None:
     """For the operator of that server; it does not affect the result."""
-    answer = read(status, {}, body, NOW)
+    answer = parse_response(status, {}, body, NOW)
     assert answer.problem == problem
     assert answer == no_delegation("anything else", failed=False)
-    assert read(503, {}, b"", NOW).failed
+    assert parse_response(503, {}, b"", NOW).failed
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_the_problem_of_a_response_is_reported(status: int, body: bytes, problem
 def test_an_invalid_response_delegates_nothing(body: bytes) -> None:
     """ "bad JSON, missing properties, non-200 response, etc": it also ends an older delegation."""
     assert parse_delegated_server(body) is None
-    answer = read(200, {}, body, NOW)
+    answer = parse_response(200, {}, body, NOW)
     assert answer.delegated is None
     assert not answer.failed
     assert answer.lifetime <= MAX_FAILURE_LIFETIME
@@ -112,7 +112,9 @@ def test_an_invalid_response_delegates_nothing(body: bytes) -> None:
 
 def test_a_valid_response() -> None:
     """Further properties are ignored."""
-    answer = read(200, {"Cache-Control": "max-age=7200"}, b'{"m.server": "b.test:443", "x": 1.5}', NOW)
+    answer = parse_response(
+        200, {"Cache-Control": "max-age=7200"}, b'{"m.server": "b.test:443", "x": 1.5}', NOW
+    )
     assert (answer.delegated, answer.lifetime, answer.failed) == ("b.test:443", 7200.0, False)
 
 
@@ -121,7 +123,7 @@ def test_a_valid_response() -> None:
 )
 def test_a_missing_file_is_no_failure(status: int, *, failed: bool) -> None:
     """Unlike an error of the server."""
-    answer = read(status, {}, b'{"m.server": "b.test"}', NOW)
+    answer = parse_response(status, {}, b'{"m.server": "b.test"}', NOW)
     assert (answer.delegated, answer.failed) == (None, failed)
 
 

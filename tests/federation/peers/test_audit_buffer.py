@@ -73,7 +73,7 @@ def test_entries_beyond_the_limit_are_counted() -> None:
 
 def test_entries_of_unauthenticated_peers_are_rate_limited() -> None:
     """All of them together, even with different addresses; dropped ones are counted."""
-    buffer = AuditBuffer(of_strangers=Rate(1, 3))
+    buffer = AuditBuffer(unauthenticated_rate=Rate(1, 3))
     for number in range(10):
         buffer.add(replace(STRANGER, detail=str(number)), NOW)
     buffer.add(READ, NOW)

@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from federation.matrix.errors import MatrixError
-from federation.rooms.server_acl import MAX_PATTERNS, NO_ACL, check_own_server_allowed, content_of, server_acl
+from federation.rooms.server_acl import (
+    MAX_PATTERNS,
+    NO_ACL,
+    check_own_server_allowed,
+    server_acl,
+    server_acl_content,
+)
 
 
 def allows(content: dict[str, Any] | None, server: str) -> bool:
@@ -69,7 +75,7 @@ def test_malformed_lists_match_nothing(malformed: Any) -> None:
 
 def test_an_acl_that_allows_this_server() -> None:
     """Its content has the fields of the specification."""
-    assert content_of("a.example:7676", deny=["*.evil.example"]) == {
+    assert server_acl_content("a.example:7676", deny=["*.evil.example"]) == {
         "allow": ["*"],
         "deny": ["*.evil.example"],
         "allow_ip_literals": True,
@@ -90,14 +96,14 @@ def test_an_acl_that_denies_this_server_is_refused(
 ) -> None:
     """No local user could revoke it."""
     with pytest.raises(MatrixError, match="would deny this server"):
-        content_of("a.example:7676", allow, deny, allow_ip_literals=literals)
+        server_acl_content("a.example:7676", allow, deny, allow_ip_literals=literals)
 
 
 def test_a_server_named_by_an_address_cannot_deny_ip_literals() -> None:
     """It would deny itself."""
     with pytest.raises(MatrixError, match="would deny this server"):
-        content_of("127.0.0.1:7676", allow_ip_literals=False)
-    assert content_of("127.0.0.1:7676")["allow_ip_literals"] is True
+        server_acl_content("127.0.0.1:7676", allow_ip_literals=False)
+    assert server_acl_content("127.0.0.1:7676")["allow_ip_literals"] is True
 
 
 @pytest.mark.parametrize("content", [{}, {"allow": "a.example"}, [], None])
@@ -110,4 +116,4 @@ def test_given_content_is_checked_as_well(content: object) -> None:
 def test_a_long_acl_is_refused() -> None:
     """Every request of every server is matched against it."""
     with pytest.raises(MatrixError, match="at most"):
-        content_of("a.example", ["*"] * (MAX_PATTERNS + 1))
+        server_acl_content("a.example", ["*"] * (MAX_PATTERNS + 1))
