@@ -11,7 +11,7 @@ WORKER = Agent("w", "here", "x", "claude", ("coding",), AgentStatus.IDLE, None, 
 GONE = WORKER._replace(gone_at=300, gone_reason="shutdown", sent_at=300)
 
 
-def board() -> Announcements:
+def announcements() -> Announcements:
     return Announcements([ALL, ALPHA])
 
 
@@ -25,7 +25,7 @@ def said(one: Announcements, agent: Agent, *rooms: BroadcastRoom | FederationRoo
 
 def test_an_agent_is_registered_once() -> None:
     """And unregistered once when it goes offline, with the reason."""
-    one = board()
+    one = announcements()
     [(room, event)] = one.missing(WORKER, [ALL])
     assert room is ALL
     assert event == registered(WORKER)
@@ -38,12 +38,12 @@ def test_an_agent_is_registered_once() -> None:
     assert said(one, GONE, ALL) == [("Unregistered", 300)]
     assert said(one, GONE, ALL) == []
     assert one.agents() == set()
-    assert said(board(), GONE, ALL) == []
+    assert said(announcements(), GONE, ALL) == []
 
 
 def test_a_new_registration_is_newer_than_the_unregistration() -> None:
     """Also if the clock was put back: otherwise peers would ignore it."""
-    one = board()
+    one = announcements()
     said(one, WORKER, ALL)
     said(one, GONE, ALL)
     back = WORKER._replace(sent_at=50, registered_at=50)
@@ -52,7 +52,7 @@ def test_a_new_registration_is_newer_than_the_unregistration() -> None:
 
 def test_only_a_changed_description_is_registered_again() -> None:
     """A changed status is not part of it."""
-    one = board()
+    one = announcements()
     said(one, WORKER, ALL)
     busy = WORKER._replace(status=AgentStatus.BUSY, current_task="t", sent_at=150)
     assert said(one, busy, ALL) == []
@@ -62,7 +62,7 @@ def test_only_a_changed_description_is_registered_again() -> None:
 def test_an_agent_moves_to_other_namespaces() -> None:
     """It is first unregistered, then registered with a newer time: a node that reads both rooms ends with it
     online."""
-    one = board()
+    one = announcements()
     said(one, WORKER, ALL)
     missing = one.missing(WORKER, [ALPHA])
     (left, gone), (entered, come) = missing
@@ -81,19 +81,19 @@ def test_entries_are_read_in_any_order() -> None:
         agent_id="w", node_id="here", reason=None, timestamp=registered(GONE).timestamp
     )  # fmt: skip
     for entries in ([first, last], [last, first]):
-        one = board()
+        one = announcements()
         for entry in entries:
             one.read(ALL, entry)
         assert one.agents() == set()
     again = registered(WORKER, after=300)
     for entries in ([again, last, first], [first, last, again], [last, again, first]):
-        one = board()
+        one = announcements()
         for entry in entries:
             one.read(ALL, entry)
         assert one.agents() == {"w"}
     same = registered(WORKER._replace(sent_at=300, registered_at=300))
     for pair in ([same, last], [last, same]):
-        one = board()
+        one = announcements()
         for entry in pair:
             one.read(ALL, entry)
         assert one.agents() == set()
@@ -102,7 +102,7 @@ def test_entries_are_read_in_any_order() -> None:
 def test_any_runtime_can_be_registered() -> None:
     """Other connectors choose their names freely. The result is stable, so that it does not count as
     changed."""
-    one = board()
+    one = announcements()
     for runtime in ("", "opencode", "x" * 300, " a\nb ", "\0"):
         agent = WORKER._replace(agent_id=f"w{len(runtime)}", runtime=runtime)
         assert said(one, agent, ALL) == [("Registered", 100)]

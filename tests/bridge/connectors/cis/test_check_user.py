@@ -24,36 +24,36 @@ from tests.bridge.connectors.cis.event_builders import (
 ROOM = FederationRoom("default", "kitchen.local")
 
 
-def taken(event: AnyEvent, sender: Sender) -> ValidEvent:
+def valid(event: AnyEvent, sender: Sender) -> ValidEvent:
     return ValidEvent(event, sender, ROOM)
 
 
 @pytest.mark.parametrize("user", ["@worker-1:kitchen.local", "@palaver:kitchen.local"])
 def test_the_agents_user_and_the_nodes_user(user: str) -> None:
     """For every type of event."""
-    assert check_user(taken(registered(), AgentSender(WORKER)), user) is None
-    assert check_user(taken(message(), AgentSender(WORKER)), user) is None
+    assert check_user(valid(registered(), AgentSender(WORKER)), user) is None
+    assert check_user(valid(message(), AgentSender(WORKER)), user) is None
 
 
 def test_another_user_of_the_server_is_refused() -> None:
     """The homeserver's signature proves the user, but not that the user is the agent."""
     for event in (registered(), message()):
-        wrong = check_user(taken(event, AgentSender(WORKER)), "@mallory:kitchen.local")
+        wrong = check_user(valid(event, AgentSender(WORKER)), "@mallory:kitchen.local")
         assert wrong is NOT_THE_AGENT
-    asked = taken(request(), AgentSender(COORDINATOR))
+    asked = valid(request(), AgentSender(COORDINATOR))
     assert check_user(asked, "@coordinator:living.local") is None
     assert check_user(asked, "@worker-1:living.local") is NOT_THE_AGENT
 
 
 def test_any_user_may_report_a_lost_local_agent() -> None:
     """The report changes nothing."""
-    told = taken(unregistered(), LostAgentNotice(WORKER))
-    assert check_user(told, "@anybody:living.local") is None
+    valid_event = valid(unregistered(), LostAgentNotice(WORKER))
+    assert check_user(valid_event, "@anybody:living.local") is None
 
 
 def test_an_agent_without_a_valid_user_id_sends_through_its_node() -> None:
     """Its id is too long once it is escaped."""
     event = registered().model_copy(update={"agent_id": "ä" * 60})
-    said = taken(event, AgentSender(event.agent))
+    said = valid(event, AgentSender(event.agent))
     assert check_user(said, "@palaver:kitchen.local") is None
     assert check_user(said, "@a:kitchen.local") is NOT_THE_AGENT

@@ -53,16 +53,16 @@ def three(postgres_server: Server, migrated_template: str) -> Three:
     return make  # type: ignore[return-value]
 
 
-def _said_by(node: CisNode) -> Answer:
+def _answer_by(node: CisNode) -> Answer:
     return Answer(True, f"done by {node.name}", 0)
 
 
 async def _serve(node: CisNode, count: int) -> None:
     for _ in range(count):
-        await node.local_agents.run(await node.given(), _said_by(node), {"percent": 50})
+        await node.local_agents.run(await node.given(), _answer_by(node), {"percent": 50})
 
 
-async def _say(node: CisNode, to: str | None, type_: str) -> None:
+async def _send(node: CisNode, to: str | None, type_: str) -> None:
     boss = address(f"boss@{node.name}")
     said = await node.connector.send_message(
         boss, None if to is None else address(to), type_, {"from": node.name, "cost": 0.5}
@@ -140,17 +140,17 @@ async def test_a_broadcast_is_received_once_by_each_node(three: Three) -> None:
         for link in far.links.values():
             link.duplicate()
         for one, other in permutations(far.all, 2):
-            await _say(one, f"worker@{other.name}", "to one")
+            await _send(one, f"worker@{other.name}", "to one")
         for one in far.all:
-            await _say(one, None, "to all")
+            await _send(one, None, "to all")
         for link in far.links.values():
             link.heal()
         # A second of each kind, which comes after everything that there was of the first one.
         for one in far.all:
             for other in far.names:
                 if other != one.name:
-                    await _say(one, f"worker@{other}", "last to one")
-            await _say(one, None, "last to all")
+                    await _send(one, f"worker@{other}", "last to one")
+            await _send(one, None, "last to all")
         for one in far.all:
             got = []
             async with asyncio.timeout(TIMEOUT):
@@ -174,7 +174,7 @@ async def test_agents_of_a_foreign_namespace_are_invisible_and_unreachable(
     async with three(PARTLY, join_rule=join_rule) as far:
         a, b, c = far.all
         for one in far.all:
-            one.local_agents.automatic_answer = _said_by(one)
+            one.local_agents.automatic_answer = _answer_by(one)
         await a.local_agents.register("hidden", namespaces=("alpha",))
         await a.local_agents.register("both", namespaces=("default", "alpha"))
         await c.local_agents.register("hidden", namespaces=("gamma",))
@@ -186,7 +186,7 @@ async def test_agents_of_a_foreign_namespace_are_invisible_and_unreachable(
         await far.in_touch()
         # Who shares it does.
         await b.ask("hidden@a.test", "shared")
-        assert (await b.answered()).answer == _said_by(a)
+        assert (await b.answered()).answer == _answer_by(a)
         for one, to in ((c, "hidden@a.test"), (a, "hidden@c.test"), (b, "hidden@c.test")):
             assert one.table.agent(address(to)) is None
             refused = await _refused(one, to, "unknown")
@@ -285,12 +285,12 @@ async def test_a_short_network_partition_loses_nothing(three: Three) -> None:
         await b.local_agents.register("newcomer")
         await c.local_agents.unregister("worker", "enough")
         heard = _listen(a, c)
-        await _say(b, None, "I am alone")
+        await _send(b, None, "I am alone")
         # The other two are not.
         await a.wait_offline("worker@c.test")
         assert b.table.agent(address("worker@c.test")) is not None
         gone: list[Change] = []
-        a.routes.subscribe(lambda changes: gone.extend(_gone(changes)))
+        a.routes.subscribe(lambda changes: gone.extend(_offline_changes(changes)))
         for link in far.links.values():
             link.heal()
         async with far.leaping():
@@ -301,10 +301,10 @@ async def test_a_short_network_partition_loses_nothing(three: Three) -> None:
             await b.wait_offline("worker@c.test")
             await asyncio.gather(_serve(a, 1), _serve(b, 2))
             answers = {task.key.request_id: task.answer for task in [await a.answered() for _ in range(2)]}
-            assert answers == {"under way": GOOD, f"meanwhile {A} {B}": _said_by(b)}
-            assert (await c.answered()).answer == _said_by(b)
+            assert answers == {"under way": GOOD, f"meanwhile {A} {B}": _answer_by(b)}
+            assert (await c.answered()).answer == _answer_by(b)
             answers = {task.key.request_id: task.answer for task in [await b.answered() for _ in range(2)]}
-            assert answers[f"meanwhile {B} {A}"] == _said_by(a)
+            assert answers[f"meanwhile {B} {A}"] == _answer_by(a)
             left = answers[f"meanwhile {B} {C}"]
             assert left is not None
             assert left.error_code is ErrorCode.AGENT_NOT_FOUND
@@ -313,7 +313,7 @@ async def test_a_short_network_partition_loses_nothing(three: Three) -> None:
             assert one.requester.answered.empty()
 
 
-def _gone(changes: Sequence[Change]) -> list[Change]:
+def _offline_changes(changes: Sequence[Change]) -> list[Change]:
     return [one for one in changes if one.after is not None and not one.after.is_online]
 
 
@@ -341,7 +341,7 @@ async def test_a_long_network_partition(three: Three) -> None:
             await b.local_agents.unregister(name)
         await b.local_agents.register("newcomer")
         heard = _listen(a)
-        await _say(b, None, "I am alone")
+        await _send(b, None, "I am alone")
         for one, name in ((a, B), (c, B), (b, A), (b, C)):
             assert (await one.wait_offline(f"worker@{name}")).gone_reason == "timeout"
         failed = (await a.answered()).answer
@@ -369,12 +369,12 @@ async def test_a_long_network_partition(three: Three) -> None:
             # The queued request arrives together with its cancellation.
             await b.until_state(key, State.CANCELLED)
             for one in far.all:
-                one.local_agents.automatic_answer = _said_by(one)
+                one.local_agents.automatic_answer = _answer_by(one)
             for one, other in permutations(far.all, 2):
                 await one.ask(f"worker@{other.name}", f"again {one.name} {other.name}")
-                assert (await one.answered()).answer == _said_by(other)
+                assert (await one.answered()).answer == _answer_by(other)
             await a.ask("secret@b.test", "again secret")
-            assert (await a.answered()).answer == _said_by(b)
+            assert (await a.answered()).answer == _answer_by(b)
         assert (await a.task(key)).answer == failed
 
 
@@ -421,7 +421,7 @@ async def test_clocks_may_be_a_minute_fast_and_a_minute_slow(three: Three) -> No
         for one in far.all:
             await one.local_agents.register("worker", "idler")
             one.local_agents.settings_of["worker"] = AgentSettings(1, 10)
-            one.routes.subscribe(lambda changes: lost.extend(_gone(changes)))
+            one.routes.subscribe(lambda changes: lost.extend(_offline_changes(changes)))
         for one, other in permutations(far.all, 2):
             await one.wait_online(f"worker@{other.name}")
             await one.wait_online(f"idler@{other.name}")
@@ -456,12 +456,12 @@ async def test_clocks_may_be_a_minute_fast_and_a_minute_slow(three: Three) -> No
             assert ended.finished_at - ended.received_at >= 5_000
             key = keys[one.name, other.name]
             await one.until_state(key, State.TIMED_OUT)
-            there = await _until_over(other, key)
+            there = await _wait_until_ended(other, key)
             assert there.state in (State.TIMED_OUT, State.CANCELLED)
         # All nodes are connected for longer than the timeout.
         for one, other in pairs:
             await until(
-                partial(_was_heard_after, one, other.name, begun_at[one.name] + 2 * LOST_MS),
+                partial(_sent_heartbeat_after, one, other.name, begun_at[one.name] + 2 * LOST_MS),
                 partial(one.table.node, other.name),
             )
         assert lost == []
@@ -478,12 +478,12 @@ def _is(node: CisNode, text: str, status: tuple[AgentStatus, str | None]) -> Cal
     return lambda table: _status(node, text) == status
 
 
-async def _was_heard_after(node: CisNode, node_id: str, at_ms: int) -> bool:
+async def _sent_heartbeat_after(node: CisNode, node_id: str, at_ms: int) -> bool:
     peer = node.table.node(node_id)
     return peer is not None and (peer.last_heartbeat or 0) > at_ms and peer.silent_since is None
 
 
-async def _until_over(node: CisNode, key: object) -> object:
+async def _wait_until_ended(node: CisNode, key: object) -> object:
     async with asyncio.timeout(TIMEOUT):
         while not (task := await node.task(key)).state.is_final:  # type: ignore[arg-type]
             await asyncio.sleep(0.02)

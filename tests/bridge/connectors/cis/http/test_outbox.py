@@ -22,7 +22,7 @@ KEY = TaskKey("here", "req-1")
 
 
 @dataclass
-class Post:
+class OutboxFixture:
     outbox: PublishedOutbox
     database: Database
     observer: RecordingObserver
@@ -48,7 +48,7 @@ class Post:
 
 
 @pytest.fixture
-async def post(database: Database, theirs: PublishedNode) -> AsyncIterator[Post]:
+async def fixture(database: Database, theirs: PublishedNode) -> AsyncIterator[OutboxFixture]:
     observer, clock, client = RecordingObserver(), Clock(), EventClient("Palaver/test")
     refused: asyncio.Queue[tuple[TaskKey, str]] = asyncio.Queue()
 
@@ -66,99 +66,101 @@ async def post(database: Database, theirs: PublishedNode) -> AsyncIterator[Post]
         retry=RetryPolicy(3, 1, 10),
     )
     outbox.start()
-    yield Post(outbox, database, observer, clock, refused, client)
+    yield OutboxFixture(outbox, database, observer, clock, refused, client)
     await outbox.close()
     await client.close()
 
 
-async def test_queued_events_are_sent_in_order(post: Post, theirs: PublishedNode) -> None:
+async def test_queued_events_are_sent_in_order(fixture: OutboxFixture, theirs: PublishedNode) -> None:
     """Each event is sent once."""
     for number in range(20):
-        await post.enqueue(str(number))
-    await post.enqueue("3")
-    await post.until_empty()
+        await fixture.enqueue(str(number))
+    await fixture.enqueue("3")
+    await fixture.until_empty()
     got = [theirs.taken.get_nowait()["event_id"] for _ in range(theirs.taken.qsize())]
     assert got == [f"${number}" for number in range(20)]
 
 
-async def test_a_failed_event_is_retried(post: Post, theirs: PublishedNode) -> None:
+async def test_a_failed_event_is_retried(fixture: OutboxFixture, theirs: PublishedNode) -> None:
     """With pauses; no event is skipped or reordered."""
     theirs.answers = [(500, {"accepted": False}), (503, {}), (429, {})]
-    await post.enqueue("a")
-    await post.enqueue("b")
-    await post.until_empty()
+    await fixture.enqueue("a")
+    await fixture.enqueue("b")
+    await fixture.until_empty()
     assert [(await theirs.taken.get())["event_id"] for _ in range(2)] == ["$a", "$b"]
     assert theirs.attempts == 5
 
 
-async def test_a_permanent_failure_is_reported(post: Post, theirs: PublishedNode) -> None:
+async def test_a_permanent_failure_is_reported(fixture: OutboxFixture, theirs: PublishedNode) -> None:
     """ "400, 401, 403, 404, 413 end it": the requester of the task is notified."""
     theirs.answers = [(403, {"accepted": False, "error": "not you", "event_id": "$a"})]
-    await post.enqueue("a", task=KEY)
-    await post.enqueue("b")
-    key, reason = await post.refused.get()
+    await fixture.enqueue("a", task=KEY)
+    await fixture.enqueue("b")
+    key, reason = await fixture.refused.get()
     assert key == KEY
     assert reason == "old.local answered 403: not you"
-    await post.until_empty()
+    await fixture.until_empty()
     assert (await theirs.taken.get())["event_id"] == "$b"
-    assert len(post.observer.problems) == 1
+    assert len(fixture.observer.problems) == 1
 
 
-async def test_an_expired_event_is_not_sent(post: Post, theirs: PublishedNode) -> None:
+async def test_an_expired_event_is_not_sent(fixture: OutboxFixture, theirs: PublishedNode) -> None:
     """Its task has already ended."""
-    await post.enqueue("a", deadline=NOW, task=KEY)
-    key, reason = await post.refused.get()
+    await fixture.enqueue("a", deadline=NOW, task=KEY)
+    key, reason = await fixture.refused.get()
     assert (key, reason) == (KEY, "old.local could not be reached in time")
-    await post.until_empty()
+    await fixture.until_empty()
     assert theirs.attempts == 0
 
 
-async def test_events_for_a_former_peer_are_dropped(post: Post, theirs: PublishedNode) -> None:
+async def test_events_for_a_former_peer_are_dropped(fixture: OutboxFixture, theirs: PublishedNode) -> None:
     """They leave the queue."""
-    await post.enqueue("a", peer="gone.local", task=KEY)
-    assert (await post.refused.get())[0] == KEY
-    await post.until_empty()
+    await fixture.enqueue("a", peer="gone.local", task=KEY)
+    assert (await fixture.refused.get())[0] == KEY
+    await fixture.until_empty()
     assert theirs.attempts == 0
 
 
-async def test_another_process_continues_the_queue(post: Post, theirs: PublishedNode) -> None:
+async def test_another_process_continues_the_queue(fixture: OutboxFixture, theirs: PublishedNode) -> None:
     """The queue is in the database."""
-    await post.outbox.close()
-    await post.enqueue("a")
+    await fixture.outbox.close()
+    await fixture.enqueue("a")
     other = PublishedOutbox(
-        post.database,
-        post.client,
-        post.outbox._settings,
-        post.observer,
-        undeliverable=post.outbox._undeliverable,
-        now_ms=post.clock,
+        fixture.database,
+        fixture.client,
+        fixture.outbox._settings,
+        fixture.observer,
+        undeliverable=fixture.outbox._undeliverable,
+        now_ms=fixture.clock,
     )
     other.start()
     try:
-        await post.until_empty()
+        await fixture.until_empty()
     finally:
         await other.close()
     assert (await theirs.taken.get())["event_id"] == "$a"
 
 
-async def test_a_peer_is_removed_while_events_are_queued(post: Post, theirs: PublishedNode) -> None:
+async def test_a_peer_is_removed_while_events_are_queued(
+    fixture: OutboxFixture, theirs: PublishedNode
+) -> None:
     """The pause before a retry ends at once and the events are dropped, without a report. Events that are
     enqueued after the peer was added again are sent to its new URL."""
-    peers = dict(post.outbox._settings.peers)
+    peers = dict(fixture.outbox._settings.peers)
     access = peers["old.local"]
-    object.__setattr__(post.outbox._settings, "peers", peers)
+    object.__setattr__(fixture.outbox._settings, "peers", peers)
     theirs.answers = [(503, {})] * 1_000
-    await post.enqueue("a", task=KEY)
+    await fixture.enqueue("a", task=KEY)
     async with asyncio.timeout(TIMEOUT):
         while theirs.attempts < 5:
             await asyncio.sleep(0.01)
     del peers["old.local"]
-    post.outbox.peer_changed("old.local")
-    assert (await post.refused.get()) == (KEY, "old.local is no longer a peer of this node")
-    await post.until_empty()
-    assert post.observer.problems == []
+    fixture.outbox.peer_changed("old.local")
+    assert (await fixture.refused.get()) == (KEY, "old.local is no longer a peer of this node")
+    await fixture.until_empty()
+    assert fixture.observer.problems == []
     theirs.answers.clear()
     peers["old.local"] = access
-    post.outbox.peer_changed("old.local")
-    await post.enqueue("b")
+    fixture.outbox.peer_changed("old.local")
+    await fixture.enqueue("b")
     assert (await theirs.taken.get())["event_id"] == "$b"

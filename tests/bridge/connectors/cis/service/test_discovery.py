@@ -33,10 +33,10 @@ async def test_agents_are_loaded_from_the_rooms(nodes: CisNodes) -> None:
         await connection.execute("DELETE FROM agents")
     async with routing_table(database, "b.test", now_ms=now_ms) as routes:
         settings = replace(QUICK, node_id="b.test", peers=peers_of("a.test"))
-        learning = AgentDiscovery(kitchen.node.rooms, routes, settings, RecordingObserver())
-        await learning.discover(PEER, ["w1", "unheard-of"])
+        discovery = AgentDiscovery(kitchen.node.rooms, routes, settings, RecordingObserver())
+        await discovery.discover(PEER, ["w1", "unheard-of"])
         assert [agent.agent_id for agent in routes.table.agents()] == ["w1"]
-        await learning.discover(PEER)
+        await discovery.discover(PEER)
         assert sorted(agent.agent_id for agent in routes.table.agents() if agent.is_online) == ["w1", "w3"]
 
 
@@ -56,11 +56,11 @@ async def test_a_returned_node_brings_back_lost_agents(nodes: CisNodes) -> None:
         )
     async with routing_table(kitchen.node.database, "b.test", now_ms=now_ms) as routes:
         settings = replace(QUICK, node_id="b.test", peers=peers_of("a.test"))
-        learning = AgentDiscovery(kitchen.node.rooms, routes, settings, RecordingObserver())
-        await learning.discover(PEER)
+        discovery = AgentDiscovery(kitchen.node.rooms, routes, settings, RecordingObserver())
+        await discovery.discover(PEER)
         lost = routes.agent(address("w1@a.test"))
         assert lost is None or not lost.is_online
-        await learning.discover(PEER, as_of=now_ms())
+        await discovery.discover(PEER, as_of=now_ms())
         back, gone = routes.agent(address("w1@a.test")), routes.agent(address("w2@a.test"))
         assert back is not None
         assert back.is_online
@@ -86,8 +86,8 @@ async def test_a_late_unregistration_is_newer_than_the_return(nodes: CisNodes) -
         await connection.execute("UPDATE agents SET gone_at = 1, gone_reason = 'timeout'")
     async with routing_table(kitchen.node.database, "b.test", now_ms=now_ms) as routes:
         settings = replace(QUICK, node_id="b.test", peers=peers_of("a.test"))
-        learning = AgentDiscovery(kitchen.node.rooms, routes, settings, RecordingObserver())
-        await learning.discover(PEER, as_of=was_here.sent_at + 60_000)
+        discovery = AgentDiscovery(kitchen.node.rooms, routes, settings, RecordingObserver())
+        await discovery.discover(PEER, as_of=was_here.sent_at + 60_000)
         back = routes.agent(address("w1@a.test"))
         assert back is not None
         assert back.is_online

@@ -43,19 +43,19 @@ PEERS = {**peers_of("kitchen", "living.local"), "bad": PeerAccess(Peer("bad", tr
 SETTINGS = CisSettings("here", PEERS, namespaces=("default", "alpha"))
 
 
-class Refusals:
+class RecordingRejections:
     def __init__(self) -> None:
-        self.told: list[RejectTask] = []
+        self.rejected: list[RejectTask] = []
 
     def reject(self, refused: RejectTask) -> None:
-        self.told.append(refused)
+        self.rejected.append(refused)
 
 
 @dataclass
-class Table:
-    taking: EffectDispatcher
+class DispatcherFixture:
+    dispatcher: EffectDispatcher
     tasks: Process
-    refusals: Refusals
+    rejections: RecordingRejections
     observer: RecordingObserver
     committed: int = 0
     events: list[Any] = field(default_factory=list)
@@ -64,35 +64,37 @@ class Table:
         async def commit(connection: Connection) -> None:
             self.committed += 1
 
-        await self.taking.dispatch(effects, commit)
+        await self.dispatcher.dispatch(effects, commit)
 
 
-def table_of(tasks: Process) -> Table:
-    refusals, observer = Refusals(), RecordingObserver()
-    taking = EffectDispatcher(
+def dispatcher_fixture(tasks: Process) -> DispatcherFixture:
+    rejections, observer = RecordingRejections(), RecordingObserver()
+    dispatcher = EffectDispatcher(
         tasks.database,
         tasks.routes,
         SETTINGS,
-        refusals,  # type: ignore[arg-type]
+        rejections,  # type: ignore[arg-type]
         observer,
         namespaces_of=lambda agent: ("alpha",) if agent.agent_id == "secret" else ("default",),
     )
-    taking.use_task_service(tasks.tasks)
-    return Table(taking, tasks, refusals, observer)
+    dispatcher.use_task_service(tasks.tasks)
+    return DispatcherFixture(dispatcher, tasks, rejections, observer)
 
 
 @pytest.fixture
-async def table(database: Database) -> AsyncIterator[Table]:
+async def fixture(database: Database) -> AsyncIterator[DispatcherFixture]:
     async with process(database) as tasks:
-        one = table_of(tasks)
-        one.taking.on_missed = one.events.append
-        one.taking.on_unknown = lambda *said: one.events.append(said)
-        one.taking.on_registered = one.events.append
+        one = dispatcher_fixture(tasks)
+        one.dispatcher.on_missed = one.events.append
+        one.dispatcher.on_unknown = lambda *said: one.events.append(said)
+        one.dispatcher.on_registered = one.events.append
         await tasks.routes.update([registered("worker@here"), registered("secret@here")])
         yield one
 
 
-def asked(to: str = "worker@here", namespace: str = "default", request_id: str = "req-1") -> SubmitTask:
+def submit_effect(
+    to: str = "worker@here", namespace: str = "default", request_id: str = "req-1"
+) -> SubmitTask:
     event = request(to_agent=address(to)).model_copy(update={"request_id": request_id})
     room = FederationRoom(namespace, "here")
     effect = effect_of(ValidEvent(event, AgentSender(COORDINATOR), room), Peer(COORDINATOR.node_id), SETTINGS)
@@ -100,14 +102,14 @@ def asked(to: str = "worker@here", namespace: str = "default", request_id: str =
     return effect
 
 
-async def test_a_task_is_committed_with_its_event(table: Table) -> None:
+async def test_a_task_is_committed_with_its_event(fixture: DispatcherFixture) -> None:
     """It is delivered after the commit."""
-    await table.dispatch(asked())
-    assert table.committed == 1
-    assert (await table.tasks.courier.delivered.get()).key == TaskKey("living.local", "req-1")
+    await fixture.dispatch(submit_effect())
+    assert fixture.committed == 1
+    assert (await fixture.tasks.courier.delivered.get()).key == TaskKey("living.local", "req-1")
 
 
-async def test_nothing_is_stored_if_the_commit_fails(table: Table) -> None:
+async def test_nothing_is_stored_if_the_commit_fails(fixture: DispatcherFixture) -> None:
     """The reader reads the event again."""
 
     async def fail(connection: Connection) -> None:
@@ -115,13 +117,13 @@ async def test_nothing_is_stored_if_the_commit_fails(table: Table) -> None:
 
     news = UpdateAgent(Registration(address("new@kitchen"), "cis", "claude", (), 5))
     with pytest.raises(KeyError):
-        await table.taking.dispatch([asked(), news], fail)
-    assert await table.tasks.tasks.task(TaskKey("living.local", "req-1")) is None
-    assert table.tasks.routes.agent(address("new@kitchen")) is None
-    assert table.events == []
-    await table.dispatch(asked(), news)
-    assert table.events == ["kitchen"]
-    assert table.tasks.routes.agent(address("new@kitchen")) is not None
+        await fixture.dispatcher.dispatch([submit_effect(), news], fail)
+    assert await fixture.tasks.tasks.task(TaskKey("living.local", "req-1")) is None
+    assert fixture.tasks.routes.agent(address("new@kitchen")) is None
+    assert fixture.events == []
+    await fixture.dispatch(submit_effect(), news)
+    assert fixture.events == ["kitchen"]
+    assert fixture.tasks.routes.agent(address("new@kitchen")) is not None
 
 
 @pytest.fixture
@@ -133,106 +135,108 @@ async def reader(database: Database) -> Subscription:
 
 
 async def test_effects_are_committed_with_the_readers_position(
-    table: Table, reader: Subscription, database: Database
+    fixture: DispatcherFixture, reader: Subscription, database: Database
 ) -> None:
     """An accepted request, a repeated one, one for a busy agent, an answer, and no effect at all: each is
     handled once."""
-    await table.tasks.routes.update([registered("worker@kitchen")])
+    await fixture.tasks.routes.update([registered("worker@kitchen")])
     key, by = TaskKey("here", "a"), address("worker@kitchen")
-    await table.tasks.tasks.submit(task("a", "worker@kitchen", key=key, from_address=address("boss@here")))
-    assert (await table.tasks.courier.delivered.get()).key == key
-    await table.taking.dispatch_read([asked()], reader, 1)
-    assert (await table.tasks.courier.delivered.get()).key == TaskKey("living.local", "req-1")
-    await table.taking.dispatch_read([asked()], reader, 2)
-    await table.taking.dispatch_read([asked(request_id="req-2")], reader, 3)
-    busy = await table.tasks.tasks.task(TaskKey("living.local", "req-2"))
+    await fixture.tasks.tasks.submit(task("a", "worker@kitchen", key=key, from_address=address("boss@here")))
+    assert (await fixture.tasks.courier.delivered.get()).key == key
+    await fixture.dispatcher.dispatch_read([submit_effect()], reader, 1)
+    assert (await fixture.tasks.courier.delivered.get()).key == TaskKey("living.local", "req-1")
+    await fixture.dispatcher.dispatch_read([submit_effect()], reader, 2)
+    await fixture.dispatcher.dispatch_read([submit_effect(request_id="req-2")], reader, 3)
+    busy = await fixture.tasks.tasks.task(TaskKey("living.local", "req-2"))
     assert busy is not None
     assert busy.state is State.FAILED
-    await table.taking.dispatch_read([FinishTask(key, Answer(True, "ok", 0), by)], reader, 4)
-    answered = await table.tasks.tasks.task(key)
+    await fixture.dispatcher.dispatch_read([FinishTask(key, Answer(True, "ok", 0), by)], reader, 4)
+    answered = await fixture.tasks.tasks.task(key)
     assert answered is not None
     assert answered.state is State.DONE
-    await table.taking.dispatch_read([FinishTask(key, Answer(True, "late", 0), by)], reader, 5)
-    await table.taking.dispatch_read([], reader, 6)
+    await fixture.dispatcher.dispatch_read([FinishTask(key, Answer(True, "late", 0), by)], reader, 5)
+    await fixture.dispatcher.dispatch_read([], reader, 6)
     async with database.transaction() as connection:
         assert await consumers.list_cursors(connection) == {"reader": 6}
-    again = await table.tasks.tasks.task(TaskKey("living.local", "req-1"))
+    again = await fixture.tasks.tasks.task(TaskKey("living.local", "req-1"))
     assert again is not None
     assert (again.asked, again.state) == (2, State.ACCEPTED)
-    assert table.refusals.told == []
+    assert fixture.rejections.rejected == []
 
 
 async def test_a_replaced_reader_stores_nothing(
-    table: Table, reader: Subscription, database: Database
+    fixture: DispatcherFixture, reader: Subscription, database: Database
 ) -> None:
     """Its successor reads the event again."""
     async with database.transaction() as connection:
         await consumers.begin_term(connection, "reader", 0)
     with pytest.raises(consumers.ReaderReplaced):
-        await table.taking.dispatch_read([asked()], reader, 1)
-    assert await table.tasks.tasks.task(TaskKey("living.local", "req-1")) is None
+        await fixture.dispatcher.dispatch_read([submit_effect()], reader, 1)
+    assert await fixture.tasks.tasks.task(TaskKey("living.local", "req-1")) is None
 
 
 async def test_a_request_above_the_limits_is_rejected_once(database: Database, reader: Subscription) -> None:
     """It is not read again."""
     limits = TaskLimits(agent_rate=Rate(1, 1))
     async with process(database, limits=limits, monotonic=lambda: 50.0) as tasks:
-        table = table_of(tasks)
+        fixture = dispatcher_fixture(tasks)
         await tasks.routes.update([registered("worker@here")])
         for number in range(1, 3):
-            await table.taking.dispatch_read([asked(request_id=f"req-{number}")], reader, number)
-        [refused] = table.refusals.told
+            await fixture.dispatcher.dispatch_read(
+                [submit_effect(request_id=f"req-{number}")], reader, number
+            )
+        [refused] = fixture.rejections.rejected
         assert (refused.event.request_id, refused.error.code) == ("req-2", ErrorCode.AGENT_BUSY)
         async with database.transaction() as connection:
             assert await consumers.list_cursors(connection) == {"reader": 2}
 
 
-async def test_effects_of_an_untrusted_peer_are_dropped(table: Table) -> None:
+async def test_effects_of_an_untrusted_peer_are_dropped(fixture: DispatcherFixture) -> None:
     """Even if the peer was trusted when its event was read; the position still advances."""
-    await table.tasks.routes.update([registered("worker@kitchen")])
+    await fixture.tasks.routes.update([registered("worker@kitchen")])
     key = TaskKey("here", "a")
     made = task(key.request_id, "worker@kitchen", key=key, from_address=address("boss@here"))
-    await table.tasks.tasks.submit(made)
-    request = replace(asked().request, key=TaskKey("bad", "req-1"))
+    await fixture.tasks.tasks.submit(made)
+    request = replace(submit_effect().request, key=TaskKey("bad", "req-1"))
     by = address("worker@bad")
-    await table.dispatch(
-        replace(asked(), request=request),
+    await fixture.dispatch(
+        replace(submit_effect(), request=request),
         UpdateAgent(Registration(address("new@bad"), "cis", "claude", (), 5)),
         FinishTask(key, Answer(True, "ok", 0), by),
         ReportProgress("a", {"n": 1}, by, address("boss@here")),
     )
-    assert table.committed == 1
-    assert await table.tasks.tasks.task(request.key) is None
-    assert table.tasks.routes.agent(address("new@bad")) is None
-    assert table.events == []
+    assert fixture.committed == 1
+    assert await fixture.tasks.tasks.task(request.key) is None
+    assert fixture.tasks.routes.agent(address("new@bad")) is None
+    assert fixture.events == []
 
 
-async def test_a_task_for_an_agent_outside_the_namespace_is_rejected(table: Table) -> None:
+async def test_a_task_for_an_agent_outside_the_namespace_is_rejected(fixture: DispatcherFixture) -> None:
     """Also if the peer may use the agent's namespace but named another one."""
-    await table.dispatch(asked("secret@here"), asked("worker@here", "alpha", "req-2"))
-    codes = [refused.error.code for refused in table.refusals.told]
+    await fixture.dispatch(submit_effect("secret@here"), submit_effect("worker@here", "alpha", "req-2"))
+    codes = [refused.error.code for refused in fixture.rejections.rejected]
     assert codes == [ErrorCode.AGENT_NOT_FOUND, ErrorCode.AGENT_NOT_FOUND]
-    await table.dispatch(asked("secret@here", "alpha", "req-3"))
-    assert (await table.tasks.courier.delivered.get()).request.key.request_id == "req-3"
+    await fixture.dispatch(submit_effect("secret@here", "alpha", "req-3"))
+    assert (await fixture.tasks.courier.delivered.get()).request.key.request_id == "req-3"
 
 
-async def test_a_refusal_of_the_task_service_is_reported(table: Table) -> None:
+async def test_a_refusal_of_the_task_service_is_reported(fixture: DispatcherFixture) -> None:
     """A known request id with other content."""
-    await table.dispatch(asked())
-    await table.dispatch(asked("secret@here", "alpha"))
-    [refused] = table.refusals.told
+    await fixture.dispatch(submit_effect())
+    await fixture.dispatch(submit_effect("secret@here", "alpha"))
+    [refused] = fixture.rejections.rejected
     assert (refused.error.code, refused.node_id) == (ErrorCode.INVALID_PAYLOAD, "living.local")
 
 
-async def test_answers_progress_and_cancellations_are_steps_of_tasks(table: Table) -> None:
+async def test_answers_progress_and_cancellations_are_steps_of_tasks(fixture: DispatcherFixture) -> None:
     """Applied in order, if they come from the agent that has the task."""
-    await table.tasks.routes.update([registered("worker@kitchen")])
+    await fixture.tasks.routes.update([registered("worker@kitchen")])
     keys = [TaskKey("here", name) for name in ("a", "b", "c")]
     for key in keys:
         made = task(key.request_id, "worker@kitchen", key=key, from_address=address("boss@here"))
-        await table.tasks.tasks.submit(made)
+        await fixture.tasks.tasks.submit(made)
     by, boss = address("worker@kitchen"), address("boss@here")
-    await table.dispatch(
+    await fixture.dispatch(
         ReportProgress("a", {"n": 1}, by, boss),
         ReportProgress("a", {"n": 2}, by, boss),
         FinishTask(keys[0], Answer(True, "ok", 0), by),
@@ -240,27 +244,27 @@ async def test_answers_progress_and_cancellations_are_steps_of_tasks(table: Tabl
         CancelTask(keys[2], "boss@here", None),
         FinishTask(TaskKey("here", "unheard of"), Answer(True, "ok", 0), by),
     )
-    states = [(await table.tasks.tasks.task(key)) for key in keys]
+    states = [(await fixture.tasks.tasks.task(key)) for key in keys]
     assert [one.state for one in states if one] == [State.DONE, State.ACCEPTED, State.CANCELLED]
-    said = [await table.tasks.requester.heard.get() for _ in range(2)]
+    said = [await fixture.tasks.requester.heard.get() for _ in range(2)]
     assert [content for _, content in said] == [{"n": 1}, {"n": 2}]
 
 
-async def test_progress_without_a_task_belongs_to_the_only_open_task(table: Table) -> None:
+async def test_progress_without_a_task_belongs_to_the_only_open_task(fixture: DispatcherFixture) -> None:
     """With two open tasks it is dropped."""
-    await table.tasks.routes.update([registered("worker@kitchen")])
+    await fixture.tasks.routes.update([registered("worker@kitchen")])
     by, boss = address("worker@kitchen"), address("boss@here")
     for number in range(2):
         key = TaskKey("here", str(number))
-        await table.tasks.tasks.submit(task(str(number), "worker@kitchen", key=key, from_address=boss))
-        await table.dispatch(
+        await fixture.tasks.tasks.submit(task(str(number), "worker@kitchen", key=key, from_address=boss))
+        await fixture.dispatch(
             ReportProgress(None, {"n": number}, by, boss), ReportProgress(None, {"x": 1}, by, by)
         )
-    assert (await table.tasks.requester.heard.get())[1] == {"n": 0}
-    assert table.tasks.requester.heard.empty()
+    assert (await fixture.tasks.requester.heard.get())[1] == {"n": 0}
+    assert fixture.tasks.requester.heard.empty()
 
 
-async def test_callbacks_and_listeners_are_notified(table: Table) -> None:
+async def test_callbacks_and_listeners_are_notified(fixture: DispatcherFixture) -> None:
     """Of messages, lost agents and unknown agents. An exception in a listener is reported and does no
     harm."""
     heard: list[Message] = []
@@ -268,14 +272,14 @@ async def test_callbacks_and_listeners_are_notified(table: Table) -> None:
     def fall_over(said: Message) -> None:
         raise ZeroDivisionError
 
-    table.taking.subscribe(fall_over)
-    end = table.taking.subscribe(heard.append)
+    fixture.dispatcher.subscribe(fall_over)
+    end = fixture.dispatcher.subscribe(heard.append)
     said, missed = message("hello"), ReannounceAgent(address("worker@here"))
     unknown = UpdateAgent(registered("x@kitchen")).update
-    await table.dispatch(DeliverMessage(said), missed, UpdateAgent(Unregistration(unknown.address, "x", 5)))
+    await fixture.dispatch(DeliverMessage(said), missed, UpdateAgent(Unregistration(unknown.address, "x", 5)))
     assert heard == [said]
-    assert table.events == [("kitchen", ("x",)), missed]
-    assert len(table.observer.problems) == 1
+    assert fixture.events == [("kitchen", ("x",)), missed]
+    assert len(fixture.observer.problems) == 1
     end()
-    await table.dispatch(DeliverMessage(said))
+    await fixture.dispatch(DeliverMessage(said))
     assert len(heard) == 1

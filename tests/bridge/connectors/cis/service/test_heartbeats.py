@@ -32,7 +32,7 @@ SETTINGS = CisSettings(
 )
 
 
-class Side:
+class EduBackend:
     """The part of a Matrix backend that receives EDUs."""
 
     def listen(self, edu_type: str, listener: Any) -> Any:
@@ -42,8 +42,8 @@ class Side:
 
 
 @dataclass
-class Ears:
-    backend: Side
+class ReceiverFixture:
+    backend: EduBackend
     routes: RoutingTable
     observer: RecordingObserver
     unknown: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
@@ -60,11 +60,11 @@ class Ears:
 
 
 @pytest.fixture
-async def ears(database: Database) -> AsyncIterator[Ears]:
+async def fixture(database: Database) -> AsyncIterator[ReceiverFixture]:
     clock = Clock()
     async with routing_table(database, "here", now_ms=clock) as routes:
-        backend, observer = Side(), RecordingObserver()
-        one = Ears(backend, routes, observer)
+        backend, observer = EduBackend(), RecordingObserver()
+        one = ReceiverFixture(backend, routes, observer)
         heard = HeartbeatReceiver(
             backend,  # type: ignore[arg-type]
             routes,
@@ -78,7 +78,9 @@ async def ears(database: Database) -> AsyncIterator[Ears]:
         await heard.close()
 
 
-def beat(agents: Mapping[str, list[str]] | None, sent_at: int, node_id: str = "kitchen") -> dict[str, Any]:
+def heartbeat_content(
+    agents: Mapping[str, list[str]] | None, sent_at: int, node_id: str = "kitchen"
+) -> dict[str, Any]:
     said = {
         "event_type": TYPE,
         "node_id": node_id,
@@ -87,87 +89,89 @@ def beat(agents: Mapping[str, list[str]] | None, sent_at: int, node_id: str = "k
     return said if agents is None else {**said, "agents": agents}
 
 
-async def register(ears: Ears, *names: str) -> None:
-    await ears.routes.update([Registration(address(name), "cis", "claude", (), NOW - 1000) for name in names])
+async def register(fixture: ReceiverFixture, *names: str) -> None:
+    await fixture.routes.update(
+        [Registration(address(name), "cis", "claude", (), NOW - 1000) for name in names]
+    )
 
 
-async def test_a_heartbeat_updates_all_agents_of_its_node(ears: Ears) -> None:
+async def test_a_heartbeat_updates_all_agents_of_its_node(fixture: ReceiverFixture) -> None:
     """Their statuses are stored; unknown agents are reported to the callback."""
-    await register(ears, "w1@kitchen", "w2@kitchen")
-    ears.say("kitchen", beat({"idle": ["w1"], "busy": ["w2", "w3"]}, NOW))
-    await ears.until("w2@kitchen", AgentStatus.BUSY)
-    assert ears.unknown == [("kitchen", ("w3",))]
-    assert ears.met == []
+    await register(fixture, "w1@kitchen", "w2@kitchen")
+    fixture.say("kitchen", heartbeat_content({"idle": ["w1"], "busy": ["w2", "w3"]}, NOW))
+    await fixture.until("w2@kitchen", AgentStatus.BUSY)
+    assert fixture.unknown == [("kitchen", ("w3",))]
+    assert fixture.met == []
 
 
-async def test_a_returned_node_is_reported(ears: Ears) -> None:
+async def test_a_returned_node_is_reported(fixture: ReceiverFixture) -> None:
     """With the time of its heartbeat."""
-    ears.say("kitchen", beat(None, NOW))
+    fixture.say("kitchen", heartbeat_content(None, NOW))
     async with asyncio.timeout(TIMEOUT):
-        while not ears.met:
+        while not fixture.met:
             await asyncio.sleep(0.01)
-    assert ears.met == [NodeHeartbeat("kitchen", NOW)]
+    assert fixture.met == [NodeHeartbeat("kitchen", NOW)]
 
 
-async def test_only_the_newest_heartbeat_is_written(ears: Ears) -> None:
+async def test_only_the_newest_heartbeat_is_written(fixture: ReceiverFixture) -> None:
     """Many heartbeats of a node cost no more than one."""
-    await register(ears, "w1@kitchen")
+    await register(fixture, "w1@kitchen")
     for number in range(50):
-        ears.say("kitchen", beat({"busy" if number % 2 else "idle": ["w1"]}, NOW + number))
-    ears.say("kitchen", beat({"idle": ["w1"]}, NOW + 1))
-    agent = await ears.until("w1@kitchen", AgentStatus.BUSY)
+        fixture.say("kitchen", heartbeat_content({"busy" if number % 2 else "idle": ["w1"]}, NOW + number))
+    fixture.say("kitchen", heartbeat_content({"idle": ["w1"]}, NOW + 1))
+    agent = await fixture.until("w1@kitchen", AgentStatus.BUSY)
     assert agent.sent_at == NOW + 49
 
 
-async def test_the_heartbeat_of_a_single_agent(ears: Ears) -> None:
+async def test_the_heartbeat_of_a_single_agent(fixture: ReceiverFixture) -> None:
     """As in the specification, in both shapes."""
-    await register(ears, "w1@kitchen")
+    await register(fixture, "w1@kitchen")
     said = {
         "agent_id": "w1",
         "node_id": "kitchen",
         "status": "busy",
         "timestamp": event_fields.format_timestamp(event_fields.from_milliseconds(NOW)),
     }
-    ears.say("kitchen", {"event_type": TYPE, "payload": said})
-    await ears.until("w1@kitchen", AgentStatus.BUSY)
+    fixture.say("kitchen", {"event_type": TYPE, "payload": said})
+    await fixture.until("w1@kitchen", AgentStatus.BUSY)
 
 
 @pytest.mark.parametrize(
     ("origin", "content", "verdict"),
     [
-        ("stranger", beat({}, NOW, "stranger"), Verdict.FORBIDDEN),
-        ("bad", beat({}, NOW, "bad"), Verdict.FORBIDDEN),
-        ("old", beat({}, NOW, "old"), Verdict.FORBIDDEN),
-        ("kitchen", beat({}, NOW, "elsewhere"), Verdict.FORBIDDEN),
-        ("kitchen", {**beat({}, NOW), "timestamp": "x"}, Verdict.INVALID),
-        ("kitchen", {**beat({}, NOW), "agents": []}, Verdict.INVALID),
+        ("stranger", heartbeat_content({}, NOW, "stranger"), Verdict.FORBIDDEN),
+        ("bad", heartbeat_content({}, NOW, "bad"), Verdict.FORBIDDEN),
+        ("old", heartbeat_content({}, NOW, "old"), Verdict.FORBIDDEN),
+        ("kitchen", heartbeat_content({}, NOW, "elsewhere"), Verdict.FORBIDDEN),
+        ("kitchen", {**heartbeat_content({}, NOW), "timestamp": "x"}, Verdict.INVALID),
+        ("kitchen", {**heartbeat_content({}, NOW), "agents": []}, Verdict.INVALID),
         ("kitchen", {}, Verdict.FORBIDDEN),
         ("kitchen", {"agent_id": 5}, Verdict.INVALID),
     ],
 )
 async def test_invalid_heartbeats_are_refused(
-    ears: Ears, origin: str, content: dict[str, Any], verdict: Verdict
+    fixture: ReceiverFixture, origin: str, content: dict[str, Any], verdict: Verdict
 ) -> None:
     """From unknown servers, for other nodes, or malformed; nothing is written."""
-    ears.say(origin, content)
-    [act] = ears.observer.records
+    fixture.say(origin, content)
+    [act] = fixture.observer.records
     assert (act.peer, act.verdict) == (origin, verdict)
-    assert ears.routes.table.node("elsewhere") is None
-    assert ears.routes.table.node(origin) is None
+    assert fixture.routes.table.node("elsewhere") is None
+    assert fixture.routes.table.node(origin) is None
 
 
 async def test_a_heartbeat_is_dropped_if_trust_ends_before_it_is_written(
-    ears: Ears, monkeypatch: pytest.MonkeyPatch
+    fixture: ReceiverFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is stored."""
-    await register(ears, "w1@kitchen", "w2@other")
+    await register(fixture, "w1@kitchen", "w2@other")
     peers = dict(SETTINGS.peers) | peers_of("other")
     monkeypatch.setitem(SETTINGS.peers, "other", peers["other"])  # type: ignore[arg-type] # it is a dict
-    ears.say("other", beat({"busy": ["w2"]}, NOW))
+    fixture.say("other", heartbeat_content({"busy": ["w2"]}, NOW))
     monkeypatch.delitem(SETTINGS.peers, "other")  # type: ignore[arg-type] # it is a dict
-    ears.say("kitchen", beat({"busy": ["w1"]}, NOW))
-    await ears.until("w1@kitchen", AgentStatus.BUSY)
-    other = ears.routes.agent(address("w2@other"))
+    fixture.say("kitchen", heartbeat_content({"busy": ["w1"]}, NOW))
+    await fixture.until("w1@kitchen", AgentStatus.BUSY)
+    other = fixture.routes.agent(address("w2@other"))
     assert other is not None
     assert other.status is AgentStatus.IDLE
 

@@ -12,12 +12,12 @@ from tests.support.ghosts import ghosts_of
 BOTH = ("default", "alpha")
 
 
-class Posts:
+class RecordingPublished:
     def __init__(self) -> None:
-        self.letters: list[OutgoingEvent] = []
+        self.sent: list[OutgoingEvent] = []
 
-    async def send(self, access: PeerAccess, letter: OutgoingEvent) -> Sent | NotSent:
-        self.letters.append(letter)
+    async def send(self, access: PeerAccess, outgoing: OutgoingEvent) -> Sent | NotSent:
+        self.sent.append(outgoing)
         return Sent("$1")
 
 
@@ -38,8 +38,10 @@ async def test_the_namespace_of_an_agent(nodes: CisNodes) -> None:
     await living.local_agents.register("secret", namespaces=("alpha",))
     for name in ("open", "secret"):
         await kitchen.wait_online(f"{name}@a.test")
-    speech = RoomSender(kitchen.node.rooms, kitchen.settings, RecordingObserver(), ghosts_of(kitchen.node))
-    channels = PeerMessenger(kitchen.node.rooms, kitchen.settings, speech, Posts())
+    room_sender = RoomSender(
+        kitchen.node.rooms, kitchen.settings, RecordingObserver(), ghosts_of(kitchen.node)
+    )
+    messenger = PeerMessenger(kitchen.node.rooms, kitchen.settings, room_sender, RecordingPublished())
     for node_id, agent_id, expected in [
         ("a.test", "open", "default"),
         ("a.test", "secret", "alpha"),
@@ -48,8 +50,8 @@ async def test_the_namespace_of_an_agent(nodes: CisNodes) -> None:
         ("old", "any", "default"),
     ]:
         address = AgentAddress(agent_id, node_id)
-        assert await channels.namespace_of(peers[node_id].peer, address) == expected
-    await speech.close()
+        assert await messenger.namespace_of(peers[node_id].peer, address) == expected
+    await room_sender.close()
 
 
 async def test_a_node_without_rooms_gets_single_events(nodes: CisNodes) -> None:
@@ -57,9 +59,9 @@ async def test_a_node_without_rooms_gets_single_events(nodes: CisNodes) -> None:
     [node] = await nodes.start("b.test")
     old = PeerAccess(Peer("old", PeerProfile.CIS_1_1))
     settings = replace(QUICK, node_id="b.test", peers={"old": old})
-    posts = Posts()
-    speech = RoomSender(node.rooms, settings, RecordingObserver(), ghosts_of(node))
-    channels = PeerMessenger(node.rooms, settings, speech, posts)
-    letter = OutgoingEvent(message("x"), "default", AgentAddress("w", "b.test"), "name", 5)
-    assert await channels.send(old, letter) == Sent("$1")
-    assert posts.letters == [letter]
+    published = RecordingPublished()
+    room_sender = RoomSender(node.rooms, settings, RecordingObserver(), ghosts_of(node))
+    messenger = PeerMessenger(node.rooms, settings, room_sender, published)
+    outgoing = OutgoingEvent(message("x"), "default", AgentAddress("w", "b.test"), "name", 5)
+    assert await messenger.send(old, outgoing) == Sent("$1")
+    assert published.sent == [outgoing]

@@ -38,7 +38,7 @@ async def open_(postgres_server: Server, migrated_template: str) -> AsyncIterato
         yield nodes
 
 
-async def does_a_task(asking: CisNode, working: CisNode, request_id: str) -> None:
+async def run_task(asking: CisNode, working: CisNode, request_id: str) -> None:
     """Run a task of one node on the worker of the other, and one in the other direction."""
     key = await asking.ask(f"worker@{working.name}", request_id)
     given = await working.given()
@@ -48,7 +48,7 @@ async def does_a_task(asking: CisNode, working: CisNode, request_id: str) -> Non
     assert (await asking.task(key)).state is State.DONE
 
 
-async def until_audited(node: CisNode, condition: Callable[[AuditRow], object]) -> None:
+async def wait_until_audited(node: CisNode, condition: Callable[[AuditRow], object]) -> None:
     """Wait until the homeserver has written such an audit entry."""
     async with asyncio.timeout(TIMEOUT):
         while True:
@@ -58,13 +58,13 @@ async def until_audited(node: CisNode, condition: Callable[[AuditRow], object]) 
             await asyncio.sleep(0.05)
 
 
-def refused_from(peer: str) -> Callable[[AuditRow], object]:
+def is_refusal_of(peer: str) -> Callable[[AuditRow], object]:
     """Check that requests from this server are refused before authentication."""
     words = f"does not federate with {peer}"
     return lambda row: row.direction == Direction.IN.value and words in (row.detail or "")
 
 
-async def unreachable(node: CisNode, request_id: str, to: str) -> None:
+async def check_unreachable(node: CisNode, request_id: str, to: str) -> None:
     """Check that a task for that node fails at once, with an explanation."""
     await node.ask(to, request_id)
     ended = await node.answered()
@@ -73,7 +73,7 @@ async def unreachable(node: CisNode, request_id: str, to: str) -> None:
     assert "does not exchange agents with" in ended.answer.output
 
 
-async def until_closed_to(node: CisNode, servers: list[str]) -> None:
+async def wait_until_excluded(node: CisNode, servers: list[str]) -> None:
     """Wait until the server ACL of the node's rooms excludes a server."""
     async with asyncio.timeout(TIMEOUT):
         while (await node.node.rooms.server_acl(f"!agent-broadcast:{node.name}") or {}).get(
@@ -89,18 +89,18 @@ async def test_unknown_nodes_become_peers(closed: PeeredNodes) -> None:
     for node in (one, other):
         await node.local_agents.register("worker")
     assert await closed.add("a.test", "b.test")
-    await until_audited(other, refused_from("a.test"))
+    await wait_until_audited(other, is_refusal_of("a.test"))
     assert one.table.count("b.test") == other.table.count("a.test") == 0
     assert await closed.add("b.test", "a.test")
     await one.wait_online("worker@b.test")
     await other.wait_online("worker@a.test")
-    await does_a_task(one, other, "r1")
-    await does_a_task(other, one, "r2")
+    await run_task(one, other, "r1")
+    await run_task(other, one, "r2")
     again = await closed.restart(one)
     await again.local_agents.register("worker")
     await again.wait_online("worker@b.test")
     await again.wait_joined("b.test")
-    await does_a_task(again, other, "r3")
+    await run_task(again, other, "r3")
     await other.wait_online("worker@a.test")
     assert not await closed.add("a.test", "b.test")
 
@@ -127,10 +127,10 @@ async def test_a_peer_loses_its_trust(closed: PeeredNodes) -> None:
     # What they have asked for is not worked on any more.
     assert (await one.local_agents.cancelled.get()).key == given.key == ours
     assert (await one.task(ours)).state is State.CANCELLED
-    await unreachable(one, "refused", "worker@b.test")
+    await check_unreachable(one, "refused", "worker@b.test")
     assert isinstance(one.routes.route("worker@b.test"), Unknown)
     await other.ask("worker@a.test", "unheard")
-    await until_audited(one, refused_from("b.test"))
+    await wait_until_audited(one, is_refusal_of("b.test"))
     assert one.local_agents.delivered.empty()
 
     assert await closed.peers["a.test"].trust("b.test", trusted=True)
@@ -138,7 +138,7 @@ async def test_a_peer_loses_its_trust(closed: PeeredNodes) -> None:
     assert isinstance(one.routes.route("worker@b.test"), Remote)
     # What was asked for meanwhile has waited there.
     assert (await one.given()).request.task_id == "task-unheard"
-    await does_a_task(one, other, "again")
+    await run_task(one, other, "again")
 
 
 async def test_an_open_node_refuses_only_agent_events(open_: PeeredNodes) -> None:
@@ -155,13 +155,13 @@ async def test_an_open_node_refuses_only_agent_events(open_: PeeredNodes) -> Non
         lambda observer: any(act.verdict is Verdict.FORBIDDEN for act in observer.records)
     )
     assert {act.peer for act in one.observer.records if act.verdict is Verdict.FORBIDDEN} == {"b.test"}
-    await until_closed_to(one, ["b.test"])
-    await unreachable(one, "r1", "worker@b.test")
+    await wait_until_excluded(one, ["b.test"])
+    await check_unreachable(one, "r1", "worker@b.test")
     assert await open_.peers["a.test"].trust("b.test", trusted=True)
-    await until_closed_to(one, [])
+    await wait_until_excluded(one, [])
     for agent in ("worker@b.test", "late@b.test"):
         await one.wait_online(agent)
-    await does_a_task(one, other, "r2")
+    await run_task(one, other, "r2")
 
 
 async def test_a_removed_peer_is_unknown_again(closed: PeeredNodes) -> None:
@@ -172,13 +172,13 @@ async def test_a_removed_peer_is_unknown_again(closed: PeeredNodes) -> None:
     await one.wait_online("worker@b.test")
     assert await closed.peers["a.test"].remove("b.test")
     await one.wait_offline("worker@b.test")
-    await unreachable(one, "r1", "worker@b.test")
-    await unreachable(one, "r2", "nobody@b.test")
-    await until_audited(one, refused_from("b.test"))
+    await check_unreachable(one, "r1", "worker@b.test")
+    await check_unreachable(one, "r2", "nobody@b.test")
+    await wait_until_audited(one, is_refusal_of("b.test"))
     assert not await closed.peers["a.test"].remove("b.test")
     assert await closed.add("a.test", "b.test")
     await one.wait_online("worker@b.test")
-    await does_a_task(one, other, "r3")
+    await run_task(one, other, "r3")
 
 
 async def test_changes_made_while_no_process_ran_are_applied(closed: PeeredNodes) -> None:
@@ -191,7 +191,7 @@ async def test_changes_made_while_no_process_ran_are_applied(closed: PeeredNodes
     await closed.peers["a.test"].remove("b.test")
     again = await closed.restart(one)
     await again.wait_offline("worker@b.test")
-    await unreachable(again, "r1", "worker@b.test")
+    await check_unreachable(again, "r1", "worker@b.test")
 
 
 async def test_the_trust_of_a_configured_peer_can_be_overridden(closed: PeeredNodes) -> None:
@@ -200,7 +200,7 @@ async def test_the_trust_of_a_configured_peer_can_be_overridden(closed: PeeredNo
     one, other = await closed.strangers("a.test", "b.test")
     await closed.add("a.test", "b.test")
     await one.local_agents.register("worker")
-    await until_audited(other, refused_from("a.test"))
+    await wait_until_audited(other, is_refusal_of("a.test"))
     # It is looked for where its name leads, unless it is met: it comes by itself.
     assert await closed.peers["b.test"].trust("a.test", trusted=True)
     assert "a.test" in closed.peers["b.test"].servers
@@ -248,7 +248,7 @@ async def test_a_published_node_is_added_and_removed(open_: PeeredNodes) -> None
         assert (await ours.answered()).answer.error_code is ErrorCode.NODE_UNREACHABLE  # type: ignore[union-attr] # it has ended
         status, answer = await theirs.send(url, theirs.registered("old-2"))
         assert (status, answer["error"]) == (403, "This node does not trust the peer.")
-        await unreachable(ours, "r2", "old-1@old.local")
+        await check_unreachable(ours, "r2", "old-1@old.local")
         await peers.remove("old.local")
         status, answer = await theirs.send(url, theirs.registered("old-2"))
         assert (status, answer["error"]) == (403, "This server is not configured as a peer of this node.")

@@ -18,7 +18,7 @@ from tests.support.agents import NOW
 ERROR = TaskError(ErrorCode.AGENT_NOT_FOUND, "No.")
 
 
-class Letters:
+class RecordingMessenger:
     def __init__(self) -> None:
         self.sent: asyncio.Queue[OutgoingEvent] = asyncio.Queue()
         self.outcome: Sent | NotSent = Sent("$1")
@@ -29,8 +29,8 @@ class Letters:
 
 
 @pytest.fixture
-async def letters() -> Letters:
-    return Letters()
+async def messenger() -> RecordingMessenger:
+    return RecordingMessenger()
 
 
 @pytest.fixture
@@ -39,10 +39,12 @@ async def observer() -> RecordingObserver:
 
 
 @pytest.fixture
-async def refusing(letters: Letters, observer: RecordingObserver) -> AsyncIterator[TaskRejections]:
+async def rejections(
+    messenger: RecordingMessenger, observer: RecordingObserver
+) -> AsyncIterator[TaskRejections]:
     one = TaskRejections(
         CisSettings("kitchen.local", peers_of("living.local")),
-        letters,  # type: ignore[arg-type]
+        messenger,  # type: ignore[arg-type]
         observer,
         now_ms=lambda: NOW,
         monotonic=lambda: 0.0,
@@ -52,40 +54,44 @@ async def refusing(letters: Letters, observer: RecordingObserver) -> AsyncIterat
     await one.close()
 
 
-def refused(node_id: str = "living.local") -> RejectTask:
+def rejection(node_id: str = "living.local") -> RejectTask:
     return RejectTask(request(), ERROR, "alpha", node_id)
 
 
-async def test_the_requester_gets_the_reason(refusing: TaskRejections, letters: Letters) -> None:
+async def test_the_requester_gets_the_reason(
+    rejections: TaskRejections, messenger: RecordingMessenger
+) -> None:
     """In the namespace of the request; a repeated request is answered again, because nothing is stored."""
     for _ in range(2):
-        refusing.reject(refused())
-    first, second = await letters.sent.get(), await letters.sent.get()
+        rejections.reject(rejection())
+    first, second = await messenger.sent.get(), await messenger.sent.get()
     assert first.namespace == "alpha"
     assert first.key != second.key
     assert first.event.TYPE == "io.cis.agent.task.response"
 
 
-async def test_the_answers_to_a_peer_are_rate_limited(refusing: TaskRejections, letters: Letters) -> None:
+async def test_the_answers_to_a_peer_are_rate_limited(
+    rejections: TaskRejections, messenger: RecordingMessenger
+) -> None:
     """Other peers are still answered."""
     for _ in range(PEER_RATE.burst + 50):
-        refusing.reject(refused())
+        rejections.reject(rejection())
     for _ in range(PEER_RATE.burst):
-        await letters.sent.get()
-    refusing.reject(refused())
+        await messenger.sent.get()
+    rejections.reject(rejection())
     await asyncio.sleep(0)
-    assert letters.sent.empty()
+    assert messenger.sent.empty()
 
 
 async def test_only_peers_are_answered(
-    refusing: TaskRejections, letters: Letters, observer: RecordingObserver
+    rejections: TaskRejections, messenger: RecordingMessenger, observer: RecordingObserver
 ) -> None:
     """An answer that cannot be sent is reported, and does not delay others."""
-    refusing.reject(refused("elsewhere"))
-    letters.outcome = NotSent("away")
-    refusing.reject(refused())
-    refusing.reject(refused())
-    await letters.sent.get()
-    await letters.sent.get()
+    rejections.reject(rejection("elsewhere"))
+    messenger.outcome = NotSent("away")
+    rejections.reject(rejection())
+    rejections.reject(rejection())
+    await messenger.sent.get()
+    await messenger.sent.get()
     await observer.until(lambda observer: len(observer.problems) == 2)
-    assert letters.sent.empty()
+    assert messenger.sent.empty()

@@ -3,13 +3,13 @@
 from bridge.connectors.cis.service.discovery import RetrySchedule
 
 
-def contacts(**wanted: list[str]) -> RetrySchedule[str]:
+def schedule(**wanted: list[str]) -> RetrySchedule[str]:
     return RetrySchedule(wanted, 0, retry=10, longest=100)
 
 
 def test_peers_are_tried_concurrently_and_their_rooms_in_sequence() -> None:
     """A slow peer delays no other peer."""
-    one = contacts(a=["1", "2"], b=["3"])
+    one = schedule(a=["1", "2"], b=["3"])
     assert one.deadline() == 0
     assert one.due(0) == [("a", "1"), ("b", "3")]
     assert one.due(0) == []
@@ -24,7 +24,7 @@ def test_peers_are_tried_concurrently_and_their_rooms_in_sequence() -> None:
 
 def test_the_delay_doubles_after_each_failure() -> None:
     """Up to the longest one."""
-    one = contacts(a=["1"])
+    one = schedule(a=["1"])
     now, pauses = 0, []
     for _ in range(6):
         assert one.due(now) == [("a", "1")]
@@ -40,7 +40,7 @@ def test_the_delay_doubles_after_each_failure() -> None:
 
 def test_an_active_peer_is_tried_at_once() -> None:
     """But not more often than the shortest delay allows; other peers are not affected."""
-    one = contacts(a=["1"], b=["2"])
+    one = schedule(a=["1"], b=["2"])
     for now in (0, 10, 30):
         one.due(now)
         one.failed("a", "1", now)
@@ -62,7 +62,7 @@ def test_an_active_peer_is_tried_at_once() -> None:
 
 def test_a_room_that_was_left_is_joined_again() -> None:
     """After a delay, so that two nodes that disagree do not loop at full speed."""
-    one = contacts(a=["1"])
+    one = schedule(a=["1"])
     one.due(0)
     one.done("a", "1")
     one.add("a", "1", 5)
@@ -79,7 +79,7 @@ def test_a_room_that_was_left_is_joined_again() -> None:
 def test_peers_are_added_and_removed() -> None:
     """The actions of a new peer are due at once. A removed peer has none, and the result of a running one is
     ignored."""
-    one = contacts(a=["1"])
+    one = schedule(a=["1"])
     one.replace("b", ["2", "3"], 5)
     assert one.due(5) == [("a", "1"), ("b", "2")]
     one.remove("b")
@@ -96,7 +96,7 @@ def test_peers_are_added_and_removed() -> None:
 
 def test_the_actions_of_a_peer_are_replaced() -> None:
     """Only the new ones are attempted, without the delays of the old ones."""
-    one = contacts(a=["1", "2"])
+    one = schedule(a=["1", "2"])
     one.due(0)
     one.failed("a", "1", 0)
     one.replace("a", ["2", "3"], 1)

@@ -32,7 +32,7 @@ REQUEST = {
 }
 
 
-class Scene:
+class ReaderFixture:
     """A node, and a homeserver whose users send what a test needs."""
 
     def __init__(self, kitchen: CisNode, living: Node) -> None:
@@ -72,11 +72,11 @@ class Scene:
 
 
 @pytest.fixture
-async def scene(nodes: CisNodes) -> Scene:
+async def fixture(nodes: CisNodes) -> ReaderFixture:
     settings = replace(QUICK, node_id=HERE, peers=peers_of("living.test"), namespaces=("default", "alpha"))
     [living], [kitchen] = await nodes.start_beside(["living.test"], settings)
     await kitchen.local_agents.register("worker")
-    return Scene(kitchen, living)
+    return ReaderFixture(kitchen, living)
 
 
 async def make_own_room(living: Node) -> None:
@@ -85,15 +85,15 @@ async def make_own_room(living: Node) -> None:
 
 
 @pytest.mark.parametrize("is_nested", [False, True])
-async def test_a_request_in_either_shape(scene: Scene, is_nested: bool) -> None:
+async def test_a_request_in_either_shape(fixture: ReaderFixture, is_nested: bool) -> None:
     """Flat as specified, nested as published nodes write it; timestamps with nine digits."""
     content: dict[str, Any] = dict(REQUEST)
     if is_nested:
         kind = content.pop("event_type")
         content = {"event_type": kind, "payload": content}
-    act = await scene.say("io.cis.agent.task.request", content)
+    act = await fixture.say("io.cis.agent.task.request", content)
     assert (act.verdict, act.peer, act.subject) == (Verdict.TAKEN, "living.test", "req-1")
-    task = await scene.kitchen.given()
+    task = await fixture.kitchen.given()
     assert task.key == TaskKey("living.test", "req-1")
     assert task.deadline - task.received_at == 60_000
 
@@ -129,30 +129,30 @@ async def test_a_request_in_either_shape(scene: Scene, is_nested: bool) -> None:
     ],
 )
 async def test_invalid_events_are_refused(
-    scene: Scene, type_: str, changed: dict[str, Any], sender: str, verdict: Verdict
+    fixture: ReaderFixture, type_: str, changed: dict[str, Any], sender: str, verdict: Verdict
 ) -> None:
     """Events in the name of others, malformed events and unknown types; each is recorded."""
     base = REQUEST if type_ == REQUEST["event_type"] else {"event_type": type_, "timestamp": TIME}
-    act = await scene.say(type_, {**base, **changed}, sender)
+    act = await fixture.say(type_, {**base, **changed}, sender)
     assert act.verdict is verdict
-    assert scene.kitchen.local_agents.delivered.empty()
-    assert scene.kitchen.table.agents_of("third.test") == {}
+    assert fixture.kitchen.local_agents.delivered.empty()
+    assert fixture.kitchen.table.agents_of("third.test") == {}
 
 
-async def test_events_in_the_wrong_room_are_refused(scene: Scene) -> None:
+async def test_events_in_the_wrong_room_are_refused(fixture: ReaderFixture) -> None:
     """In this node's broadcast room, and in the room of a namespace that the peer may not use."""
-    act = await scene.say("io.cis.agent.task.request", REQUEST, room_id=BROADCAST)
+    act = await fixture.say("io.cis.agent.task.request", REQUEST, room_id=BROADCAST)
     assert act.verdict is Verdict.FORBIDDEN
     with pytest.raises(MatrixError, match="M_FORBIDDEN"):
-        await scene.say("io.cis.agent.task.request", REQUEST, room_id=f"!agent-federation-alpha:{HERE}")
-    assert scene.kitchen.local_agents.delivered.empty()
+        await fixture.say("io.cis.agent.task.request", REQUEST, room_id=f"!agent-federation-alpha:{HERE}")
+    assert fixture.kitchen.local_agents.delivered.empty()
 
 
-async def test_a_malformed_request_is_answered_with_the_field_named(scene: Scene) -> None:
+async def test_a_malformed_request_is_answered_with_the_field_named(fixture: ReaderFixture) -> None:
     """In the requester's room, with its error code."""
-    await make_own_room(scene.living)
-    await scene.say("io.cis.agent.task.request", {**REQUEST, "task": {"task_id": "t"}})
-    answer = await scene.answer_in_our_room()
+    await make_own_room(fixture.living)
+    await fixture.say("io.cis.agent.task.request", {**REQUEST, "task": {"task_id": "t"}})
+    answer = await fixture.answer_in_our_room()
     assert answer.content["request_id"] == "req-1"
     result = answer.content["result"]
     assert (result["success"], result["exit_code"]) == (False, -1)
@@ -160,19 +160,19 @@ async def test_a_malformed_request_is_answered_with_the_field_named(scene: Scene
     assert answer.sender == f"@palaver:{HERE}"
 
 
-async def test_a_request_without_a_local_target_is_answered(scene: Scene) -> None:
+async def test_a_request_without_a_local_target_is_answered(fixture: ReaderFixture) -> None:
     """For an agent of a third node or of another namespace: AGENT_NOT_FOUND."""
-    await make_own_room(scene.living)
-    await scene.say("io.cis.agent.task.request", {**REQUEST, "to_agent": "worker@third.test"})
-    answer = await scene.answer_in_our_room()
+    await make_own_room(fixture.living)
+    await fixture.say("io.cis.agent.task.request", {**REQUEST, "to_agent": "worker@third.test"})
+    answer = await fixture.answer_in_our_room()
     assert answer.content["result"]["metadata"]["error_code"] == ErrorCode.AGENT_NOT_FOUND
     assert answer.content["from_agent"] == f"palaver@{HERE}"
 
 
-async def test_a_request_is_cancelled_by_its_requester(scene: Scene) -> None:
+async def test_a_request_is_cancelled_by_its_requester(fixture: ReaderFixture) -> None:
     """Also directly after the request."""
-    await scene.say("io.cis.agent.task.request", REQUEST)
-    await scene.kitchen.given()
+    await fixture.say("io.cis.agent.task.request", REQUEST)
+    await fixture.kitchen.given()
     cancel = {
         "event_type": "io.cis.agent.message",
         "message_id": "m",
@@ -182,8 +182,8 @@ async def test_a_request_is_cancelled_by_its_requester(scene: Scene) -> None:
         "payload": {"request_id": "req-1", "reason": "too slow"},
         "timestamp": TIME,
     }
-    await scene.say("io.cis.agent.message", cancel)
-    stopped = await scene.kitchen.local_agents.cancelled.get()
+    await fixture.say("io.cis.agent.message", cancel)
+    stopped = await fixture.kitchen.local_agents.cancelled.get()
     assert stopped.answer is not None
     assert stopped.answer.output == "Cancelled by boss@living.test: too slow"
 
@@ -194,53 +194,53 @@ async def test_an_untrusted_peer_is_refused(nodes: CisNodes) -> None:
     [strange, bad], [kitchen] = await nodes.start_beside(
         ["living.test", "bad.test"], replace(QUICK, node_id=HERE, peers=refused)
     )
-    act = await Scene(kitchen, strange).say("io.cis.agent.task.request", REQUEST)
+    act = await ReaderFixture(kitchen, strange).say("io.cis.agent.task.request", REQUEST)
     assert (act.verdict, act.detail) == (
         Verdict.FORBIDDEN,
         "This server is not configured as a peer of this node.",
     )
     # Who is named in order to be refused does not even come in.
     with pytest.raises(MatrixError, match="M_FORBIDDEN"):
-        await Scene(kitchen, bad).say("io.cis.agent.task.request", REQUEST)
+        await ReaderFixture(kitchen, bad).say("io.cis.agent.task.request", REQUEST)
 
 
-async def test_only_the_owner_sets_registrations(scene: Scene) -> None:
+async def test_only_the_owner_sets_registrations(fixture: ReaderFixture) -> None:
     """Otherwise any member could make others believe that an agent is offline."""
     user = "@boss:living.test"
-    await scene.living.rooms.ensure_user(user)
-    await scene.living.rooms.join(BROADCAST, user, via=[HERE])
+    await fixture.living.rooms.ensure_user(user)
+    await fixture.living.rooms.join(BROADCAST, user, via=[HERE])
     for type_ in ("io.cis.agent.registered", "io.cis.agent.unregistered"):
         with pytest.raises(MatrixError, match="M_FORBIDDEN"):
-            await scene.living.rooms.set_state(BROADCAST, user, type_, {}, "worker")
+            await fixture.living.rooms.set_state(BROADCAST, user, type_, {}, "worker")
 
 
 async def test_an_unexpected_error_does_not_block_later_events(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    fixture: ReaderFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is reported, and the next event is handled."""
-    lead = await scene.kitchen.wait_leader()
-    look_at = lead.reader._effects
+    lead = await fixture.kitchen.wait_leader()
+    read_effects = lead.reader._effects
 
-    async def fall_over(entry: StreamedEvent) -> Any:
+    async def fail(entry: StreamedEvent) -> Any:
         if entry.event.content.get("message_id") == "poison":
             raise ZeroDivisionError
-        return await look_at(entry)
+        return await read_effects(entry)
 
-    monkeypatch.setattr(lead.reader, "_effects", fall_over)
+    monkeypatch.setattr(lead.reader, "_effects", fail)
     user = "@boss:living.test"
-    await scene.living.rooms.ensure_user(user)
-    await scene.living.rooms.join(ROOM, user, via=[HERE])
-    await scene.living.rooms.send(ROOM, user, "io.cis.agent.message", {"message_id": "poison"})
-    await scene.say("io.cis.agent.task.request", REQUEST)
-    await scene.kitchen.given()
-    assert len(scene.kitchen.observer.problems) == 1
+    await fixture.living.rooms.ensure_user(user)
+    await fixture.living.rooms.join(ROOM, user, via=[HERE])
+    await fixture.living.rooms.send(ROOM, user, "io.cis.agent.message", {"message_id": "poison"})
+    await fixture.say("io.cis.agent.task.request", REQUEST)
+    await fixture.kitchen.given()
+    assert len(fixture.kitchen.observer.problems) == 1
 
 
-async def test_a_redacted_request_is_not_examined(scene: Scene) -> None:
+async def test_a_redacted_request_is_not_examined(fixture: ReaderFixture) -> None:
     """Nothing is recorded."""
-    incoming = (await scene.kitchen.wait_leader()).reader
+    incoming = (await fixture.kitchen.wait_leader()).reader
     type_ = "io.cis.agent.task.request"
     event = RoomEvent("$1", ROOM, "@boss:living.test", type_, {}, 1, is_redacted=True)
     assert await incoming._effects(StreamedEvent(1, "timeline", event)) == []
-    await scene.say("io.cis.agent.unheard_of", {"event_type": "io.cis.agent.unheard_of", "timestamp": TIME})
-    assert [act for act in scene.kitchen.observer.records if act.type == type_] == []
+    await fixture.say("io.cis.agent.unheard_of", {"event_type": "io.cis.agent.unheard_of", "timestamp": TIME})
+    assert [act for act in fixture.kitchen.observer.records if act.type == type_] == []

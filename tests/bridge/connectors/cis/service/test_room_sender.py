@@ -30,14 +30,14 @@ def message(payload: object, name: str = "m") -> Message:
     )
 
 
-class Place:
+class SenderFixture:
     def __init__(self, node: Node, settings: CisSettings) -> None:
         self.node, self.settings, self.observer = node, settings, RecordingObserver()
         self.ghosts = ghosts_of(node)
-        self.speech = RoomSender(node.rooms, settings, self.observer, self.ghosts)
+        self.room_sender = RoomSender(node.rooms, settings, self.observer, self.ghosts)
 
     async def make(self) -> None:
-        await self.ghosts.appear(self.settings.node_user)
+        await self.ghosts.ensure(self.settings.node_user)
         await OwnRooms(self.node.rooms, self.settings, self.observer).create_all()
 
     async def said(self) -> list[RoomEvent]:
@@ -46,21 +46,21 @@ class Place:
 
 
 @pytest.fixture(params=["public", "invite"])
-async def place(nodes: CisNodes, request: pytest.FixtureRequest) -> AsyncIterator[Place]:
+async def fixture(nodes: CisNodes, request: pytest.FixtureRequest) -> AsyncIterator[SenderFixture]:
     [node] = await nodes.start("a.test")
-    place = Place(node, CisSettings("a.test", join_rule=request.param))
-    await place.make()
-    yield place
-    await place.speech.close()
+    fixture = SenderFixture(node, CisSettings("a.test", join_rule=request.param))
+    await fixture.make()
+    yield fixture
+    await fixture.room_sender.close()
 
 
-async def test_an_agent_joins_a_room_before_it_first_sends(place: Place) -> None:
+async def test_an_agent_joins_a_room_before_it_first_sends(fixture: SenderFixture) -> None:
     """With its display name, under any join rule."""
-    said = await place.speech.send(message("hello"), ROOM, WORKER, "one")
+    said = await fixture.room_sender.send(message("hello"), ROOM, WORKER, "one")
     assert isinstance(said, Sent)
-    [event] = await place.said()
+    [event] = await fixture.said()
     assert (event.event_id, event.sender, event.content["payload"]) == (said.event_id, GHOST, "hello")
-    members = {one.user_id: one.displayname for one in await place.node.rooms.members(WHERE)}
+    members = {one.user_id: one.displayname for one in await fixture.node.rooms.members(WHERE)}
     assert members == {"@palaver:a.test": "Palaver", GHOST: "worker-1"}
 
 
@@ -82,74 +82,76 @@ async def test_other_nodes_see_the_agents_profile(nodes: CisNodes) -> None:
     assert here.observer.problems == []
 
 
-async def test_an_event_with_the_same_key_is_sent_once(place: Place) -> None:
+async def test_an_event_with_the_same_key_is_sent_once(fixture: SenderFixture) -> None:
     """Also by a later process."""
-    first = await place.speech.send(message("hello"), ROOM, WORKER, "one" * 200)
-    other = RoomSender(place.node.rooms, place.settings, place.observer, place.ghosts)
+    first = await fixture.room_sender.send(message("hello"), ROOM, WORKER, "one" * 200)
+    other = RoomSender(fixture.node.rooms, fixture.settings, fixture.observer, fixture.ghosts)
     assert await other.send(message("hello again"), ROOM, WORKER, "one" * 200) == first
-    assert len(await place.said()) == 1
+    assert len(await fixture.said()) == 1
     await other.close()
 
 
-async def test_a_kicked_agent_joins_again(place: Place) -> None:
+async def test_a_kicked_agent_joins_again(fixture: SenderFixture) -> None:
     """Even if this process was not notified of the kick."""
-    await place.speech.send(message("hello"), ROOM, WORKER, "one")
-    await place.node.rooms.kick(WHERE, "@palaver:a.test", GHOST)
-    assert isinstance(await place.speech.send(message("again"), ROOM, WORKER, "two"), Sent)
-    assert len(await place.said()) == 2
+    await fixture.room_sender.send(message("hello"), ROOM, WORKER, "one")
+    await fixture.node.rooms.kick(WHERE, "@palaver:a.test", GHOST)
+    assert isinstance(await fixture.room_sender.send(message("again"), ROOM, WORKER, "two"), Sent)
+    assert len(await fixture.said()) == 2
 
 
-async def test_a_banned_agent_cannot_send(place: Place) -> None:
+async def test_a_banned_agent_cannot_send(fixture: SenderFixture) -> None:
     """The result has the reason, and the failure is recorded."""
-    await place.speech.send(message("hello"), ROOM, WORKER, "one")
-    await place.node.rooms.ban(WHERE, "@palaver:a.test", GHOST)
-    outcome = await place.speech.send(message("again"), ROOM, WORKER, "two")
+    await fixture.room_sender.send(message("hello"), ROOM, WORKER, "one")
+    await fixture.node.rooms.ban(WHERE, "@palaver:a.test", GHOST)
+    outcome = await fixture.room_sender.send(message("again"), ROOM, WORKER, "two")
     assert isinstance(outcome, NotSent)
     assert not outcome.is_final
-    assert [act.verdict for act in place.observer.records] == [Verdict.SENT, Verdict.FAILED]
-    assert place.observer.records[1].detail == outcome.reason
+    assert [act.verdict for act in fixture.observer.records] == [Verdict.SENT, Verdict.FAILED]
+    assert fixture.observer.records[1].detail == outcome.reason
 
 
-async def test_only_local_agents_can_send(place: Place) -> None:
+async def test_only_local_agents_can_send(fixture: SenderFixture) -> None:
     """This node would sign the event."""
     stranger = AgentAddress("worker-1", "b.test")
-    outcome = await place.speech.send(message("hello"), ROOM, stranger, "one")
+    outcome = await fixture.room_sender.send(message("hello"), ROOM, stranger, "one")
     assert isinstance(outcome, NotSent)
     assert outcome.is_final
 
 
-async def test_an_agent_without_a_valid_user_id_cannot_send(place: Place) -> None:
+async def test_an_agent_without_a_valid_user_id_cannot_send(fixture: SenderFixture) -> None:
     """A retry would fail as well."""
     long = AgentAddress("ä" * 100, "a.test")
-    outcome = await place.speech.send(message("hello"), ROOM, long, "one")
+    outcome = await fixture.room_sender.send(message("hello"), ROOM, long, "one")
     assert isinstance(outcome, NotSent)
     assert outcome.is_final
 
 
-async def test_an_event_that_is_too_large_is_not_sent(place: Place) -> None:
+async def test_an_event_that_is_too_large_is_not_sent(fixture: SenderFixture) -> None:
     """If it cannot be shortened."""
-    outcome = await place.speech.send(message("x" * 100_000), ROOM, WORKER, "one")
+    outcome = await fixture.room_sender.send(message("x" * 100_000), ROOM, WORKER, "one")
     assert isinstance(outcome, NotSent)
     assert outcome.is_final
-    assert await place.said() == []
+    assert await fixture.said() == []
 
 
-async def test_an_unreachable_room_is_a_temporary_failure(place: Place) -> None:
+async def test_an_unreachable_room_is_a_temporary_failure(fixture: SenderFixture) -> None:
     """A retry may succeed."""
-    outcome = await place.speech.send(message("hello"), FederationRoom("default", "b.test"), WORKER, "one")
+    outcome = await fixture.room_sender.send(
+        message("hello"), FederationRoom("default", "b.test"), WORKER, "one"
+    )
     assert isinstance(outcome, NotSent)
     assert not outcome.is_final
 
 
-async def test_concurrent_events_of_a_user_join_once(place: Place) -> None:
+async def test_concurrent_events_of_a_user_join_once(fixture: SenderFixture) -> None:
     """And all events are sent."""
     event = StatusUpdate.model_validate(
         {"agent_id": "worker-1", "node_id": "a.test", "status": "idle", "timestamp": NOON}
     )
     names = [str(number) for number in range(20)]
-    outcomes = await asyncio.gather(*(place.speech.send(event, ROOM, WORKER, name) for name in names))
+    outcomes = await asyncio.gather(*(fixture.room_sender.send(event, ROOM, WORKER, name) for name in names))
     assert all(isinstance(outcome, Sent) for outcome in outcomes)
-    page = await place.node.rooms.messages(WHERE, limit=100)
+    page = await fixture.node.rooms.messages(WHERE, limit=100)
     joins = [one for one in page.events if one.type == "m.room.member" and one.state_key == GHOST]
     assert len([one for one in joins if one.content["membership"] == "join"]) == 1
-    assert len(await place.said()) == 20
+    assert len(await fixture.said()) == 20

@@ -42,7 +42,7 @@ THEIRS = Task(
 
 
 @dataclass
-class Letters:
+class RecordingMessenger:
     outcome: Sent | NotSent = field(default_factory=lambda: Sent("$1"))
     namespace: str | None = "default"
     sent: list[OutgoingEvent] = field(default_factory=list)
@@ -55,20 +55,20 @@ class Letters:
         return self.namespace
 
 
-def delivery(letters: Letters, settings: CisSettings = SETTINGS) -> TaskDelivery:
-    return TaskDelivery(settings, letters, now_ms=lambda: NOW)  # type: ignore[arg-type]
+def delivery(messenger: RecordingMessenger, settings: CisSettings = SETTINGS) -> TaskDelivery:
+    return TaskDelivery(settings, messenger, now_ms=lambda: NOW)  # type: ignore[arg-type]
 
 
-def reply(letters: Letters, observer: RecordingObserver) -> TaskReply:
-    return TaskReply(SETTINGS, letters, observer, now_ms=lambda: NOW)  # type: ignore[arg-type]
+def reply(messenger: RecordingMessenger, observer: RecordingObserver) -> TaskReply:
+    return TaskReply(SETTINGS, messenger, observer, now_ms=lambda: NOW)  # type: ignore[arg-type]
 
 
 async def test_a_delivered_task_is_in_a_durable_queue() -> None:
     """Under a key that is the same when it is delivered again, until its deadline."""
-    letters = Letters()
-    assert await delivery(letters).deliver(OURS) == Delivered()
-    assert await delivery(letters).deliver(OURS) == Delivered()
-    first, second = letters.sent
+    messenger = RecordingMessenger()
+    assert await delivery(messenger).deliver(OURS) == Delivered()
+    assert await delivery(messenger).deliver(OURS) == Delivered()
+    first, second = messenger.sent
     assert first == second
     assert isinstance(first.event, TaskRequest)
     assert (first.sender, first.namespace, first.deadline, first.task) == (
@@ -82,72 +82,72 @@ async def test_a_delivered_task_is_in_a_durable_queue() -> None:
 async def test_failures_of_delivery() -> None:
     """Permanent and temporary ones."""
     closed = CisSettings("living.local")
-    rejected = await delivery(Letters(), closed).deliver(OURS)
+    rejected = await delivery(RecordingMessenger(), closed).deliver(OURS)
     assert isinstance(rejected, Rejected)
     assert rejected.error.code is ErrorCode.NODE_UNREACHABLE
-    rejected = await delivery(Letters(namespace=None)).deliver(OURS)
+    rejected = await delivery(RecordingMessenger(namespace=None)).deliver(OURS)
     assert isinstance(rejected, Rejected)
     assert rejected.error.code is ErrorCode.AGENT_NOT_FOUND
-    rejected = await delivery(Letters(NotSent("too large", is_final=True))).deliver(OURS)
+    rejected = await delivery(RecordingMessenger(NotSent("too large", is_final=True))).deliver(OURS)
     assert isinstance(rejected, Rejected)
     assert rejected.error.code is ErrorCode.INVALID_PAYLOAD
-    assert await delivery(Letters(NotSent("away"))).deliver(OURS) == RetryLater("away")
+    assert await delivery(RecordingMessenger(NotSent("away"))).deliver(OURS) == RetryLater("away")
 
 
 async def test_a_cancellation_is_sent_like_the_task() -> None:
     """Under its own key, until some time after the deadline; a temporary failure is retried."""
-    letters = Letters()
-    assert await delivery(letters).cancel(OURS)
-    [letter] = letters.sent
+    messenger = RecordingMessenger()
+    assert await delivery(messenger).cancel(OURS)
+    [letter] = messenger.sent
     assert isinstance(letter.event, Message)
     assert letter.event.message_type == "cancel"
     assert letter.deadline > OURS.deadline
     assert letter.task is None
     with pytest.raises(PeerError):
-        await delivery(Letters(NotSent("away"))).cancel(OURS)
-    assert await delivery(Letters(NotSent("no", is_final=True))).cancel(OURS)
-    assert await delivery(Letters(), CisSettings("living.local")).cancel(OURS)
+        await delivery(RecordingMessenger(NotSent("away"))).cancel(OURS)
+    assert await delivery(RecordingMessenger(NotSent("no", is_final=True))).cancel(OURS)
+    assert await delivery(RecordingMessenger(), CisSettings("living.local")).cancel(OURS)
 
 
 async def test_an_answer_goes_to_the_requester() -> None:
     """In the namespace of the request; a repeated request gets a new event."""
-    letters, observer = Letters(), RecordingObserver()
-    await reply(letters, observer).answer(THEIRS)
-    await reply(letters, observer).answer(THEIRS)
-    await reply(letters, observer).answer(replace(THEIRS, asked=2))
-    first, second, third = letters.sent
+    messenger, observer = RecordingMessenger(), RecordingObserver()
+    await reply(messenger, observer).answer(THEIRS)
+    await reply(messenger, observer).answer(THEIRS)
+    await reply(messenger, observer).answer(replace(THEIRS, asked=2))
+    first, second, third = messenger.sent
     assert isinstance(first.event, TaskResponse)
     assert (first.namespace, first.sender) == ("alpha", COORDINATOR)
     assert first.key == second.key != third.key
-    await reply(letters, observer).progress(THEIRS, {"n": 1})
-    await reply(letters, observer).progress(THEIRS, {"n": 1})
-    assert letters.sent[3].key != letters.sent[4].key
+    await reply(messenger, observer).progress(THEIRS, {"n": 1})
+    await reply(messenger, observer).progress(THEIRS, {"n": 1})
+    assert messenger.sent[3].key != messenger.sent[4].key
 
 
 async def test_failures_of_an_answer() -> None:
     """A temporary failure is retried and a permanent one is reported. A former peer gets no answer."""
     observer = RecordingObserver()
     with pytest.raises(PeerError):
-        await reply(Letters(NotSent("away")), observer).answer(THEIRS)
-    await reply(Letters(NotSent("no", is_final=True)), observer).answer(THEIRS)
+        await reply(RecordingMessenger(NotSent("away")), observer).answer(THEIRS)
+    await reply(RecordingMessenger(NotSent("no", is_final=True)), observer).answer(THEIRS)
     assert len(observer.problems) == 1
-    letters = Letters()
+    messenger = RecordingMessenger()
     elsewhere = replace(
         THEIRS, request=replace(THEIRS.request, origin=Origin("cis", {**BACK, "node": "gone.local"}))
     )
-    await reply(letters, observer).answer(elsewhere)
-    assert letters.sent == []
+    await reply(messenger, observer).answer(elsewhere)
+    assert messenger.sent == []
 
 
 async def test_the_sender_of_an_answer() -> None:
     """A proxy named its target, a local agent, which answers; for any other address the node itself
     answers."""
-    letters = Letters()
+    messenger = RecordingMessenger()
     strange = replace(
         THEIRS, request=replace(THEIRS.request, origin=Origin("cis", {**BACK, "to": "x@third.local"}))
     )
-    await reply(letters, RecordingObserver()).answer(strange)
-    assert letters.sent[0].sender == SETTINGS.node_address
+    await reply(messenger, RecordingObserver()).answer(strange)
+    assert messenger.sent[0].sender == SETTINGS.node_address
 
 
 async def test_a_task_that_is_not_stored_is_not_sent(nodes: CisNodes) -> None:
