@@ -38,7 +38,7 @@ async def per_second(subject: Stage, seconds: float, *, side: str, load: str) ->
 async def latency(subject: Stage, seconds: float, *, side: str, load: str, percent: int) -> Measurement:
     """From sending a message until its answer is in the sender's `/sync`."""
     durations = (await _next(subject, seconds, side, load, str(percent)))["durations"]
-    # A single one has no percentiles; taken twice it is all of them.
+    # `quantiles` needs two values, so a single one is used twice.
     cut = quantiles(durations if len(durations) > 1 else durations * 2, n=100, method="inclusive")
     return Measurement(1000 * cut[percent - 1], len(durations), sum(durations))
 

@@ -15,10 +15,10 @@ TIMEOUT = 60.0
 """Seconds for one answer."""
 WAIT_MS = 10_000
 PAUSE = 0.1
-"""Seconds. An answer of `/sync` costs a Synapse more than an event does: who waits for many at once reads ten
-times a second."""
+"""Seconds. A response of `/sync` costs a Synapse more than an event does, so a reader of many answers syncs
+ten times a second."""
 MARKED_EVERY = 1.0
-"""Seconds. What a person has not read a Synapse counts anew for each of his answers of `/sync`, by thread."""
+"""Seconds. For each response of `/sync`, a Synapse counts the person's unread messages again, by thread."""
 PROMPT = "What does the scale say? Next reading at noon. " * 4
 
 

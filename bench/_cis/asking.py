@@ -38,7 +38,7 @@ async def _next(subject: Pair, seconds: float, load: Load, row: str) -> dict[str
 async def latency(subject: Pair, seconds: float, *, load: Load, percent: int) -> Measurement:
     """From the request at one node until its answer is committed there."""
     durations = (await _next(subject, seconds, load, str(percent)))["durations"]
-    # A single one has no percentiles; taken twice it is all of them.
+    # `quantiles` needs two values, so a single one is used twice.
     cut = quantiles(durations if len(durations) > 1 else durations * 2, n=100, method="inclusive")
     return Measurement(1000 * cut[percent - 1], len(durations), sum(durations))
 

@@ -80,7 +80,7 @@ class PlayedNode(PlayedServer):
 
     async def _beat_on(self, destination: str, every: float) -> None:
         while not self._is_silent.is_set():
-            with contextlib.suppress(PeerError):  # it is being started anew
+            with contextlib.suppress(PeerError):  # it is being restarted
                 await self.beat(destination)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(every):

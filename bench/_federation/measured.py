@@ -26,17 +26,17 @@ class Measured(Protocol):
     server_name: str
 
     async def join(self, room_id: str, via: str) -> None:
-        """Its user joins a room; returns when the server says so."""
+        """Join a room with its user; return when the server confirms it."""
 
     async def members(self, room_id: str) -> int:
-        """How many are joined, once the server knows all of them."""
+        """Return the number of joined members, once the server knows all of them."""
 
     async def read(self, *, at_leisure: bool) -> Collection[EventId]:
-        """What has become readable since the last time; waits for it, a while at most. `at_leisure` is for
-        readers that need not see each event at once."""
+        """Return what has become readable since the last call; waits for it, but not forever. `at_leisure` is
+        for readers that need not see each event at once."""
 
     def cpu_seconds(self) -> tuple[float, float]:
-        """Of the server's process, and of all processes of its Postgres."""
+        """Return the CPU of the server's process, and of all processes of its Postgres."""
 
     async def close(self) -> None:
         """Let go of its connections."""

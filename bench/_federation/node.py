@@ -40,7 +40,7 @@ class Users:
         self._talker = f"@talker:{node.config.server_name}"
 
     async def answer(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Do what a line asks for."""
+        """Execute the command of a line."""
         match command.pop("do"):
             case "join":
                 return await self._join(**command)

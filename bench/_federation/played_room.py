@@ -115,7 +115,7 @@ class PlayedRoom:
             self._changes.append(place)
             self._changed.append(pdu)
 
-    # -- what is asked about it --
+    # -- requests about it --
 
     def state_before(self, event_id: EventId) -> dict[StateKey, Pdu]:
         """Return the state before an event."""

@@ -18,7 +18,7 @@ async def latency(subject: Servers, seconds: float, *, percent: int, measured: s
     runs = subject.runs["latency", measured]
     ask = partial(subject.ask, measured, "latency", rate=PER_SECOND, seconds=seconds)
     durations = (await runs.next(str(percent), ask))["seconds"]
-    # A single one has no percentiles; taken twice it is all of them.
+    # `quantiles` needs two values, so a single one is used twice.
     cut = quantiles(durations if len(durations) > 1 else durations * 2, n=100, method="inclusive")
     return Measurement(1000 * cut[percent - 1], len(durations), sum(durations))
 

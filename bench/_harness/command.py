@@ -58,7 +58,8 @@ def select(benchmark: Benchmark, patterns: Sequence[str] | None) -> tuple[str, .
 
 
 async def _run(benchmark: Benchmark, names: Sequence[str], plan: Plan, json_file: Path | None) -> None:
-    # SIGINT cancels this task by itself; SIGTERM has to be told to, so that the servers are ended either way.
+    # SIGINT cancels this task by default; SIGTERM needs a handler, so that the servers are stopped either
+    # way.
     this = asyncio.current_task()
     assert this is not None, "a coroutine runs in a task"
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)

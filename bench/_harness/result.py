@@ -32,7 +32,7 @@ class Result:
         machine."""
         if not self.ratios:
             return None
-        # A single round has no quartiles; taken twice it is both of them.
+        # `quantiles` needs two values, so a single round is used twice.
         low, _, high = quantiles(self.ratios if len(self.ratios) > 1 else self.ratios * 2, method="inclusive")
         return low, high
 

@@ -27,7 +27,7 @@ async def echo_zenoh(endpoint: str) -> None:
 async def echo_postgres(address: str) -> None:
     """Notify back as soon as a notification is received."""
     async with connected(address) as speaking, connected(address) as listening:
-        # The next word can be here before Postgres has told us that the echo of the last one was sent.
+        # The next notification may arrive before Postgres confirms that the previous echo was sent.
         free = asyncio.Lock()
 
         async def answer(_connection: object, _process: int, _channel: str, payload: object) -> None:

@@ -1,6 +1,7 @@
 """The process that is measured over HTTP: the smallest aiohttp application that both reads and responds.
 
-`python -m bench._limits.web_server uvloop|asyncio [CERTIFICATE KEY]`: says its port, serves until abandoned.
+`python -m bench._limits.web_server uvloop|asyncio [CERTIFICATE KEY]`: reports its port, and serves until the
+benchmark ends.
 """
 
 import asyncio

@@ -43,7 +43,7 @@ async def per_second(subject: Stage, seconds: float, *, side: str, load: Load) -
 async def latency(subject: Stage, seconds: float, *, side: str, load: Load, percent: int) -> Measurement:
     """From sending a call until its answer was read."""
     durations = (await _next(subject, seconds, side, load, str(percent)))["durations"]
-    # A single one has no percentiles; taken twice it is all of them.
+    # `quantiles` needs two values, so a single one is used twice.
     cut = quantiles(durations if len(durations) > 1 else durations * 2, n=100, method="inclusive")
     return Measurement(1000 * cut[percent - 1], len(durations), sum(durations))
 

@@ -49,7 +49,7 @@ class Stage:
     pids: Mapping[str, int]
     """The processes of either side, our Postgres, and the load."""
     calls: int = 0
-    """That our node has been asked for."""
+    """Calls that were sent to the node."""
     runs: defaultdict[tuple[str, str], Runs[dict[str, Any]]] = field(
         default_factory=lambda: defaultdict(Runs)
     )

@@ -29,7 +29,7 @@ MORE_MS: Final = 15.0
 ACROSS, LOCAL = "across", "local"
 OFFICE: Final = "office"
 
-# Both are closed to all other servers. Whose members may come into its offices each says by itself.
+# Both are closed to all other servers. Each configures whose members may join its offices.
 FEDERATION: Final = """nodes = ["{other}"]
 
 [federation]
@@ -79,7 +79,7 @@ async def beyond(subject: TwoNodes, seconds: float) -> Measurement:
 async def latency(subject: TwoNodes, seconds: float, *, name: str, percent: int) -> Measurement:
     """From sending a call until its answer was read."""
     durations = (await subject.runs.next(f"{name}-p{percent}", partial(subject.ask, seconds)))[name]
-    # A single one has no percentiles; taken twice it is all of them.
+    # `quantiles` needs two values, so a single one is used twice.
     cut = quantiles(durations if len(durations) > 1 else durations * 2, n=100, method="inclusive")
     return Measurement(1000 * cut[percent - 1], len(durations), sum(durations))
 

@@ -30,7 +30,7 @@ WORKER = f"worker@{KITCHEN}"
 WARMING, FEWEST, MOST = 2, 6, 60
 """How many tasks go before, and how many are counted."""
 
-# Modules whose coroutines carry the task on: they receive, store, deliver or send it.
+# Modules whose coroutines process the task: they receive, store, deliver or send it.
 # Both limits only shrink.
 MOST_ON_THE_WAY = 47
 # These, and all that they call and that returns at once: decisions, values, queues in memory, reports.

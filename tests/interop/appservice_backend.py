@@ -74,7 +74,7 @@ class Invited:
 
     synapse: Synapse
     url: str
-    """Where it speaks without TLS."""
+    """Its plain HTTP address."""
     port: int
     wanted: RegistrationSettings
     registration: Registration

@@ -159,7 +159,7 @@ def asker(number: int) -> str:
     return f"asker-{number}"
 
 
-# With the client that is shown as an example: it writes down what it hears, and says it.
+# Uses the example client: it logs its prompt, and answers with it.
 LISTENER = """
 import sys
 from agent_client import AgentClient, work

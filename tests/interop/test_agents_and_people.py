@@ -233,7 +233,7 @@ async def test_an_encrypted_room_gets_one_notice(here: Company) -> None:
         await alice.send(secret, "m.room.encrypted", {"algorithm": "m.megolm.v1.aes-sha2", "ciphertext": "x"})
     for agent in agents:
         await alice.wait_for_member(secret, agent, "join")
-    # Invites are answered in their order, and so is what is said.
+    # Invites and messages are handled in order.
     await chat_with(alice, agents[0])
     await here.asked_again()
     said = [event for event in await alice.history(secret) if event["sender"] in agents]
@@ -335,5 +335,5 @@ async def test_the_node_is_killed_during_two_hundred_threads(here: Company) -> N
     assert len(said_by_echo) == THREADS
     assert {relation(event)[1] for event in said_by_echo} == asked
     signs = {relation(event)[1:] for event in history if event["type"] == "m.reaction" and event["content"]}
-    # What was seen waiting is seen done; of all others the answer says so.
+    # Tasks that were shown as queued are shown as done; the others only have an answer.
     assert {sign for event_id, sign in signs if event_id in asked} <= {"✅"}

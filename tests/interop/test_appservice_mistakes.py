@@ -1,6 +1,6 @@
 """Each mistake that the operator of an attached node can make, made on purpose against a real Synapse.
 
-`palaver run` ends with a sentence of its own, and `palaver doctor` says the same.
+`palaver run` ends with an error of its own for each, and `palaver doctor` reports the same.
 """
 
 import re
@@ -147,7 +147,7 @@ async def test_each_mistake_has_its_own_error(
         right.write(domain="other.server")
         assert "which the configuration requires" in await right.told()
 
-        # Written anew for another homeserver than this one.
+        # Written again for another homeserver.
         text = right.registration.read_text()
         await right.register()
         assert f"The homeserver's server name is {synapse.server_name}" in await right.told()
@@ -157,7 +157,7 @@ async def test_each_mistake_has_its_own_error(
         # The homeserver cannot reach this node.
         assert f"cannot reach this node at http://127.0.0.1:{dead}" in await deaf.told()
 
-        # Two of its services want the same names.
+        # Two of its services reserve the same names.
         for operator in clashing:
             assert "reserves users that begin with _ghost_ too" in await operator.told()
 
@@ -212,7 +212,7 @@ async def test_the_node_waits_for_its_homeserver(
         await synapse.settled()
         await node.logged("Started.")
         assert (await node.cli("status"))[1]["ready"] is True
-        # It goes, and so does the node: nothing that it wants to say keeps it.
+        # The homeserver stops, and so does the node: unsent events do not block it.
         await synapse.kill()
         assert await node.stop() == 0
 

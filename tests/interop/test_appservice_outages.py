@@ -71,7 +71,7 @@ async def test_restarts_lose_and_repeat_nothing(here: Company, tmp_path: Path) -
     async def ask(one: MatrixClient, number: int) -> list[str]:
         asked = []
         for count in range(EACH):
-            # An agent refuses what comes while a hundred tasks wait for it.
+            # An agent refuses tasks while a hundred are queued for it.
             while count * ASKERS - lines() > MOST_AHEAD:
                 await asyncio.sleep(0.05)
             asked.append(await send_with_retries(one, here.room_id, question(number, count)))

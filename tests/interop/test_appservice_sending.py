@@ -138,14 +138,14 @@ async def test_each_event_is_sent_once_and_in_order(
                     await side.say(room_id, cook, f"{n}", transaction_id=f"{n}")
                 link.loses = n < 3
             assert link.lost >= 3
-        # What it remembered is gone with it. Synapse too forgets.
+        # Its memory is lost with it. Synapse's is, too.
         await synapse.kill()
         await synapse.start()
         async with side_on(behind, database, listens=False) as side:
             for n in (1, 2, 3, 4):
                 await until_sent(side, room_id, cook, f"{n}", f"{n}")
             assert await said(side, room_id) == ["0", "1", "2", "3", "4"]
-        # Now the homeserver tells what was said, but for what it had forgotten when it was killed.
+        # Now the homeserver sends the events, except those that it lost when it was killed.
         async with side_on(behind, database) as side:
             last = await until_sent(side, room_id, cook, "5", "5")
             await side.appservice.client.request(Method.POST, ping_path(invited.registration))

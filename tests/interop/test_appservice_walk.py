@@ -153,7 +153,7 @@ async def test_an_encrypted_chat_gets_one_notice(here: Company) -> None:
     for _ in range(2):
         await alice.send(secret, "m.room.encrypted", {"algorithm": "m.megolm.v1.aes-sha2", "ciphertext": "x"})
     await alice.wait_for(says(CANNOT_READ), room_id=secret)
-    # Invites are answered in their order, and so is what is said.
+    # Invites and messages are handled in order.
     await chat_with(alice, node.user("cook"))
     await here.asked_again()
     said = [event for event in await alice.history(secret) if event["sender"] == node.user("baker")]

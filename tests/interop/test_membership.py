@@ -161,5 +161,5 @@ async def test_a_remote_user_joins_with_partial_state(
             await node.membership.join(room_id, node.user(f"user{number}"))
         await bob.join(room_id, via=[node.name])
         await talk(node, alice, bob, room_id)
-        # Answered only when all of the state has come.
+        # The response comes only when the whole state is known.
         assert len(await bob.members(room_id)) == 12

@@ -64,7 +64,7 @@ class Terminal:
         self._news.set()
 
     def type(self, line: str) -> None:
-        # Enter, as a terminal says it.
+        # The Enter key, as a terminal sends it.
         os.write(self.master, f"{line}\r".encode())
 
     async def shows(self, part: str) -> str:
@@ -218,7 +218,7 @@ async def test_after_a_lost_connection_it_joins_again(
         assert not await there()
 
         async def joined() -> bool:
-            # Before it has connected it says so.
+            # Until it has connected, it reports that.
             shown.type(join)
             return await there()
 

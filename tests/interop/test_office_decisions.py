@@ -121,7 +121,7 @@ async def test_strict_mode_accepts_one_version() -> None:
         assert (said["min_supported"], said["max_supported"]) == ("0.4.0", "0.4.999")
 
 
-# ---- who is in an office --------------------------------------------------------------------------------
+# ---- memberships ----------------------------------------------------------------------------------------
 
 
 async def test_an_agent_joins_its_office_again(room: Room) -> None:

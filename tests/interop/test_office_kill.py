@@ -181,7 +181,7 @@ async def test_a_node_is_killed_during_an_approval(office: Office) -> None:
     told = await alice.wait_for(is_result(root), room_id=office.room_id)
     assert outcome(told) == "interrupted"
     await alice.react(office.room_id, question["event_id"], "✅")
-    # What comes after it is heard after it, by whoever hears both.
+    # Later events arrive later on the same connection.
     calling, running = await begun(office, 60)
     await alice.react(office.room_id, running, "❌")
     await alice.wait_for(answers(running, f"{alice.user_id} cannot stop this call"))

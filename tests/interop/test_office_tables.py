@@ -182,7 +182,7 @@ DECISIONS: Final[Table] = {
         f"{_SHARED}test_a_local_agent_and_a_remote_computer",
         f"{_ACROSS}test_a_step",
     ),
-    # Beside the table: what the numbers and traps of the protocol come to.
+    # Beside the table: limits and pitfalls of the protocol.
     "a frame above 1,000,000 bytes": (f"{_HERE}test_a_frame_that_is_too_large_ends_its_connection",),
     "clients start with polling and upgrade": (
         f"{_HERE}test_either_transport_alone_is_enough",

@@ -126,7 +126,7 @@ async def test_an_office_is_found_by_its_name(office: Office) -> None:
 async def test_tools_are_shown_and_a_call_is_a_thread(office: Office) -> None:
     """With its result: text as text, and an image as a file."""
     bob, room_id = office.here.bob, office.room_id
-    # It has asked for them when it heard of the Computer, or asks now.
+    # It has requested them when it was notified of the Computer, or requests them now.
     await office.agent.do("tools", computer=COMPUTER)
     tools = await bob.wait_until(in_state(room_id, TOOLS, office.user(COMPUTER)))
     assert tools is not None
@@ -216,7 +216,7 @@ async def test_a_call_is_refused(office: Office) -> None:
     await alice.wait_for(answers(call["event_id"], f"{alice.user_id} refuses it"))
     told = await alice.wait_for(is_result(call["event_id"]), room_id=room_id)
     assert outcome(told) == "refused"
-    # What is asked after it comes after it.
+    # A later request arrives later.
     await office.agent.do("tools", computer=COMPUTER)
     await office.computer.until("client:get_tools")
     assert office.computer.heard("client:tool_call") == []

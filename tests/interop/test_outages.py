@@ -59,7 +59,7 @@ async def test_a_killed_synapse_catches_up(
     kitchen, cellar = [await shared_room(alice, bob) for _ in range(2)]
     await bob.wait_for_event(await alice.say(kitchen, "before"))
     await other.kill()
-    # More than a Synapse takes of one room at once.
+    # More than a Synapse processes of one room at once.
     missed = [await alice.say(kitchen, f"missed {number}") for number in range(150)]
     await alice.edit(kitchen, missed[0], "mended")
     await alice.redact(kitchen, missed[1])

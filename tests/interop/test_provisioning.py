@@ -66,7 +66,7 @@ async def test_people_manage_their_bridge(
         status, said = await ask(node, "GET", f"resolve_identifier/baker@{NODE_ID}", bob.access_token)
         assert (status, said["id"]) == (200, f"baker@{NODE_ID}")
 
-        # The node may speak for Alice: so she is in the chat at once.
+        # The node may send as Alice, so she joins the chat at once.
         spare = await MatrixClient.login(synapse.homeserver, "alice")
         status, said = await log_in(node, alice, spare.access_token)
         assert (status, said["type"]) == (200, "complete")
@@ -84,7 +84,7 @@ async def test_people_manage_their_bridge(
         assert (await node.cli(*given))[0] == 0
         await alice.wait_for(says("baker: Bread for many", sender=alice.user_id))
 
-        # A token that ended is noticed, and said.
+        # An expired token is detected and reported.
         await spare.log_out()
         assert (await node.cli(*given[:-1], "Bread for all"))[0] == 0
         fallback = await alice.wait_for(says(f"{alice.user_id} asks baker@{NODE_ID}", "Bread for all"))

@@ -162,7 +162,7 @@ async def test_an_encrypted_room_gets_one_notice(hosted: Hosted) -> None:
         await alice.wait_for(says("This room is encrypted"), room_id=room_id)
         for _ in range(3):
             await alice.send(room_id, "m.room.encrypted", {**encryption, "ciphertext": "x"})
-        # Whatever follows of that has been said before this is answered.
+        # All effects of it have been sent before this is answered.
         await alice.say(room_id, "!agents help")
         await alice.wait_for(says("What you can ask"), room_id=room_id)
         history = await alice.history(room_id)

@@ -37,7 +37,7 @@ class Hosted:
             url=self.node.url("", "http"),
             token=self.token,
             office=f"kitchen-{secrets.token_hex(4)}",
-            # The connection is who it is, whatever its requests say.
+            # The connection decides the sender, not the name in its requests.
             agent_id="planner-7",
         )
 

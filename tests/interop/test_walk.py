@@ -67,7 +67,7 @@ async def test_knocking_and_restricted_joins(sides: Sides, version: str) -> None
         heard = await host.wait_for_member(door, person.user_id, "knock")
         assert heard["content"]["reason"] == "It rains."
     await stranger.leave(door)
-    if isinstance(stranger, Resident):  # a Synapse takes a knock back without telling anybody
+    if isinstance(stranger, Resident):  # a Synapse retracts a knock without notifying the other server
         await host.wait_for_member(door, stranger.user_id, "leave")
     await host.invite(door, guest.user_id)
     await guest.wait_for_invite(door)

@@ -60,7 +60,7 @@ server_name = "{name}"
 address = "127.0.0.1:{port}"
 authority = "{authority}"
 """
-# As published nodes know each other: the key is what the other operator's `palaver keys show` says.
+# The key of a published node is what its operator's `palaver keys show` prints.
 PUBLISHED_PEER = """
 [[agent_federation.peers]]
 node_id = "{name}"
@@ -182,7 +182,7 @@ class AgentNode(Node):
         """Let the waiting run continue."""
         (self.work / name).touch()
 
-    # -- what an operator says to it --
+    # -- commands of an operator --
 
     async def palaver(self, *words: str) -> tuple[int, str]:
         """Run a command; return its exit code and its standard output."""

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.process, pytest.mark.xdist_group("agent nodes")]
 KITCHEN, LIVING = "kitchen.test", "living.test"
 WORKER = f"worker@{KITCHEN}"
 SILENCE = 8.0
-"""Seconds after which a program that is attached to the kitchen is gone."""
+"""Seconds after which a program attached to the kitchen is offline."""
 KEY = SigningKey(b"k" * 32)
 PUBLISHED = """
 [[agent_federation.peers]]
@@ -176,7 +176,7 @@ def _is_alive(process: int) -> bool:
         return False
 
 
-# ---- a published node, which speaks plain HTTP and sends one event at a time ---------------------------
+# ---- a published node, which uses plain HTTP and sends one event at a time -----------------------------
 
 
 def _flat(event: dict[str, Any]) -> dict[str, Any]:

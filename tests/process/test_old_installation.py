@@ -68,7 +68,7 @@ class OldNode(Node):
 
 def unpack(directory: Path) -> None:
     with tarfile.open(KEPT / "old.tar.xz") as archive:
-        # Newer versions of Python ask how far to trust an archive; the first of 3.11 cannot be told.
+        # Newer versions of Python have a filter for archives; the first ones of 3.11 do not.
         archive.extraction_filter = getattr(tarfile, "tar_filter", None)
         archive.extractall(directory)
     identity = choose_identity("nobody", os.geteuid())

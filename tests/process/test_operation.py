@@ -80,7 +80,7 @@ async def test_a_new_certificate_is_loaded_without_dropping_connections(make_nod
     _copy_certificate(donor.data / "tls", own)
     (node.directory / "palaver.toml").write_text(
         '[listener]\ncertificate = "own/certificate.pem"\nprivate_key = "own/key.pem"\n'
-        # Longer than it takes a busy machine to start a second node.
+        # Longer than a busy machine needs to start a second node.
         "header_timeout = 600\n"
     )
     await node.start()

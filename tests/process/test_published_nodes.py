@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.process, pytest.mark.xdist_group("published nodes")]
 KITCHEN, CELLAR = "kitchen.test", "cellar.test"
 COOK, MINER = f"cook@{KITCHEN}", f"miner@{CELLAR}"
 SILENCE = 8.0
-"""Seconds after which a node that says nothing is gone."""
+"""Seconds after which a silent node is offline."""
 
 
 class Pair(NamedTuple):

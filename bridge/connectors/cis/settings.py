@@ -35,7 +35,7 @@ class CisSettings:
     heartbeat_ms: int = 30_000
     # The least time between two status updates of one agent.
     status_pause_ms: int = 1_000
-    # Until a peer that did not answer is asked again: the first and the longest delay.
+    # The first and the longest delay before another request to a peer that did not answer.
     retry_ms: int = 1_000
     longest_retry_ms: int = 300_000
     # Limits for single events over HTTP.

@@ -120,7 +120,7 @@ class Installation:
 
 
 async def main(command: Path) -> None:
-    # Paths may end up in what Postgres keeps: one that says nothing of the machine.
+    # Postgres may store paths, so this one does not identify the machine.
     above = Path(tempfile.gettempdir()) / "old-installation"
     shutil.rmtree(above, ignore_errors=True)
     above.mkdir()
@@ -173,7 +173,7 @@ async def fill(old: Installation, other: Installation) -> None:
 
 
 async def call_a_tool(old: Installation, token: str) -> None:
-    """A Computer in an office, whose tool gives a picture too, which becomes a file of the node."""
+    """Call a tool of a Computer in an office, whose result has an image, which becomes a file of the node."""
     client = socketio.AsyncClient()
     picture = {"type": "image", "data": base64.b64encode(dot()).decode(), "mimeType": "image/png"}
     answer = {"content": [{"type": "text", "text": "3"}, picture], "isError": False}

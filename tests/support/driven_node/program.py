@@ -92,7 +92,7 @@ class Driven:
         else:
             tell({"id": number, "answer": plain(answer)})
 
-    # -- told unasked --
+    # -- reports --
 
     def _heard(self, said: EduUpdate) -> None:
         tell({"heard": edu_type(said), "said": plain(said)})
@@ -112,7 +112,7 @@ class Driven:
                     await subscription.advance(connection, entries[-1].position)
                 tell({"follows": name, "upto": entries[-1].position})
 
-    # -- asked --
+    # -- commands --
 
     async def create_room(self, *, initial_state: Sequence[Mapping[str, Any]] = (), **request: Any) -> Any:
         state = [InitialState(**one) for one in initial_state]

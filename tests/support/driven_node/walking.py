@@ -31,7 +31,7 @@ async def refused(asked: Any) -> str:
     """Check that an action is refused; return the error text."""
     with pytest.raises(Refused) as refusal:
         await asked
-    # Of who was banned a Synapse says the latter.
+    # For a banned user, a Synapse returns the latter.
     assert refusal.value.errcode in ("M_FORBIDDEN", "M_BAD_STATE"), refusal.value
     assert refusal.value.status == 403
     return str(refusal.value.error)

@@ -26,7 +26,7 @@ class Seen:
     # Room → the stripped state that came with the invite or was given for the knock.
     invited: dict[str, list[Event]] = field(default_factory=dict)
     knocked: dict[str, list[Event]] = field(default_factory=dict)
-    # Rooms of which a sync left something out, as the homeserver said itself.
+    # Rooms with a limited timeline in a sync.
     gaps: set[str] = field(default_factory=set)
     _known: set[str] = field(default_factory=set)
 

@@ -5,7 +5,7 @@ import base64
 import hashlib
 from typing import Any
 
-# First: it takes stdout away from what the package prints while it is imported.
+# Imported first: it redirects stdout, because the package prints while it is imported.
 from driving import Driver
 
 # isort: split

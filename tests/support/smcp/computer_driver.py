@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# First: it takes stdout away from what the package prints while it is imported.
+# Imported first: it redirects stdout, because the package prints while it is imported.
 from driving import Driver
 
 # isort: split

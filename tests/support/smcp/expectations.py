@@ -20,10 +20,10 @@ class Expectations:
     # What the Agent's requests say it is; another than the name with which it joins, where the server
     # allows it.
     agent_id: str
-    # What the server of 0.1 does not do: say that it knows no such Computer, pass `client:get_config` on.
+    # The server of 0.1 neither reports an unknown Computer nor passes `client:get_config` on.
     tells_unknown: bool = True
     relays_config: bool = True
-    # Where and by what the Computer comes in, if by another node of the same office.
+    # The address and the token of the Computer, if it joins through another node of the office.
     computer_url: str | None = None
     computer_token: str | None = None
 

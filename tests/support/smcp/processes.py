@@ -47,7 +47,7 @@ class Driven:
     # On top of its own, such as the authority that it trusts: SSL_CERT_FILE.
     environment: Mapping[str, str] = field(default_factory=dict)
     process: asyncio.subprocess.Process | None = None
-    # What was reported and not taken yet, in its order.
+    # Pending reports, in order.
     reports: list[tuple[str, Any]] = field(default_factory=list)
     _asked: dict[int, asyncio.Future[dict[str, Any]]] = field(default_factory=dict)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -226,9 +226,9 @@ class ReferenceServer(Driven):
 
 
 class Peers:
-    """Starts processes in directories of their own and ends them all, whatever happens.
+    """Starts processes in separate directories, and always stops all of them.
 
-    What fails inside says what they complained about.
+    A failure within the block contains what they logged.
     """
 
     def __init__(self, directory: Path, **environment: str) -> None:

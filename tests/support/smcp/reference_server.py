@@ -1,4 +1,4 @@
-"""Run by a published environment's Python: the server of that version, driven as `driving` says.
+"""Runs in a published environment's Python: the server of that version, controlled as `driving` describes.
 
 Uvicorn comes with `mcp`, which every version needs.
 """
@@ -7,7 +7,7 @@ import asyncio
 import socket
 from typing import Any
 
-# First: it takes stdout away from what the package prints while it is imported.
+# Imported first: it redirects stdout, because the package prints while it is imported.
 from driving import Driver
 
 # isort: split

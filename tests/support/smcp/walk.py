@@ -1,4 +1,4 @@
-"""What an Agent and a Computer, published and unmodified, do in an office of any server.
+"""Steps of a published, unmodified Agent and Computer in an office of any server.
 
 A step takes both, connected and in the office, and leaves them so: begin with `arrive`, go through `STEPS` in
 any order. What servers differ in is in the `Expectations`; what versions differ in, it reads from the peers.

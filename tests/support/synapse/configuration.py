@@ -76,7 +76,7 @@ def homeserver(
         "filter_timeline_limit": -1,
         "federation_verify_certificates": True,
         "federation_custom_ca_list": [str(path) for path in trusted],
-        # The default blocks loopback, and says "DNS lookup failed" when it does.
+        # The default blocks loopback, with the error "DNS lookup failed".
         "ip_range_blacklist": [],
         # The default asks matrix.org.
         "trusted_key_servers": [],

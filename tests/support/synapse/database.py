@@ -56,12 +56,12 @@ class SQLite:
         return any(event_id in event_ids for (event_ids,) in rows)
 
     async def drop(self) -> None:
-        """The file goes with its directory."""
+        """The file is removed with its directory."""
 
     async def fill(self, kept: Path, make: Callable[[Path], Awaitable[None]]) -> None:
-        """Copy the empty database that is kept for this version of Synapse; the first to need it makes it.
+        """Copy the cached empty database of this version of Synapse; the first caller creates it.
 
-        It halves the time that a Synapse takes to start.
+        This halves the start time of a Synapse.
         """
         version = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:12]
         empty = kept / f"empty-{version}.db"

@@ -100,7 +100,7 @@ class Synapse:
                     env={
                         **os.environ,
                         "STARTED_BY": str(os.getpid()),
-                        # It would ask git for its version, and be told ours.
+                        # It would run git to find its version, and get this repository's.
                         "GIT_DIR": os.devnull,
                         "NOTIFY_SOCKET": "@" + ready.getsockname()[1:].decode(),
                     },

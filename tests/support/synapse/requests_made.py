@@ -10,7 +10,7 @@ _SENDING = re.compile(
 )
 _ANSWERED = re.compile(r"\{(?P<id>[^}]*)\} \[[^\]]*\] Got response headers: (?P<status>\d+)")
 
-# Their second word says what is asked: `query/directory`, `user/devices`, `media/download`.
+# Their second segment is part of the endpoint: `query/directory`, `user/devices`, `media/download`.
 _IN_TWO_WORDS = {"query", "user", "media"}
 
 

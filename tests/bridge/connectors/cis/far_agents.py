@@ -63,7 +63,7 @@ class FarAgents(FarApart):
         own = self._own[name]
         one = own._made[name]
         one.local_agents.clock_offset_ms = self._skew.get(name, 0)
-        # In which namespaces its agents are stands in no database: it is what their configuration says.
+        # The namespaces of agents are in the configuration, not in the database.
         one.local_agents.namespaces_of = self._of_agents[name]
         async with asyncio.timeout(TIMEOUT):
             self.cis[name] = await own.open(one)

@@ -149,7 +149,7 @@ async def test_a_task_for_an_unknown_agent(both: tuple[CisNode, CisNode]) -> Non
     kitchen, cellar = both
     stranger = cellar.core.table.route(f"stranger@{KITCHEN}")
     assert isinstance(stranger, Unknown)
-    # That it goes cannot be told for the time.
+    # Its unregistration cannot be sent meanwhile.
     cellar.node.is_down = True
     await kitchen.local_agents.unregister("worker")
     key = await cellar.ask(WORKER)

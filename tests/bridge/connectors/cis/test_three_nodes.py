@@ -145,7 +145,7 @@ async def test_a_broadcast_is_received_once_by_each_node(three: Three) -> None:
             await _send(one, None, "to all")
         for link in far.links.values():
             link.heal()
-        # A second of each kind, which comes after everything that there was of the first one.
+        # A second one of each type, which arrives after all copies of the first.
         for one in far.all:
             for other in far.names:
                 if other != one.name:
@@ -192,7 +192,7 @@ async def test_agents_of_a_foreign_namespace_are_invisible_and_unreachable(
             refused = await _refused(one, to, "unknown")
             assert refused.error_code is ErrorCode.AGENT_NOT_FOUND
             assert to.partition("@")[2] in refused.output
-            # Its name is no secret; who knows it asks in a namespace that it may use.
+            # The address is no secret; a node that knows it sends the request in a namespace that it may use.
             await one.routes.update([registered(to, sent_at=now_ms())])
             refused = await _refused(one, to, "known")
             assert refused.error_code is ErrorCode.AGENT_NOT_FOUND

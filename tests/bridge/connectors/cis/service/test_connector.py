@@ -169,7 +169,7 @@ async def test_namespaces_are_separate(nodes: CisNodes) -> None:
     assert c.table.agent(address("secret@a.test")) is None
     await b.ask("secret@a.test", "one")
     assert (await b.answered()).answer == GOOD
-    # It learns of it in another way, and asks in the namespace that it may use.
+    # It gets the address in another way, and sends a request in the namespace that it may use.
     await c.routes.update([registered("secret@a.test", sent_at=now_ms())])
     await c.ask("secret@a.test", "two")
     refused = (await c.answered()).answer
@@ -185,7 +185,7 @@ async def test_a_silent_node_goes_offline_and_returns(nodes: CisNodes) -> None:
     living, kitchen = await nodes.start_peers("a.test", "b.test")
     await kitchen.local_agents.register("worker")
     await living.wait_online("worker@b.test")
-    # Otherwise what is asked for could not even wait.
+    # Otherwise the task could not be queued.
     await living.wait_joined("b.test")
     for one in (living, kitchen):
         one.node.is_down = True

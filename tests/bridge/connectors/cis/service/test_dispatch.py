@@ -130,7 +130,7 @@ async def test_nothing_is_stored_if_the_commit_fails(fixture: DispatcherFixture)
 async def reader(database: Database) -> Subscription:
     async with database.transaction() as connection:
         term = await consumers.begin_term(connection, "reader", 0)
-    stream: Any = None  # nothing is read here: only how far it has come is kept
+    stream: Any = None  # nothing is read here: only the position is stored
     return Subscription(stream, database, "reader", term)
 
 

@@ -124,7 +124,7 @@ async def test_a_peer_loses_its_trust(closed: PeeredNodes) -> None:
     assert gone.gone_reason == "untrusted"
     ended = await one.answered()
     assert (ended.key, ended.answer and ended.answer.error_code) == (theirs, ErrorCode.NODE_UNREACHABLE)
-    # What they have asked for is not worked on any more.
+    # Their requested tasks are cancelled.
     assert (await one.local_agents.cancelled.get()).key == given.key == ours
     assert (await one.task(ours)).state is State.CANCELLED
     await check_unreachable(one, "refused", "worker@b.test")
@@ -136,7 +136,7 @@ async def test_a_peer_loses_its_trust(closed: PeeredNodes) -> None:
     assert await closed.peers["a.test"].trust("b.test", trusted=True)
     await one.wait_online("worker@b.test")
     assert isinstance(one.routes.route("worker@b.test"), Remote)
-    # What was asked for meanwhile has waited there.
+    # Tasks requested meanwhile were queued there.
     assert (await one.given()).request.task_id == "task-unheard"
     await run_task(one, other, "again")
 
@@ -201,7 +201,7 @@ async def test_the_trust_of_a_configured_peer_can_be_overridden(closed: PeeredNo
     await closed.add("a.test", "b.test")
     await one.local_agents.register("worker")
     await wait_until_audited(other, is_refusal_of("a.test"))
-    # It is looked for where its name leads, unless it is met: it comes by itself.
+    # It is found by its name, or it joins by itself.
     assert await closed.peers["b.test"].trust("a.test", trusted=True)
     assert "a.test" in closed.peers["b.test"].servers
     again = await closed.restart(other)

@@ -199,7 +199,7 @@ async def test_an_untrusted_peer_is_refused(nodes: CisNodes) -> None:
         Verdict.FORBIDDEN,
         "This server is not configured as a peer of this node.",
     )
-    # Who is named in order to be refused does not even come in.
+    # A peer that is configured as untrusted cannot join.
     with pytest.raises(MatrixError, match="M_FORBIDDEN"):
         await ReaderFixture(kitchen, bad).say("io.cis.agent.task.request", REQUEST)
 
