@@ -100,6 +100,9 @@ async def test_a_heartbeat_updates_all_agents_of_its_node(fixture: ReceiverFixtu
     await register(fixture, "w1@kitchen", "w2@kitchen")
     fixture.say("kitchen", heartbeat_content({"idle": ["w1"], "busy": ["w2", "w3"]}, NOW))
     await fixture.until("w2@kitchen", AgentStatus.BUSY)
+    async with asyncio.timeout(TIMEOUT):  # the callback comes after the update of the routing table
+        while not fixture.unknown:
+            await asyncio.sleep(0.01)
     assert fixture.unknown == [("kitchen", ("w3",))]
     assert fixture.met == []
 
