@@ -1,1 +1,1 @@
-"""Asking people before something is done: a question, who may answer, until when, and a verdict."""
+"""Approvals: a question to people in a room, its approvers and its deadline, and the verdict."""

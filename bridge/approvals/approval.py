@@ -1,7 +1,7 @@
-"""One question to people: who may answer it, until when, and its verdict.
+"""The state machine of a question for approval: `receive(input, now) -> effects` and `deadline()`.
 
-A machine: `receive(input, now) -> effects`, `deadline()`. The first answer of a person who may give one
-counts; an answer of others changes nothing, and they are told once. Without an answer nothing is approved.
+The first answer of an approver decides. Answers of other people have no effect; each of them is notified
+once. Without an answer before the deadline the question is refused.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -15,9 +15,9 @@ from federation.matrix.identifiers import domain, is_user_id
 
 APPROVE: Final = frozenset({"✅", "✅\ufe0f"})
 REFUSE: Final = CANCEL
-"""Reactions. Some clients add a selector of its form."""
-MOST_TOLD: Final = 50
-"""People who are told that they may not answer, each once."""
+"""Reactions with and without the variation selector that some clients append."""
+MAX_NOTIFIED: Final = 50
+"""Maximum number of people who are notified that their answer does not count."""
 LONGEST_WORD: Final = 20
 
 _YES: Final = frozenset({"yes", "y", "ok", "okay", "approve", "approved", "allow", "let"}) | APPROVE
@@ -32,17 +32,17 @@ class State(Enum):
     WITHDRAWN = "withdrawn"
 
 
-# ---- what happens -------------------------------------------------------------------------------------
+# ---- inputs -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The question is put to people."""
+class Start:
+    """The question is to be sent, and its time begins."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reacted:
-    """To the question. `allowed`: whether the user may answer."""
+class Reaction:
+    """A reaction to the question. `allowed` is true if the user is an approver."""
 
     user: str
     emoji: str
@@ -50,8 +50,8 @@ class Reacted:
 
 
 @dataclass(frozen=True, slots=True)
-class Replied:
-    """To the question, or in its thread."""
+class Reply:
+    """A reply to the question, or a message in its thread."""
 
     user: str
     text: str
@@ -60,25 +60,25 @@ class Replied:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The deadline has come."""
+    """The deadline has passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """There is nothing to decide any more. `reason` is what people are told."""
+    """The question is obsolete. `reason` is shown to people."""
 
     reason: Text
 
 
-Input: TypeAlias = Asked | Reacted | Replied | Tick | Withdraw
+Input: TypeAlias = Start | Reaction | Reply | Tick | Withdraw
 
 
-# ---- what is to be done -------------------------------------------------------------------------------
+# ---- effects ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask people. `seconds`: how long they have."""
+    """Send the question. `seconds` is the time until its deadline."""
 
     seconds: float
 
@@ -95,7 +95,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """Without an answer."""
+    """Nobody has answered before the deadline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Withdrawn:
 
 @dataclass(frozen=True, slots=True)
 class NotPermitted:
-    """Tell the user, whose answer does not count."""
+    """Notify the user that the answer does not count."""
 
     user: str
 
@@ -115,60 +115,61 @@ Effect: TypeAlias = Ask | Verdict | NotPermitted
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """`until` is None before anybody is asked."""
+class _Status:
+    """`until` is None before the start."""
 
     state: State
     seconds: float
     until: float | None = None
-    told: frozenset[str] = frozenset()
+    notified: frozenset[str] = frozenset()
 
 
-_Next: TypeAlias = tuple[_Known, tuple[Effect, ...]]
+_Next: TypeAlias = tuple[_Status, tuple[Effect, ...]]
 
 
 class Approval:
-    """`seconds`: how long people have for an answer."""
+    """A question for approval. `seconds` is the time for an answer."""
 
     def __init__(self, seconds: float) -> None:
-        self._known = _Known(State.WAITING, seconds)
+        self._status = _Status(State.WAITING, seconds)
 
     @property
     def state(self) -> State:
-        return self._known.state
+        return self._status.state
 
     def deadline(self) -> float | None:
         """When a `Tick` is due."""
-        return self._known.until if self._known.state is State.WAITING else None
+        return self._status.until if self._status.state is State.WAITING else None
 
-    def receive(self, happened: Input, now: float) -> tuple[Effect, ...]:
-        act = _TRANSITIONS.get((self._known.state, type(happened)))
-        if act is None:
+    def receive(self, input_: Input, now: float) -> tuple[Effect, ...]:
+        transition = _TRANSITIONS.get((self._status.state, type(input_)))
+        if transition is None:
             return ()
-        self._known, effects = act(self._known, happened, now)
+        self._status, effects = transition(self._status, input_, now)
         return effects
 
 
-# ---- who answers what ---------------------------------------------------------------------------------
+# ---- answers ------------------------------------------------------------------------------------------
 
 
 def may_answer(approvers: Collection[str], user: str, *, administers: bool) -> bool:
-    """ "approvers are users and servers; none of them: whoever may administer". Where some are named, nobody
-    else may."""
+    """ "approvers are users and servers; none of them: whoever may administer". If there are approvers, only
+    they may answer."""
     if not is_user_id(user):
         return False
     return not {user, domain(user)}.isdisjoint(approvers) if approvers else administers
 
 
 def reaction_means(emoji: str) -> bool | None:
-    """True approves, False refuses; None is no answer."""
+    """Return True for approval, False for refusal, None for any other reaction."""
     if emoji in APPROVE:
         return True
     return False if emoji in REFUSE else None
 
 
 def text_means(text: str) -> bool | None:
-    """The same of a message, which has to be the answer and nothing more: a sentence may mean anything."""
+    """Interpret a message like a reaction. It must consist of the answer only: a sentence could mean
+    anything."""
     if len(text) > LONGEST_WORD:
         return None
     word = text.strip().rstrip(".!").casefold()
@@ -177,57 +178,57 @@ def text_means(text: str) -> bool | None:
     return False if word in _NO else None
 
 
-# ---- the transitions ----------------------------------------------------------------------------------
+# ---- transitions --------------------------------------------------------------------------------------
 
 
-def _ask(known: _Known, happened: Input, now: float) -> _Next:
-    """Once: asked again, the question is the same, and its time goes on."""
-    if known.until is not None:
-        return known, ()
-    return replace(known, until=now + known.seconds), (Ask(known.seconds),)
+def _start(status: _Status, input_: Input, now: float) -> _Next:
+    """A repeated start changes nothing: the deadline of the first one remains."""
+    if status.until is not None:
+        return status, ()
+    return replace(status, until=now + status.seconds), (Ask(status.seconds),)
 
 
-def _react(known: _Known, happened: Input, now: float) -> _Next:
-    assert isinstance(happened, Reacted), "the table says so"
-    return _answer(known, happened, reaction_means(happened.emoji), now)
+def _react(status: _Status, input_: Input, now: float) -> _Next:
+    assert isinstance(input_, Reaction), "by the table of transitions"
+    return _answer(status, input_, reaction_means(input_.emoji), now)
 
 
-def _reply(known: _Known, happened: Input, now: float) -> _Next:
-    assert isinstance(happened, Replied), "the table says so"
-    return _answer(known, happened, text_means(happened.text), now)
+def _reply(status: _Status, input_: Input, now: float) -> _Next:
+    assert isinstance(input_, Reply), "by the table of transitions"
+    return _answer(status, input_, text_means(input_.text), now)
 
 
-def _answer(known: _Known, answer: Reacted | Replied, approves: bool | None, now: float) -> _Next:
-    if approves is None or known.until is None:
-        return known, ()
-    if now >= known.until:
-        return _expire(known, answer, now)  # the `Tick` is on its way
+def _answer(status: _Status, answer: Reaction | Reply, approves: bool | None, now: float) -> _Next:
+    if approves is None or status.until is None:
+        return status, ()
+    if now >= status.until:
+        return _expire(status, answer, now)  # the `Tick` has not arrived yet
     if not answer.allowed:
-        if answer.user in known.told or len(known.told) >= MOST_TOLD:
-            return known, ()
-        return replace(known, told=known.told | {answer.user}), (NotPermitted(answer.user),)
+        if answer.user in status.notified or len(status.notified) >= MAX_NOTIFIED:
+            return status, ()
+        return replace(status, notified=status.notified | {answer.user}), (NotPermitted(answer.user),)
     if approves:
-        return replace(known, state=State.APPROVED), (Approved(answer.user),)
-    return replace(known, state=State.REFUSED), (Refused(answer.user),)
+        return replace(status, state=State.APPROVED), (Approved(answer.user),)
+    return replace(status, state=State.REFUSED), (Refused(answer.user),)
 
 
-def _expire(known: _Known, happened: Input, now: float) -> _Next:
-    """A clock that rings early changes nothing."""
-    if known.until is None or now < known.until:
-        return known, ()
-    return replace(known, state=State.EXPIRED), (Expired(),)
+def _expire(status: _Status, input_: Input, now: float) -> _Next:
+    """A `Tick` before the deadline changes nothing."""
+    if status.until is None or now < status.until:
+        return status, ()
+    return replace(status, state=State.EXPIRED), (Expired(),)
 
 
-def _withdraw(known: _Known, happened: Input, now: float) -> _Next:
-    assert isinstance(happened, Withdraw), "the table says so"
-    return replace(known, state=State.WITHDRAWN), (Withdrawn(happened.reason),)
+def _withdraw(status: _Status, input_: Input, now: float) -> _Next:
+    assert isinstance(input_, Withdraw), "by the table of transitions"
+    return replace(status, state=State.WITHDRAWN), (Withdrawn(input_.reason),)
 
 
-# What has ended has ended: nothing that comes later changes it.
-_TRANSITIONS: Final[Mapping[tuple[State, type[Input]], Callable[[_Known, Input, float], _Next]]] = {
-    (State.WAITING, Asked): _ask,
-    (State.WAITING, Reacted): _react,
-    (State.WAITING, Replied): _reply,
+# The states other than WAITING are final, so they have no transitions.
+_TRANSITIONS: Final[Mapping[tuple[State, type[Input]], Callable[[_Status, Input, float], _Next]]] = {
+    (State.WAITING, Start): _start,
+    (State.WAITING, Reaction): _react,
+    (State.WAITING, Reply): _reply,
     (State.WAITING, Tick): _expire,
     (State.WAITING, Withdraw): _withdraw,
 }

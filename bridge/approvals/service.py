@@ -1,8 +1,8 @@
-"""Asks people in a room, and awaits their verdict, which is committed before anything follows from it.
+"""Sends questions for approval to rooms and awaits the verdict, which is committed before it is returned.
 
-A question belongs to a thread: answers are reactions to the message that asks or to the root of the thread,
-replies to them, and messages in the thread. The connector that asks reads its rooms, and passes what people
-write to `handle`.
+A question belongs to a thread. Answers are reactions and replies to the question or to the root of the
+thread, and messages in the thread. The connector that uses this service reads the room and passes people's
+events to `handle`.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ from bridge.approvals.approval import (
     Approval,
     Approved,
     Ask,
-    Asked,
     Expired,
     Input,
     NotPermitted,
-    Reacted,
+    Reaction,
     Refused,
-    Replied,
+    Reply,
+    Start,
     State,
     Tick,
     Verdict,
@@ -47,9 +47,9 @@ LONGEST_TRANSACTION: Final = 255
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`reference` names it among all questions of the node: asked again after a kill it is the same message.
-    `subject` is what is decided about, in a word. `approvers` are users and servers; none of them: people who
-    may administer."""
+    """A question for approval. `reference` is its unique id on this node: repeated after a kill, it results
+    in the same message. `subject` names in a word what is decided about. `approvers` are users and servers;
+    without them people with the permission `administer` decide."""
 
     reference: str
     text: Text
@@ -60,87 +60,93 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """In which a question is asked."""
+    """The thread of a question."""
 
     room_id: str
     root: str
 
 
 FindThread = Callable[[], Awaitable[Thread]]
-"""Waits until the thread is there. It is not called for a question that has its verdict."""
+"""Waits until the thread exists. It is not called for a question that has a verdict."""
 
 
 @dataclass(eq=False, slots=True)
-class _Open:
+class _OpenQuestion:
     question: Question
     answers: "asyncio.Queue[Input]" = field(default_factory=asyncio.Queue)
 
 
 class Approvals:
+    """Sends questions for approval and returns their verdicts."""
+
     def __init__(
-        self, side: MatrixBackend, database: Database, people: PeopleSettings, *, now_ms: Callable[[], int]
+        self, backend: MatrixBackend, database: Database, people: PeopleSettings, *, now_ms: Callable[[], int]
     ) -> None:
-        self._side = side
+        self._backend = backend
         self._database = database
         self._people = people
         self._now_ms = now_ms
-        # By the messages that an answer may relate to.
-        self._open: dict[str, _Open] = {}
+        # The open questions by the events to which answers may relate.
+        self._open: dict[str, _OpenQuestion] = {}
 
     async def decide(
         self, question: Question, thread: FindThread, withdrawn: "asyncio.Future[Text]"
     ) -> Verdict:
-        """It is committed when this returns. The time runs from when the question was asked first, whenever
-        the thread is there; asked again, the question has the same time and the same verdict. `withdrawn` is
-        done when there is nothing to decide any more, with what people are told."""
+        """Send the question and return its committed verdict.
+
+        The time for an answer begins with the first call, even if the thread does not exist yet. A repeated
+        call with the same reference has the same deadline and returns the same verdict. When the question
+        becomes obsolete, the caller sets the result of `withdrawn` to the reason for people.
+        """
         now_ms = self._now_ms()
         until = now_ms + int(question.seconds * 1000)
         async with self._database.transaction() as connection:
-            known = await approvals.insert_approval(connection, question.reference, now_ms, until)
-        if known.verdict is not None:
-            return _read(known)
+            row = await approvals.insert_approval(connection, question.reference, now_ms, until)
+        if row.verdict is not None:
+            return _verdict_of(row)
         loop = asyncio.get_running_loop()
-        opened = _Open(question)
-        approval = Approval((known.until - now_ms) / 1000)
-        [asked] = approval.receive(Asked(), loop.time())
-        assert isinstance(asked, Ask), "it was not asked before"
+        open_question = _OpenQuestion(question)
+        approval = Approval((row.until - now_ms) / 1000)
+        [effect] = approval.receive(Start(), loop.time())
+        assert isinstance(effect, Ask), "a new approval begins with the question"
 
         def withdraw(reason: "asyncio.Future[Text]") -> None:
             if not reason.cancelled():
-                opened.answers.put_nowait(Withdraw(reason.result()))
+                open_question.answers.put_nowait(Withdraw(reason.result()))
 
         withdrawn.add_done_callback(withdraw)
-        asking = asyncio.create_task(self._ask(opened, thread))
+        sending = asyncio.create_task(self._send_question(open_question, thread))
         try:
             while True:
-                happened = await _next(opened, approval)
-                for effect in approval.receive(happened, loop.time()):
+                input_ = await _next_input(open_question, approval)
+                for effect in approval.receive(input_, loop.time()):
                     if isinstance(effect, NotPermitted):
-                        note = not_permitted(effect.user, question.subject)
-                        await self._note(question, asking, note, effect.user)
+                        notice = not_permitted(effect.user, question.subject)
+                        await self._send_notice(question, sending, notice, effect.user)
                     elif not isinstance(effect, Ask):
                         verdict = await self._commit(question, effect)
-                        await self._note(question, asking, verdict_text(verdict), "ending")
+                        await self._send_notice(question, sending, verdict_text(verdict), "ending")
                         return verdict
         finally:
             withdrawn.remove_done_callback(withdraw)
-            asking.cancel()
-            for event_id in [one for one, known in self._open.items() if known is opened]:
+            sending.cancel()
+            related = [event_id for event_id, found in self._open.items() if found is open_question]
+            for event_id in related:
                 del self._open[event_id]
 
     def handle(self, event: RoomEvent) -> bool:
-        """Whether it relates to a question that this process has asked."""
+        """Handle a possible answer. Return whether it relates to an open question of this process."""
         related = event.content.get("m.relates_to")
         target = related.get("event_id") if isinstance(related, dict) else None
-        opened = self._open.get(target) if isinstance(target, str) else None
-        if opened is None or not isinstance(related, dict) or MARK in event.content:
+        open_question = self._open.get(target) if isinstance(target, str) else None
+        if open_question is None or not isinstance(related, dict) or MARK in event.content:
             return False
-        allowed = self._may_answer(opened.question, event.sender)
+        allowed = self._may_answer(open_question.question, event.sender)
         key, body = related.get("key"), event.content.get("body")
         if event.type == REACTION and isinstance(key, str):
-            opened.answers.put_nowait(Reacted(event.sender, key, allowed))
+            open_question.answers.put_nowait(Reaction(event.sender, key, allowed))
         elif event.type == MESSAGE and isinstance(body, str):
-            opened.answers.put_nowait(Replied(event.sender, body, allowed))
+            open_question.answers.put_nowait(Reply(event.sender, body, allowed))
         return True
 
     def _may_answer(self, question: Question, user: str) -> bool:
@@ -148,43 +154,46 @@ class Approvals:
         return may_answer(question.approvers, user, administers=administers)
 
     async def _commit(self, question: Question, verdict: Verdict) -> Verdict:
-        """The verdict that counts: another process may have been the first."""
-        kind, by, reason = _written(verdict)
+        """Commit the verdict and return the effective one: another process may have committed one before."""
+        kind, by, reason = _columns(verdict)
         async with self._database.transaction() as connection:
-            return _read(await approvals.set_verdict(connection, question.reference, kind, by, reason))
+            row = await approvals.set_verdict(connection, question.reference, kind, by, reason)
+        return _verdict_of(row)
 
-    async def _ask(self, opened: _Open, thread: FindThread) -> Thread:
-        where, question = await thread(), opened.question
-        # An answer to the root of the thread is one to the question.
-        self._open[where.root] = opened
-        mentions = [one for one in question.approvers if one.startswith("@")]
-        text = content_of(question_text(question.text, question.seconds), Kind.WORD, mentions=mentions)
-        event_id = await self._side.send(
-            where.room_id,
+    async def _send_question(self, open_question: _OpenQuestion, find_thread: FindThread) -> Thread:
+        thread, question = await find_thread(), open_question.question
+        # An answer to the root of the thread is an answer to the question.
+        self._open[thread.root] = open_question
+        mentions = [approver for approver in question.approvers if approver.startswith("@")]
+        text = content_of(question_text(question.text, question.seconds), Kind.NOTICE, mentions=mentions)
+        event_id = await self._backend.send(
+            thread.room_id,
             self._people.names.node_user,
             MESSAGE,
-            in_thread(where.root, text),
+            in_thread(thread.root, text),
             transaction_id=f"{question.reference}/question"[:LONGEST_TRANSACTION],
         )
-        self._open[event_id] = opened
-        return where
+        self._open[event_id] = open_question
+        return thread
 
-    async def _note(self, question: Question, asking: "asyncio.Task[Thread]", text: Text, name: str) -> None:
-        """Where nobody could be asked, nobody is told either."""
-        if not asking.done() or asking.cancelled() or asking.exception() is not None:
+    async def _send_notice(
+        self, question: Question, sending: "asyncio.Task[Thread]", text: Text, name: str
+    ) -> None:
+        """Send a notice to the question's thread, unless the question could not be sent."""
+        if not sending.done() or sending.cancelled() or sending.exception() is not None:
             return
-        where = asking.result()
+        thread = sending.result()
         with suppress(MatrixError):
-            await self._side.send(
-                where.room_id,
+            await self._backend.send(
+                thread.room_id,
                 self._people.names.node_user,
                 MESSAGE,
-                in_thread(where.root, content_of(text, Kind.WORD)),
+                in_thread(thread.root, content_of(text, Kind.NOTICE)),
                 transaction_id=f"{question.reference}/{name}"[:LONGEST_TRANSACTION],
             )
 
 
-def _written(verdict: Verdict) -> tuple[str, str | None, str | None]:
+def _columns(verdict: Verdict) -> tuple[str, str | None, str | None]:
     match verdict:
         case Approved(by):
             return State.APPROVED.value, by, None
@@ -196,7 +205,7 @@ def _written(verdict: Verdict) -> tuple[str, str | None, str | None]:
             return State.WITHDRAWN.value, None, reason.plain
 
 
-def _read(row: ApprovalRow) -> Verdict:
+def _verdict_of(row: ApprovalRow) -> Verdict:
     match State(row.verdict):
         case State.APPROVED:
             return Approved(row.decided_by or "")
@@ -208,11 +217,11 @@ def _read(row: ApprovalRow) -> Verdict:
             return Withdrawn(Text.of(row.reason or ""))
 
 
-async def _next(opened: _Open, approval: Approval) -> Input:
+async def _next_input(open_question: _OpenQuestion, approval: Approval) -> Input:
     deadline = approval.deadline()
-    assert deadline is not None, "it waits"
+    assert deadline is not None, "a waiting approval has a deadline"
     try:
         async with asyncio.timeout_at(deadline):
-            return await opened.answers.get()
+            return await open_question.answers.get()
     except TimeoutError:
         return Tick()

@@ -12,7 +12,7 @@ from appservice.registration.registration import id_problem
 from bridge.config.appservice import AppService
 from bridge.config.section import Section
 from bridge.matrix.ghost import GhostNames
-from bridge.people.permissions import DEFAULT, EVERYBODY, Level, Rights, wrong_rule
+from bridge.people.permissions import DEFAULT, EVERYBODY, Level, Rights, rule_error
 from bridge.people.settings import PeopleSettings
 
 _PREFIX: Final = re.compile(r"\S{2,40}")
@@ -20,7 +20,7 @@ _PREFIX: Final = re.compile(r"\S{2,40}")
 
 def _rules(rules: dict[str, Level]) -> dict[str, Level]:
     for key in rules:
-        wrong = wrong_rule(key)
+        wrong = rule_error(key)
         if wrong is not None:
             raise ValueError(f'"{key[:80]}" {wrong}')
     return rules
@@ -28,7 +28,7 @@ def _rules(rules: dict[str, Level]) -> dict[str, Level]:
 
 def _names(names: list[str]) -> list[str]:
     for name in names:
-        wrong = wrong_rule(name)
+        wrong = rule_error(name)
         if wrong is not None or name == EVERYBODY:
             raise ValueError(f'"{name[:80]}" is not a user id or a server name')
     return names

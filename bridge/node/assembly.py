@@ -36,7 +36,7 @@ from bridge.observability.agent_observer import AgentObserver
 from bridge.observability.live_feed import LiveFeed
 from bridge.observability.metrics import Metrics
 from bridge.peers.service import AgentPeers
-from bridge.people.place import alias_localpart
+from bridge.people.room import alias_localpart
 from bridge.people.service.people import People
 from bridge.people.settings import PeopleSettings
 from federation.events.room_event import RoomEvent
@@ -255,7 +255,7 @@ class NodeCore:
             namespaces_of=self._namespaces_of,
             is_foreign=lambda room_id: any(one.owns_room(room_id) for one in self._connectors),
             speaks=None if self._for_people is None else self._for_people.person_sender,
-            is_for_others=self._answered_elsewhere,
+            is_handled_elsewhere=self._answered_elsewhere,
             report=self._observer.problem,
         )
         return [*self._connectors, self._people]

@@ -17,7 +17,7 @@ from bridge.matrix.ghost import GhostNames
 from bridge.node.assembly import NodeCore
 from bridge.node.backend import PRESENT_MEMBERSHIPS, NodeBackend
 from bridge.observability.report import Report
-from bridge.people.place import AGENTS_ROOM
+from bridge.people.room import AGENTS_ROOM
 from federation.matrix.errors import MatrixError, PeerError
 from federation.matrix.identifiers import is_room_alias, is_room_id
 from storage.connect import ConnectionLost

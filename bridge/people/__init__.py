@@ -1,1 +1,1 @@
-"""What people see of agents, and what they say to them, whatever protocol an agent speaks."""
+"""The interface between people and agents in Matrix rooms, for agents of any protocol."""

@@ -1,7 +1,7 @@
-"""Whom a message is for, and what it says to them.
+"""Finds the agents to which a message is addressed, and the prompt in it.
 
-Agents are mentioned, or named at the beginning: `@worker-1: do this`, `worker-1@kitchen.local do this`,
-`@worker-1:kitchen.local do this`.
+Agents are mentioned, or named at the beginning of the message: `@worker-1: do this`,
+`worker-1@kitchen.local do this`, `@worker-1:kitchen.local do this`.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,25 +15,25 @@ from bridge.people.message import Message
 from federation.matrix.identifiers import is_user_id, localpart
 
 AgentOf: TypeAlias = Callable[[str], AgentAddress | None]
-"""The agent that is known and appears as this user."""
+"""Returns the known agent that this user id represents."""
 RouteOf: TypeAlias = Callable[[AgentAddress | BareAgentId], Route]
 
 _ENDS: Final = ":,"
-_OF_NAMES: Final = frozenset("-._/+=@")
+_IN_NAMES: Final = frozenset("-._/+=@")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """An agent, and how the message calls it: not part of what it is told."""
+class NamedAgent:
+    """A mentioned agent and its possible names in the text, which are not part of the prompt."""
 
     address: AgentAddress
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Addressed:
-    """`others` are mentioned who are no agents. `unknown`: somebody is named at the beginning who is not
-    there."""
+class Addressees:
+    """The agents to which a message is addressed. `others` are mentioned users that are not agents. `unknown`
+    is set if the message begins with the name of an unknown agent."""
 
     agents: tuple[AgentAddress, ...]
     prompt: str
@@ -41,11 +41,12 @@ class Addressed:
     unknown: Unknown | None = None
 
 
-def addressed(message: Message, agent_of: AgentOf, route: RouteOf) -> Addressed:
-    """`agent_of` says which users are agents, and `route` whether an address leads somewhere."""
+def find_addressees(message: Message, agent_of: AgentOf, route: RouteOf) -> Addressees:
+    """Find the addressed agents. `agent_of` returns the agent of a user id, `route` the route of an
+    address."""
     mentioned = [(user, agent_of(user)) for user in message.mentioned]
     agents = [
-        Named(agent, (*names(user, agent), *message.names_of(user)))
+        NamedAgent(agent, (*names(user, agent), *message.names_of(user)))
         for user, agent in mentioned
         if agent is not None
     ]
@@ -53,16 +54,16 @@ def addressed(message: Message, agent_of: AgentOf, route: RouteOf) -> Addressed:
     word, rest = (*message.body.split(maxsplit=1), "", "")[:2]
     first = _first(word, agent_of, route)
     if isinstance(first, AgentAddress):
-        found = dict.fromkeys([first, *(one.address for one in agents)])
-        return Addressed(tuple(found), rest.strip(), others)
-    addresses = tuple(dict.fromkeys(one.address for one in agents))
-    prompt = without_names(message.body, [name for one in agents for name in one.names])
-    # Who mentions somebody has said whom he means.
-    return Addressed(addresses, prompt, others, first if not message.mentioned else None)
+        found = dict.fromkeys([first, *(agent.address for agent in agents)])
+        return Addressees(tuple(found), rest.strip(), others)
+    addresses = tuple(dict.fromkeys(agent.address for agent in agents))
+    prompt = strip_names(message.body, [name for agent in agents for name in agent.names])
+    # In a message with mentions, an unknown first word is ordinary text.
+    return Addressees(addresses, prompt, others, first if not message.mentioned else None)
 
 
 def _first(word: str, agent_of: AgentOf, route: RouteOf) -> AgentAddress | Unknown | None:
-    """Whom the first word names; None when it is a word like any other."""
+    """Return the agent that the first word names, or None if it is an ordinary word."""
     text = word.rstrip(_ENDS)
     if text.startswith("@"):
         if is_user_id(text):
@@ -82,22 +83,24 @@ def _first(word: str, agent_of: AgentOf, route: RouteOf) -> AgentAddress | Unkno
 
 
 def names(user: str, address: AgentAddress) -> tuple[str, ...]:
-    """How clients write a mention of this user in plain text, whatever name is shown of it."""
+    """Return the names with which clients write a mention of this user in plain text."""
     name = localpart(user) or ""
     return user, str(address), address.agent_id, display_name(address.agent_id), name
 
 
-def without_names(body: str, calls: Iterable[str]) -> str:
-    """What is said behind the names at the beginning."""
-    longest_first = sorted({call for call in calls if call}, key=len, reverse=True)
-    spellings = [spelling for call in longest_first for spelling in (f"@{call}", call)]
-    left = body.strip()
-    while (called := next((one for one in spellings if _begins_with(left, one)), None)) is not None:
-        left = left[len(called) :].lstrip(_ENDS).strip()
-    return left
+def strip_names(body: str, names_to_strip: Iterable[str]) -> str:
+    """Return the text without the names at its beginning."""
+    longest_first = sorted({name for name in names_to_strip if name}, key=len, reverse=True)
+    spellings = [spelling for name in longest_first for spelling in (f"@{name}", name)]
+    rest = body.strip()
+    while (
+        name := next((spelling for spelling in spellings if _begins_with(rest, spelling)), None)
+    ) is not None:
+        rest = rest[len(name) :].lstrip(_ENDS).strip()
+    return rest
 
 
 def _begins_with(text: str, name: str) -> bool:
-    """With the whole name, which may be part of a longer one."""
-    behind = text[len(name) : len(name) + 1]
-    return text.startswith(name) and not (behind.isalnum() or behind in _OF_NAMES)
+    """Whether the text begins with this name, and not with a longer one."""
+    following = text[len(name) : len(name) + 1]
+    return text.startswith(name) and not (following.isalnum() or following in _IN_NAMES)

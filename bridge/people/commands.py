@@ -1,4 +1,4 @@
-"""What a person may ask the node itself: a table, and how a line is read by it."""
+"""The commands that people can send to the node, and their parser."""
 
 import difflib
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ from bridge.people.texts.text import one_line
 
 PREFIX: Final = "!agents"
 LONGEST: Final = 2_000
-"""Characters of a line that are read."""
+"""Maximum characters of a command line. The rest is ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`most` is None for one whose last argument goes on to the end. A sensitive one takes a second
-    permission."""
+    """A command with its usage. `most` is None if its last argument extends to the end of the line. A
+    sensitive command also needs an entry in `sensitive` of the configuration."""
 
     name: str
     arguments: str
@@ -32,66 +32,68 @@ class Command:
 
 
 _COMMANDS: Final = (
-    Command("help", "[COMMAND]", "what can be asked, and how", most=1),
-    Command("agents", "[WORD] [PAGE]", "the agents, or those in whose line the word is", most=2),
-    Command("agent", "ADDRESS", "what is known of one agent, and how it is reached", least=1, most=1),
-    Command("rooms", "[PAGE]", "the rooms in which agents work, and an invite to them", most=1),
-    Command("task", "[ID]", "how a task stands, or how yours do", most=1),
+    Command("help", "[COMMAND]", "list the commands, or explain one", most=1),
+    Command("agents", "[WORD] [PAGE]", "list the agents, or those that match a word", most=2),
+    Command("agent", "ADDRESS", "show an agent and its route", least=1, most=1),
+    Command("rooms", "[PAGE]", "list the rooms of agents, and get an invite to them", most=1),
+    Command("task", "[ID]", "show a task, or your latest tasks", most=1),
     Command(
-        "cancel", "ID [REASON]", "take back a task of yours, or as an administrator any", Level.WORK, 1, None
+        "cancel", "ID [REASON]", "cancel a task of yours; administrators can cancel any", Level.WORK, 1, None
     ),
-    Command("peers", "[PAGE]", "the nodes on which agents live", Level.ADMINISTER, most=1, is_sensitive=True),
+    Command("peers", "[PAGE]", "list the nodes with agents", Level.ADMINISTER, most=1, is_sensitive=True),
 )
 COMMANDS: Final[Mapping[str, Command]] = {command.name: command for command in _COMMANDS}
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """A command, and as many arguments as it takes."""
+class Invocation:
+    """A command with a valid number of arguments."""
 
     command: Command
     arguments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class NoSuchCommand:
-    """`meant` is one that is written like it."""
+class UnknownCommand:
+    """An unknown command. `suggestion` is a command with a similar name."""
 
     word: str
-    meant: str | None
+    suggestion: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class WrongArguments:
+class InvalidArguments:
+    """A command with an invalid number of arguments."""
+
     command: Command
 
 
-Parsed: TypeAlias = Order | NoSuchCommand | WrongArguments
+Parsed: TypeAlias = Invocation | UnknownCommand | InvalidArguments
 
 
 def parse(line: str) -> Parsed:
-    """With nothing in it, it asks for help."""
+    """Parse a command line. An empty line is the command `help`."""
     words = line[:LONGEST].split()
     if not words:
-        return Order(COMMANDS["help"])
+        return Invocation(COMMANDS["help"])
     name, arguments = words[0].lower(), words[1:]
     command = COMMANDS.get(name)
     if command is None:
-        meant = difflib.get_close_matches(name[:40], COMMANDS, n=1)
-        return NoSuchCommand(one_line(words[0], 40), meant[0] if meant else None)
+        similar = difflib.get_close_matches(name[:40], COMMANDS, n=1)
+        return UnknownCommand(one_line(words[0], 40), similar[0] if similar else None)
     if len(arguments) < command.least:
-        return WrongArguments(command)
+        return InvalidArguments(command)
     if command.most is not None and len(arguments) > command.most:
-        return WrongArguments(command)
+        return InvalidArguments(command)
     if command.most is None and len(arguments) > command.least:
-        # What is behind the arguments that it must have is one more, with its blanks.
+        # The rest after the required arguments is the last argument, with its blanks.
         rest = line[:LONGEST].split(maxsplit=command.least + 1)[command.least + 1]
         arguments = [*arguments[: command.least], rest.strip()]
-    return Order(command, tuple(arguments))
+    return Invocation(command, tuple(arguments))
 
 
-def behind_prefix(body: str, prefix: str = PREFIX) -> str | None:
-    """The line of a command in a room where it needs the prefix; None for what is none."""
+def strip_prefix(body: str, prefix: str = PREFIX) -> str | None:
+    """Return the command line after the prefix, or None if the text does not begin with the prefix."""
     if not body.startswith(prefix):
         return None
     rest = body[len(prefix) :]
@@ -99,5 +101,5 @@ def behind_prefix(body: str, prefix: str = PREFIX) -> str | None:
 
 
 def page_number(text: str) -> int | None:
-    """None for what is no number of a page."""
+    """Parse the number of a page, or return None."""
     return int(text) if text.isascii() and text.isdigit() and 0 < len(text) <= 6 and int(text) > 0 else None

@@ -1,4 +1,4 @@
-"""Who comes into which room: invites for agents, and people who come into rooms of agents."""
+"""Decides about invites of this node's users, and about people who join or knock on agents' rooms."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,81 +12,84 @@ from federation.events.room_event import StreamedEvent
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """An invite of a user of ours."""
+    """Accept the invite of a local user."""
 
     user: str
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The reason is read by whoever invited."""
+    """Reject the invite of a local user. The inviting person can read the reason."""
 
     user: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class LetIn:
-    """Somebody has knocked."""
+class Invite:
+    """Invite a user who has knocked."""
 
     user: str
 
 
 @dataclass(frozen=True, slots=True)
-class ShowOut:
+class Kick:
+    """Kick a user, or reject a knock."""
+
     user: str
     reason: str
 
 
-Act: TypeAlias = Accept | Refuse | LetIn | ShowOut
+MembershipAction: TypeAlias = Accept | Refuse | Invite | Kick
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
-    """`is_foreign` is true of rooms that are another part's business: invites into those are left to it."""
+class InvitePolicy:
+    """What the decision needs. Invites to rooms for which `is_foreign` is true are handled by a connector."""
 
     node_user: str
-    is_ours: Callable[[str], bool]
+    is_local: Callable[[str], bool]
     agent_of: Callable[[str], AgentAddress | None]
-    is_own_room: Callable[[str], bool]
+    is_agents_room: Callable[[str], bool]
     is_foreign: Callable[[str], bool]
     rights: Rights
 
 
-def decide(entry: StreamedEvent, door: Door) -> Act | None:
+def decide(entry: StreamedEvent, policy: InvitePolicy) -> MembershipAction | None:
+    """Return the reaction to a membership event, or None if there is none."""
     event = entry.event
     if event.type != MEMBER or event.state_key is None or entry.kind not in {"timeline", "invite"}:
         return None
     membership, user = event.content.get("membership"), event.state_key
-    if membership == "invite" and door.is_ours(user):
-        return _invited(entry, user, door)
-    if entry.kind == "invite" or not door.is_own_room(event.room_id) or door.is_ours(user):
+    if membership == "invite" and policy.is_local(user):
+        return _invited(entry, user, policy)
+    if entry.kind == "invite" or not policy.is_agents_room(event.room_id) or policy.is_local(user):
         return None
-    refusal = door.rights.of(user).refusal(Level.LOOK)
+    refusal = policy.rights.of(user).refusal(Level.LOOK)
     match membership:
         case "knock":
-            return LetIn(user) if refusal is None else ShowOut(user, refusal)
+            return Invite(user) if refusal is None else Kick(user, refusal)
         case "join":
-            return None if refusal is None else ShowOut(user, refusal)
+            return None if refusal is None else Kick(user, refusal)
     return None
 
 
-def _invited(entry: StreamedEvent, user: str, door: Door) -> Act | None:
+def _invited(entry: StreamedEvent, user: str, policy: InvitePolicy) -> MembershipAction | None:
     event = entry.event
-    if door.is_ours(event.sender) or door.is_foreign(event.room_id) or _has_type(entry):
+    if policy.is_local(event.sender) or policy.is_foreign(event.room_id) or _has_type(entry):
         return None
-    if user == door.node_user:
+    if user == policy.node_user:
         needed = Level.LOOK
-    elif door.agent_of(user) is not None:
+    elif policy.agent_of(user) is not None:
         needed = Level.WORK
     else:
         return None
-    refusal = door.rights.of(event.sender).refusal(needed)
+    refusal = policy.rights.of(event.sender).refusal(needed)
     return Accept(user) if refusal is None else Refuse(user, refusal)
 
 
 def _has_type(entry: StreamedEvent) -> bool:
-    """A room of a type is for those who know that type."""
+    """A room with a type, like a space, is for software that knows the type."""
     for stripped in entry.invite_state:
         content = stripped.get("content")
         if stripped.get("type") == "m.room.create" and isinstance(content, dict) and content.get("type"):

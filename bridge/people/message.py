@@ -1,11 +1,7 @@
-"""What somebody's message says, whoever wrote it: everything in an event may be anything.
+"""Parses messages of people, and maps tasks to their messages.
 
-Client-server API, "m.room.message", "User and room mentions", "Rich replies", "Threading", "Event
-replacements".
-
-A task as people see it: which messages belong to it, and how it stands.
-
-What was said before in a thread or a chat, for an agent that goes on with it.
+Any field of an event may have any type, because remote users write it. Client-server API, "m.room.message",
+"User and room mentions", "Rich replies", "Threading", "Event replacements".
 """
 
 import re
@@ -17,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from bridge.agents.address import AgentAddress, is_unicode
-from bridge.people.texts.text import Kind, cleaned, html_of, is_ours, kind_of, one_line
+from bridge.people.texts.text import Kind, clean, html_of, is_from_palaver, kind_of, one_line
 from bridge.tasks.request import TaskKey
 from bridge.tasks.task import LIVE, State
 from federation.events.room_event import RoomEvent
@@ -31,8 +27,8 @@ MEMBER: Final = "m.room.member"
 ENCRYPTED: Final = "m.room.encrypted"
 ENCRYPTION: Final = "m.room.encryption"
 
-MOST_MENTIONED: Final = 20
-"""Of whom it is looked at whether they are agents."""
+MAX_MENTIONS: Final = 20
+"""Maximum number of mentions that are checked for agents."""
 WITHOUT_TEXT: Final = frozenset({"m.image", "m.file", "m.audio", "m.video", "m.location"})
 
 _PILL: Final = re.compile(
@@ -45,50 +41,52 @@ _QUOTED: Final = re.compile(r"<mx-reply>.*?</mx-reply>", re.IGNORECASE | re.DOTA
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """`msgtype` is of those that a person writes, or None for what is no message at all. `answers` is what
-    it truly answers, not what clients without threads show it below."""
+    """A parsed message. `msgtype` is None if the content is not a message. `replies_to` is the event of a
+    genuine reply, not the fallback of a thread for clients without threads."""
 
     body: str
     msgtype: str | None
     mentioned: tuple[str, ...] = ()
     """User ids."""
     thread: str | None = None
-    """The event that its thread hangs on."""
-    answers: str | None = None
+    """The root event of its thread."""
+    replies_to: str | None = None
     replaces: str | None = None
     pills: tuple[tuple[str, str], ...] = ()
-    """Of users that are mentioned, how the message calls them."""
+    """Mentioned users with the text of their pills."""
 
     def names_of(self, user: str) -> tuple[str, ...]:
-        return tuple(name for one, name in self.pills if one == user)
+        return tuple(name for mentioned, name in self.pills if mentioned == user)
 
 
-def read(content: Mapping[str, Any]) -> Message:
-    """Of an edit what it puts in place of the original."""
+def parse_message(content: Mapping[str, Any]) -> Message:
+    """Parse the content of a message. For an edit, parse the new content."""
     relates = content.get("m.relates_to")
     relation: Mapping[str, Any] = relates if isinstance(relates, dict) else {}
     rel_type, target = relation.get("rel_type"), _event_id(relation.get("event_id"))
     replaces = target if rel_type == "m.replace" else None
-    answered = relation.get("m.in_reply_to")
-    falls_back = rel_type == "m.thread" and relation.get("is_falling_back") is True
-    answers = _event_id(answered.get("event_id")) if isinstance(answered, dict) and not falls_back else None
-    said = new_content(content) if replaces is not None else content
-    msgtype, body = said.get("msgtype"), said.get("body")
-    pills = _pills(said)
-    text = cleaned(body) if isinstance(body, str) else ""
+    in_reply_to = relation.get("m.in_reply_to")
+    is_fallback = rel_type == "m.thread" and relation.get("is_falling_back") is True
+    replies_to = (
+        _event_id(in_reply_to.get("event_id")) if isinstance(in_reply_to, dict) and not is_fallback else None
+    )
+    current = new_content(content) if replaces is not None else content
+    msgtype, body = current.get("msgtype"), current.get("body")
+    pills = _pills(current)
+    text = clean(body) if isinstance(body, str) else ""
     return Message(
-        _without_quote(text) if answers is not None else text.strip(),
+        _without_quote(text) if replies_to is not None else text.strip(),
         msgtype if isinstance(msgtype, str) else None,
-        _mentioned(said, pills),
+        _mentioned(current, pills),
         target if rel_type == "m.thread" else None,
-        answers,
+        replies_to,
         replaces,
         tuple((user, name) for user, name in pills if name),
     )
 
 
-def reacted(content: Mapping[str, Any]) -> tuple[str, str] | None:
-    """To which event, and with what: "the `key` […] is the annotation being made"."""
+def parse_reaction(content: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the event and the key of a reaction: "the `key` […] is the annotation being made"."""
     relates = content.get("m.relates_to")
     if not isinstance(relates, dict) or relates.get("rel_type") != "m.annotation":
         return None
@@ -97,33 +95,34 @@ def reacted(content: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _mentioned(content: Mapping[str, Any], pills: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """ "m.mentions: user_ids", and the pills in its form: not all clients write both."""
+    """The users in "m.mentions: user_ids" and in pills, because not all clients write both."""
     mentions = content.get("m.mentions")
     listed = mentions.get("user_ids") if isinstance(mentions, dict) else None
-    users = [user for user in (listed if isinstance(listed, list) else [])[:MOST_MENTIONED] if _is_user(user)]
+    users = [user for user in (listed if isinstance(listed, list) else [])[:MAX_MENTIONS] if _is_user(user)]
     users += [user for user, _ in pills]
-    return tuple(dict.fromkeys(users))[:MOST_MENTIONED]
+    return tuple(dict.fromkeys(users))[:MAX_MENTIONS]
 
 
 def _pills(content: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Users, and the text of each of their pills, which is what stands for it in the plain text."""
+    """The users of pills with the text of each pill, which is also its text in the plain body."""
     html = html_of(content)
     if html is None:
         return []
     found: list[tuple[str, str]] = []
-    # What is answered stands in there too, and whoever wrote that is not called.
+    # Users in the quoted message of a reply are not addressed.
     html = _QUOTED.sub("", html)
     for pill in _PILL.finditer(html):
         user = _user_of(pill[1])
-        if user is not None and len(found) < MOST_MENTIONED:
+        if user is not None and len(found) < MAX_MENTIONS:
             shown = _PILL_TEXT.match(html, pill.end())
-            name = "" if shown is None else cleaned(unescape(_TAG.sub("", shown[1])))
+            name = "" if shown is None else clean(unescape(_TAG.sub("", shown[1])))
             found.append((user, " ".join(name.split())))
     return found
 
 
 def _user_of(pill: str) -> str | None:
-    """`@worker-1:here?via=…` as matrix.to has it, or `u/worker-1:here` of a Matrix URI, percent-encoded."""
+    """Parse `@worker-1:here?via=…` of a matrix.to link, or `u/worker-1:here` of a Matrix URI;
+    percent-encoded."""
     name = unquote(pill.partition("?")[0], errors="replace")
     if name.startswith("u/"):
         name = f"@{name[2:]}"
@@ -135,12 +134,12 @@ def _is_user(user: object) -> bool:
 
 
 def _event_id(text: object) -> str | None:
-    """As a column of the database can hold it."""
+    """Return a valid event id that the database can store, or None."""
     return text if isinstance(text, str) and is_event_id(text) and is_unicode(text) else None
 
 
 def _without_quote(body: str) -> str:
-    """ "Fallbacks for rich replies": lines that begin with `> `, and an empty one."""
+    """Remove the "Fallbacks for rich replies": lines that begin with `> `, and an empty line."""
     lines = body.split("\n")
     if not lines[0].startswith(("> <@", "> * <@")):
         return body.strip()
@@ -148,7 +147,9 @@ def _without_quote(body: str) -> str:
     return "\n".join(lines[at:]).strip()
 
 
-class Sign(StrEnum):
+class StatusReaction(StrEnum):
+    """The state of a task as a reaction to its request."""
+
     WAITING = "waiting"
     DONE = "done"
     FAILED = "failed"
@@ -158,31 +159,39 @@ class Sign(StrEnum):
         return _EMOJI[self]
 
 
-_EMOJI: Final[Mapping[Sign, str]] = {Sign.WAITING: "⏳", Sign.DONE: "✅", Sign.FAILED: "❌"}
+_EMOJI: Final[Mapping[StatusReaction, str]] = {
+    StatusReaction.WAITING: "⏳",
+    StatusReaction.DONE: "✅",
+    StatusReaction.FAILED: "❌",
+}
 CANCEL: Final = frozenset({"❌", "❌\ufe0f"})
-"""A person's reaction that takes a task back. Some clients add a selector of its form."""
+"""The reaction with which a person cancels a task. Some clients append a variation selector."""
 NO_ANSWER: Final = "-"
-"""In place of an answer's event, where the room did not take it."""
-NOT_BEGUN: Final = frozenset({State.RECEIVED, State.QUEUED, State.ACCEPTED})
+"""Stored instead of the answer's event id if the room has refused the answer."""
+NOT_STARTED: Final = frozenset({State.RECEIVED, State.QUEUED, State.ACCEPTED})
 
 
-def sign_of(state: State) -> Sign:
+def reaction_of(state: State) -> StatusReaction:
     if state in LIVE:
-        return Sign.WAITING
-    return Sign.DONE if state is State.DONE else Sign.FAILED
+        return StatusReaction.WAITING
+    return StatusReaction.DONE if state is State.DONE else StatusReaction.FAILED
 
 
-def needs_sign(before: Sign | None, now: Sign, answer: str | None) -> bool:
-    """A message that was never seen waiting, and has its answer, says by that that it is done."""
-    if before is None and now is Sign.DONE:
+def needs_reaction(before: StatusReaction | None, now: StatusReaction, answer: str | None) -> bool:
+    """Whether to change the reaction from `before` to `now`. A finished task that never had a reaction needs
+    none: its answer shows that it is done."""
+    if before is None and now is StatusReaction.DONE:
         return answer in {None, NO_ANSWER}
     return before is not now
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """`request` is the message that asks, and `root` what the thread hangs on; they are the same unless it is
-    asked for within a thread. `asked_by` is None when no person asked: then the request is a message of ours.
+class TaskMessages:
+    """A task's messages in a room.
+
+    `request` is the message that requests the task, `root` the root event of its thread. They differ if the
+    request was sent within a thread. `asked_by` is the person who sent the request, or None if this node has
+    sent it for a task that no person has requested.
     """
 
     task: int
@@ -194,48 +203,48 @@ class Shown:
     asked_by: str | None
     is_threaded: bool
     made_at: int
-    sign: Sign | None = None
-    sign_event: str | None = None
+    reaction: StatusReaction | None = None
+    reaction_event: str | None = None
     progress: str | None = None
     answer: str | None = None
     withdrawn_by: str | None = None
 
 
-MOST_CHARACTERS: Final = 24_000
-MOST_OF_ONE: Final = 8_000
-LEFT_OUT: Final = "[…]"
-_SAID: Final = frozenset({Kind.REQUEST, Kind.ANSWER})
+MAX_CONTEXT: Final = 24_000
+MAX_MESSAGE: Final = 8_000
+OMISSION: Final = "[…]"
+_CONVERSATION: Final = frozenset({Kind.REQUEST, Kind.ANSWER})
 
 
-def context_of(events: Iterable[RoomEvent], request: str) -> str:
-    """Of events in their order, without the request itself and what comes after it. The oldest are left out
-    when there are too many."""
-    said: list[str] = []
+def conversation_context(events: Iterable[RoomEvent], request: str) -> str:
+    """Return the messages before `request` as text. `events` are in their order in the room. If the text
+    would be too long, the oldest messages are omitted."""
+    messages: list[str] = []
     for event in events:
         if event.event_id == request:
             break
-        line = _said(event)
+        line = _context_line(event)
         if line is not None:
-            said.append(line)
-    kept: list[str] = []
-    left = MOST_CHARACTERS
-    for line in reversed(said):
+            messages.append(line)
+    included: list[str] = []
+    left = MAX_CONTEXT
+    for line in reversed(messages):
         if len(line) > left:
-            kept.append(LEFT_OUT)
+            included.append(OMISSION)
             break
-        kept.append(line)
+        included.append(line)
         left -= len(line) + 2
-    return "\n\n".join(reversed(kept))
+    return "\n\n".join(reversed(included))
 
 
-def _said(event: RoomEvent) -> str | None:
-    """What the node and its agents say by the way, such as progress, is no part of a conversation."""
+def _context_line(event: RoomEvent) -> str | None:
+    """Progress and notices of the node are not part of a conversation."""
     if event.type != MESSAGE or event.is_redacted:
         return None
-    if is_ours(event.content) and kind_of(event.content) not in _SAID:
+    if is_from_palaver(event.content) and kind_of(event.content) not in _CONVERSATION:
         return None
-    message = read(event.content)
+    message = parse_message(event.content)
     if message.msgtype not in {"m.text", "m.notice"} or message.replaces is not None or not message.body:
         return None
-    body = message.body if len(message.body) <= MOST_OF_ONE else f"{message.body[:MOST_OF_ONE]} {LEFT_OUT}"
+    body = message.body if len(message.body) <= MAX_MESSAGE else f"{message.body[:MAX_MESSAGE]} {OMISSION}"
     return f"{one_line(event.sender, 255)}: {body}"

@@ -1,7 +1,7 @@
-"""Who may look, give work, or administer.
+"""People's permissions.
 
-"Permissions map: `'*'`, domain, `@mxid`; the most specific wins", and a refusal says which rule decided, so
-that whoever is refused can tell whoever may change it.
+"Permissions map: `'*'`, domain, `@mxid`; the most specific wins". A refusal names the rule that applied, so
+that a person can report it to the administrator.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,11 +18,11 @@ EVERYBODY: Final = "*"
 class Level(StrEnum):
     NONE = "none"
     LOOK = "look"
-    """Be in the rooms, and ask what there is."""
+    """Join the agents' rooms, and list agents and tasks."""
     WORK = "work"
-    """Give agents work, and take it back."""
+    """Give tasks to agents, and cancel one's own tasks."""
     ADMINISTER = "administer"
-    """Take back the work of others."""
+    """Cancel the tasks of others."""
 
     def includes(self, other: "Level") -> bool:
         return _ORDER.index(self) >= _ORDER.index(other)
@@ -30,65 +30,68 @@ class Level(StrEnum):
 
 _ORDER: Final = (Level.NONE, Level.LOOK, Level.WORK, Level.ADMINISTER)
 _WHAT: Final[Mapping[Level, str]] = {
-    Level.NONE: "nothing",
-    Level.LOOK: "looking at agents",
-    Level.WORK: "giving work to agents",
-    Level.ADMINISTER: "deciding about the work of others",
+    Level.NONE: "do this",
+    Level.LOOK: "see agents",
+    Level.WORK: "give tasks to agents",
+    Level.ADMINISTER: "decide about the tasks of others",
 }
 DEFAULT: Final[Mapping[str, Level]] = MappingProxyType({EVERYBODY: Level.LOOK})
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """`rule` is the key of the rule that decided; None when there is none for this user."""
+class Permission:
+    """A user's permission. `rule` is the key of the rule that applied, or None if no rule matches the
+    user."""
 
     user: str
     level: Level
     rule: str | None
 
     def refusal(self, needed: Level) -> str | None:
-        """Why the user may not do what takes this level: a sentence for the user. None if he may."""
+        """Return a message that explains why the user lacks the level `needed`, or None if the user has
+        it."""
         if self.level.includes(needed):
             return None
-        return f'{_WHAT[needed].capitalize()} takes the permission "{needed}": {self._because()}'
+        return f'You need the permission "{needed}" to {_WHAT[needed]}: {self._reason()}'
 
-    def _because(self) -> str:
+    def _reason(self) -> str:
         if self.rule is None:
-            return f"no rule of [permissions] is for {self.user}."
-        return f'for {self.user} the rule "{self.rule}" = "{self.level}" of [permissions] decides.'
+            return f"no rule of [permissions] matches {self.user}."
+        return f'for {self.user} the rule "{self.rule}" = "{self.level}" of [permissions] applies.'
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """`sensitive` are users and servers that may use sensitive commands, beyond the level that those take:
-    "sensitive operations need an additional authorisation"."""
+    """The configured permissions. `sensitive` are users and servers that may use sensitive commands if they
+    also have the command's level: "sensitive operations need an additional authorisation"."""
 
     levels: Mapping[str, Level] = field(default_factory=lambda: DEFAULT)
     sensitive: Collection[str] = ()
 
-    def of(self, user: str) -> Verdict:
-        """The most specific rule wins: the user's own, that of the server, that for everybody."""
+    def of(self, user: str) -> Permission:
+        """Return the permission by the most specific rule: of the user, of the server, or for everybody."""
         for rule in _names(user):
             if rule in self.levels:
-                return Verdict(user, self.levels[rule], rule)
-        return Verdict(user, Level.NONE, None)
+                return Permission(user, self.levels[rule], rule)
+        return Permission(user, Level.NONE, None)
 
     def sensitive_refusal(self, user: str) -> str | None:
-        """Why the user may not use a sensitive command, whatever his level."""
+        """Return a message that explains why the user may not use sensitive commands, or None."""
         if any(name in self.sensitive for name in _names(user)):
             return None
         return (
-            f"That is sensitive, and takes a second permission: `sensitive` of [people] does not name {user}."
+            f"This command is sensitive and needs a second permission: {user} is not listed in `sensitive` of"
+            " [people]."
         )
 
 
-def wrong_rule(key: str) -> str | None:
-    """Why this is no key of a rule; None if it is one."""
+def rule_error(key: str) -> str | None:
+    """Return why `key` is not a valid key of a rule, or None if it is valid."""
     if key == EVERYBODY or is_user_id(key) or is_server_name(key):
         return None
-    return "is neither *, nor a server name, nor a user id such as @alice:example.org"
+    return "is not *, a server name or a user id such as @alice:example.org"
 
 
 def _names(user: str) -> tuple[str, ...]:
-    """By which rules may mean a user, the most specific first."""
+    """The keys of rules that match a user, the most specific first."""
     return user, domain(user) or "", EVERYBODY

@@ -1,4 +1,4 @@
-"""What the configuration says of people and agents."""
+"""Settings for people and agents' rooms, converted from the configuration."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -10,38 +10,38 @@ from federation.matrix.room_version import DEFAULT_ROOM_VERSION
 from federation.peers.limits import Rate
 
 NAME: Final = "people"
-"""The protocol in which people ask for tasks."""
+"""The protocol of tasks that people request in rooms."""
 
 Show = Literal["all", "asked"]
 JoinRule = Literal["public", "knock", "invite"]
 
-EVERYBODY_LOOKS: Final = Rights()
-OF_PERSON: Final = Rate(2, 30)
-REFUSALS: Final = Rate(0.2, 10)
-SHOWN: Final = Rate(5, 100)
+DEFAULT_RIGHTS: Final = Rights()
+REQUEST_RATE: Final = Rate(2, 30)
+REFUSAL_RATE: Final = Rate(0.2, 10)
+SHOWN_TASK_RATE: Final = Rate(5, 100)
 
 
 @dataclass(frozen=True, slots=True)
 class PeopleSettings:
-    """`show`: whether people see all tasks, or those that people have asked for. The first namespace is that
-    of agents of which nothing else is known."""
+    """`show` chooses whether people see all tasks, or only those that people have requested. The first
+    namespace is the default of agents."""
 
     names: GhostNames
     namespaces: tuple[str, ...] = ("default",)
-    rights: Rights = EVERYBODY_LOOKS
+    rights: Rights = DEFAULT_RIGHTS
     join_rule: JoinRule = "public"
     is_listed: bool = False
     room_version: str = DEFAULT_ROOM_VERSION.id
     show: Show = "all"
     prefix: str = PREFIX
-    # Agents of this node that are put into a room of agents from the beginning; others come when they speak.
+    # Maximum number of local agents that join an agents' room at once. Others join with their first message.
     members: int = 200
-    # What one person may ask for, tasks and commands.
-    of_person: Rate = OF_PERSON
-    # Words of refusal to one person; beyond that there is silence.
-    refusals: Rate = REFUSALS
-    # Tasks that nobody has asked for in a room: more than that a second nobody reads.
-    shown: Rate = SHOWN
+    # Limit for the requests and commands of one person.
+    request_rate: Rate = REQUEST_RATE
+    # Limit for refusals sent to one person. Further refusals are not sent.
+    refusal_rate: Rate = REFUSAL_RATE
+    # Limit for showing tasks in a room that no person has requested. People could not read more.
+    shown_task_rate: Rate = SHOWN_TASK_RATE
 
     @property
     def node_id(self) -> str:

@@ -172,7 +172,7 @@ async def test_a_refusal_names_the_permission(here: Company) -> None:
     await here.mention(bob, "cook", "echo hello >refused")
     refusal = await bob.wait_for(
         says(
-            'Giving work to agents takes the permission "work"',
+            'You need the permission "work" to give tasks',
             f'the rule "{here.synapse.server_name}" = "look"',
             sender=here.node.user("palaver"),
         )
@@ -192,7 +192,7 @@ async def test_the_node_answers_commands_in_a_direct_chat(here: Company) -> None
     """Each of its commands."""
     node, alice, carol = here.node, here.alice, here.carol
     chat = await chat_with(alice, node.user("palaver"))
-    await alice.wait_for(says('Say "help"'), room_id=chat)
+    await alice.wait_for(says('Send "help"'), room_id=chat)
 
     async def told(line: str, *parts: str) -> str:
         said = await alice.say(chat, line)
@@ -208,15 +208,15 @@ async def test_the_node_answers_commands_in_a_direct_chat(here: Company) -> None
     assert "- peers" not in await told("help", "- help [COMMAND]", "- agents", "- cancel ID [REASON]")
     await told("agents", f"- {node.address('baker')} · idle · command · task_execution, messaging")
     await told("agents bak", node.address("baker"))
-    await told("agent baker", node.address("baker"), "It can do: task_execution, messaging")
+    await told("agent baker", node.address("baker"), "Capabilities: task_execution, messaging")
     await told("rooms", f"#agents-default:{node.server_name}")
-    await told("task nothing", 'No task "nothing" is known.')
+    await told("task nothing", 'No task "nothing" was found.')
     await here.mention(alice, "cook", "echo $PALAVER_TASK_ID >number; sleep 1000")
     number = await here.written("number")
     await told("task", f"⏳ {number}: {alice.user_id} asks {node.address('cook')} · running")
     await told(f"cancel {number} too late", f"❌ {number}", "cancelled")
     await told(f"task {number}", f"❌ {number}", "cancelled")
-    await told("peers", 'takes the permission "administer"')
+    await told("peers", 'the permission "administer"')
     await told("agnets", 'Did you mean "agents"?')
 
     chat = await chat_with(carol, node.user("palaver"))
@@ -264,7 +264,9 @@ async def test_the_node_is_killed_during_a_task(here: Company) -> None:
     await node.kill()
     await until_gone(pid)
     await node.start()
-    said = await alice.wait_for(answers(asked, "❌", "was interrupted (NODE_UNREACHABLE)", "ask again"))
+    said = await alice.wait_for(
+        answers(asked, "❌", "was interrupted (NODE_UNREACHABLE)", "send the request again")
+    )
     await until_reaction(alice, asked, "❌")
     again = await here.mention(alice, "cook", "echo Back.")
     await alice.wait_for(answers(again, "Back.", sender=node.user("cook")))

@@ -115,7 +115,7 @@ async def test_a_refusal_names_the_permission(here: Company) -> None:
     await here.mention(bob, "cook", "echo hello >refused")
     await bob.wait_for(
         says(
-            'Giving work to agents takes the permission "work"',
+            'You need the permission "work" to give tasks',
             f'the rule "{here.synapse.server_name}" = "look"',
             sender=here.node.user("palaver"),
         )

@@ -195,7 +195,7 @@ async def test_a_call_is_approved(office: Office) -> None:
     assert outcome(told) == "done"
     said = [event["content"]["body"] for event in (await bob.relations(room_id, root, "m.thread"))[::-1]]
     assert [body[0] for body in said] == ["❓", bob.user_id[0], "✅", "✅"]
-    assert f"{alice.user_id} lets it" in said[2]
+    assert f"{alice.user_id} has approved this" in said[2]
     assert len(office.computer.heard("client:tool_call")) == 1
 
 

@@ -170,10 +170,10 @@ async def test_a_person_without_permission_is_refused(company: Company) -> None:
     """In the room, and in a direct chat with the agent."""
     here, bob = company.here, company.bob
     await company.mention(bob, here.room_id, "peel")
-    await bob.wait_for(says("Giving work to agents takes the permission"))
+    await bob.wait_for(says("to give tasks to agents"))
     room_id = await bob.create_room(invite=[company.worker], is_direct=True)
     rejected = await bob.wait_for_member(room_id, company.worker, "leave")
-    assert "Giving work to agents takes the permission" in rejected["content"]["reason"]
+    assert "to give tasks to agents" in rejected["content"]["reason"]
     assert here.courier.delivered.empty()
 
 
@@ -190,7 +190,7 @@ async def test_direct_chats(company: Company) -> None:
 
     node_user = company.node.user("palaver")
     tasks = await alice.create_room(preset="trusted_private_chat", invite=[node_user], is_direct=True)
-    await alice.wait_for(says('Say "help"'), room_id=tasks)
+    await alice.wait_for(says('Send "help"'), room_id=tasks)
     await alice.say(tasks, "agents")
     listed = await alice.wait_for(says(f"worker-1@{company.node.name} · idle"), room_id=tasks)
     assert listed["content"]["msgtype"] == "m.notice"

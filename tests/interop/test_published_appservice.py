@@ -164,7 +164,7 @@ async def test_an_encrypted_room_gets_one_notice(hosted: Hosted) -> None:
             await alice.send(room_id, "m.room.encrypted", {**encryption, "ciphertext": "x"})
         # All effects of it have been sent before this is answered.
         await alice.say(room_id, "!agents help")
-        await alice.wait_for(says("What you can ask"), room_id=room_id)
+        await alice.wait_for(says("Commands:"), room_id=room_id)
         history = await alice.history(room_id)
         said = [event for event in history if event["sender"] in ghosts and is_said(event)]
         assert len(said) == 2, said

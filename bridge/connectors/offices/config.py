@@ -13,7 +13,7 @@ from bridge.connectors.offices.protocol.errors import Profile
 from bridge.connectors.offices.protocol.events import MAX_NAME_BYTES, is_name
 from bridge.connectors.offices.protocol.versions import ProtocolLine, parse_line
 from bridge.connectors.offices.settings import LINES, Approval, ApprovalRule, OfficeSettings
-from bridge.people.permissions import EVERYBODY, wrong_rule
+from bridge.people.permissions import EVERYBODY, rule_error
 from bridge.text.times import seconds_of
 from federation.matrix.globs import STAR
 from federation.matrix.identifiers import is_server_name
@@ -91,7 +91,7 @@ def _nodes(names: list[str]) -> list[str]:
 
 def _approvers(names: list[str]) -> list[str]:
     for name in names:
-        if wrong_rule(name) is not None or name == EVERYBODY:
+        if rule_error(name) is not None or name == EVERYBODY:
             raise ValueError(f'"{name[:80]}" is neither a user id nor a server name')
     return names
 

@@ -19,7 +19,7 @@ from bridge.agents.local.local import LocalAgents
 from bridge.agents.routing_table import RoutingTable
 from bridge.observability.live_feed import LiveFeed
 from bridge.people.permissions import Level, Rights
-from bridge.people.requester import requester
+from bridge.people.requester import requester_address
 from bridge.tasks.request import TaskKey
 from bridge.tasks.service import TaskService
 from bridge.tasks.task import Task
@@ -44,7 +44,7 @@ async def address_of(person: str, for_people: ForPeople | None, node_id: str) ->
         raise LocalError(
             f"{person[:255]} is not a Matrix user id.", "Write a complete id, like @alice:example.org."
         )
-    address = requester(person, node_id)
+    address = requester_address(person, node_id)
     if not isinstance(address, AgentAddress):
         raise LocalError(f"{person} cannot request tasks here. {address.reason}", "Remove --as.")
     if for_people is None:

@@ -1,1 +1,1 @@
-"""Rooms in which people and agents meet: reading them, and writing into them."""
+"""Reads and writes the rooms in which people work with agents."""

@@ -1,13 +1,13 @@
-"""Answers commands."""
+"""Executes the commands that people send to the node."""
 
 from collections.abc import Callable
 
 from bridge.agents.address import AgentAddress, parse_target
 from bridge.agents.routing import Unknown
 from bridge.agents.routing_table import RoutingTable
-from bridge.people.commands import COMMANDS, NoSuchCommand, Order, Parsed, WrongArguments, page_number
+from bridge.people.commands import COMMANDS, InvalidArguments, Invocation, Parsed, UnknownCommand, page_number
 from bridge.people.permissions import Level
-from bridge.people.requester import in_name_of, requester
+from bridge.people.requester import requester_address, requesting_person
 from bridge.people.service.rooms import AgentsRooms
 from bridge.people.settings import PeopleSettings
 from bridge.people.texts import command_texts as texts
@@ -18,11 +18,12 @@ from bridge.tasks.task import Task
 from storage.agents import tasks
 from storage.database import Database
 
-MOST_TASKS = 10
+MAX_TASKS = 10
 
 
-class CommandDesk:
-    """`invite` is asked to let a person into the rooms of agents, and returns at once."""
+class CommandService:
+    """Executes commands and returns the texts of the answers. `invite` invites a person to the agents' rooms
+    in the background."""
 
     def __init__(
         self,
@@ -36,7 +37,7 @@ class CommandDesk:
         invite: Callable[[str], None],
     ) -> None:
         self._database = database
-        self._tasks = task_service
+        self._task_service = task_service
         self._routes = routes
         self._rooms = rooms
         self._settings = settings
@@ -44,27 +45,27 @@ class CommandDesk:
         self._invite = invite
 
     def refusal(self, parsed: Parsed, user: str) -> str | None:
-        """Why this user may not ask this."""
+        """Return why the user may not use the command, or None."""
         rights = self._settings.rights
-        command = parsed.command if isinstance(parsed, Order) else COMMANDS["help"]
+        command = parsed.command if isinstance(parsed, Invocation) else COMMANDS["help"]
         refusal = rights.of(user).refusal(command.level)
         if refusal is None and command.is_sensitive:
             refusal = rights.sensitive_refusal(user)
         return refusal
 
     async def answer(self, parsed: Parsed, user: str, *, prefix: str) -> Text:
-        """`prefix` is what a command begins with where it was asked."""
+        """Execute a command. `prefix` is the prefix of commands in its room, for usage messages."""
         match parsed:
-            case NoSuchCommand():
-                return texts.no_such_command(parsed, prefix)
-            case WrongArguments():
-                return texts.wrong_arguments(parsed, prefix)
-            case Order(command, arguments):
-                answered = await self._obey(command.name, arguments, user, prefix)
-                return answered or texts.wrong_arguments(WrongArguments(command), prefix)
+            case UnknownCommand():
+                return texts.unknown_command(parsed, prefix)
+            case InvalidArguments():
+                return texts.invalid_arguments(parsed, prefix)
+            case Invocation(command, arguments):
+                answer = await self._execute(command.name, arguments, user, prefix)
+                return answer or texts.invalid_arguments(InvalidArguments(command), prefix)
 
-    async def _obey(self, name: str, arguments: tuple[str, ...], user: str, prefix: str) -> Text | None:
-        """None when the arguments are not what the command takes."""
+    async def _execute(self, name: str, arguments: tuple[str, ...], user: str, prefix: str) -> Text | None:
+        """Return None if the arguments are invalid."""
         match name:
             case "help":
                 return self._help(arguments, user, prefix)
@@ -89,15 +90,15 @@ class CommandDesk:
         return texts.help_text(user, self._settings.rights, prefix, only)
 
     def _agents(self, arguments: tuple[str, ...]) -> Text | None:
-        read = texts.word_and_page(arguments)
-        if read is None:
+        parsed = texts.word_and_page(arguments)
+        if parsed is None:
             return None
-        word, number = read
+        word, number = parsed
         table, wanted = self._routes.table, word.lower()
         found = (
             agent
             for agent in table.agents()
-            if agent.is_online and (not wanted or wanted in texts.agent_words(agent))
+            if agent.is_online and (not wanted or wanted in texts.searchable_text(agent))
         )
         page = texts.page_of(found, number, lambda agent: f"{agent.node_id}\0{agent.agent_id}")
         return texts.agents_text(page, word, self._now_ms(), table.last_seen)
@@ -133,34 +134,34 @@ class CommandDesk:
 
     async def _task(self, arguments: tuple[str, ...], user: str) -> Text:
         name = arguments[0] if arguments else None
-        found = await self._tasks_of(user) if name is None else await self._tasks.find(name, MOST_TASKS)
+        found = await self._tasks_of(user) if name is None else await self._task_service.find(name, MAX_TASKS)
         return texts.tasks_text(found, self._now_ms(), self._settings.node_id, name=name)
 
     async def _tasks_of(self, user: str) -> list[Task]:
-        address = requester(user, self._settings.node_id)
+        address = requester_address(user, self._settings.node_id)
         if not isinstance(address, AgentAddress):
             return []
         async with self._database.transaction(readonly=True) as connection:
-            rows = await tasks.list_tasks(connection, agent=str(address), limit=MOST_TASKS)
+            rows = await tasks.list_tasks(connection, agent=str(address), limit=MAX_TASKS)
         return [task_of(row) for row in rows]
 
     async def _cancel(self, name: str, reason: str | None, user: str) -> Text:
-        found = await self._tasks.find(name, MOST_TASKS)
+        found = await self._task_service.find(name, MAX_TASKS)
         live = [task for task in found if not task.state.is_final]
         if not live:
-            over = texts.tasks_text(found, self._now_ms(), self._settings.node_id, name=name)
-            return Text.of("There is nothing to take back.\n") + over if found else over
+            ended = texts.tasks_text(found, self._now_ms(), self._settings.node_id, name=name)
+            return Text.of("There is nothing to cancel.\n") + ended if found else ended
         if len(live) > 1:
             several = texts.tasks_text(live, self._now_ms(), self._settings.node_id, name=name)
-            return Text.of("Several tasks are called so; react with ❌ to the one that is meant.\n") + several
+            return Text.of("Several tasks have this id. React with ❌ to the one to cancel.\n") + several
         [task] = live
-        refusal = self._not_his(task, user)
+        refusal = self._cancel_refusal(task, user)
         if refusal is not None:
             return Text.of(refusal)
-        ended = await self._tasks.cancel(task.key, user, reason)
-        return texts.tasks_text([ended or task], self._now_ms(), self._settings.node_id, name=name)
+        cancelled = await self._task_service.cancel(task.key, user, reason)
+        return texts.tasks_text([cancelled or task], self._now_ms(), self._settings.node_id, name=name)
 
-    def _not_his(self, task: Task, user: str) -> str | None:
-        if in_name_of(task.request, self._settings.node_id) == user:
+    def _cancel_refusal(self, task: Task, user: str) -> str | None:
+        if requesting_person(task.request, self._settings.node_id) == user:
             return None
         return self._settings.rights.of(user).refusal(Level.ADMINISTER)

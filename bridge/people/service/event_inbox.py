@@ -1,10 +1,9 @@
-"""Handles events of the stream whose handling may wait for other servers: each room by itself.
+"""Handles events of the stream whose handling may wait for other servers, without blocking other rooms.
 
-An event is moved from the stream into a table, in one statement with the reader's position, and is handled
-from there. Rooms are handled concurrently, the events of a room one after the other. An event that fails is
-tried again, and set aside in the end; `palaver doctor` shows it. After a kill the process that reads next
-goes on with what is in the table. It may handle an event again, so what follows from an event has to be
-idempotent.
+An event is moved from the stream to a table in one statement with the reader's position, and is handled from
+there. Rooms are handled concurrently, the events of a room in their order. An event whose handling fails is
+retried, and finally set aside, which `palaver doctor` reports. After a kill the next reader continues with
+the table. It may handle an event again, so the handling has to be idempotent.
 """
 
 import asyncio
@@ -24,21 +23,21 @@ from storage.database import Database
 from storage.inbox import NewEntry, PendingEntry
 from storage.rooms.stream import ReaderReplaced
 
-MOVED_AT_ONCE: Final = 50
-HANDLED_AT_ONCE: Final = 64
-"""Most of them wait for another server."""
-MOST_QUEUES: Final = 1_000
-"""That are known to have something. Further ones are found when the table is looked through."""
-TIME_LIMIT: Final = 60.0
+BATCH: Final = 50
+MAX_CONCURRENT: Final = 64
+"""Maximum number of events that are handled at the same time. Most of them wait for another server."""
+MAX_QUEUES: Final = 1_000
+"""Maximum number of queues with a worker. Other queues are found by the next scan of the table."""
+HANDLE_TIMEOUT: Final = 60.0
 """Seconds for handling one event."""
-MOST_ATTEMPTS: Final = 5
+MAX_ATTEMPTS: Final = 5
 FIRST_DELAY: Final = 1.0
-"""Seconds between the first two attempts. It doubles."""
-LOOKED_THROUGH_EVERY: Final = 30.0
-AGAIN: Final = 0.5
-"""Seconds until it is tried again after the database was away."""
-KEPT: Final = timedelta(days=7)
-"""For how long it is shown that an event was set aside."""
+"""Seconds between the first two attempts. It doubles with each attempt."""
+SCAN_INTERVAL: Final = 30.0
+RETRY_DELAY: Final = 0.5
+"""Seconds until the next attempt while the database is unavailable."""
+RETENTION: Final = timedelta(days=7)
+"""How long an event that was set aside is reported."""
 LONGEST_PROBLEM: Final = 500
 
 Handle = Callable[[StreamedEvent], Awaitable[None]]
@@ -50,12 +49,15 @@ def room_of(entry: StreamedEvent) -> str | None:
 
 
 class EventInbox:
-    """`handle` may be given an event again. `queue_of` is asked in the order of the stream: events of one
-    queue are handled in their order; an event without a queue is passed over."""
+    """Reads a subscription and passes its events to `handle`, which may receive an event repeatedly.
+
+    `queue_of` is called in the order of the stream and returns the queue of an event. The events of a queue
+    are handled in their order. An event without a queue is skipped.
+    """
 
     def __init__(
         self,
-        side: MatrixBackend,
+        backend: MatrixBackend,
         database: Database,
         name: str,
         handle: Handle,
@@ -64,7 +66,7 @@ class EventInbox:
         wanted: EventFilter = match_all,
         queue_of: QueueOf = room_of,
     ) -> None:
-        self._side = side
+        self._backend = backend
         self._database = database
         self._name = name
         self._handle = handle
@@ -74,15 +76,15 @@ class EventInbox:
         self._tasks = BackgroundTasks()
 
     def start(self) -> None:
-        self._tasks.supervise(f"events for {self._name}", self._read, every=AGAIN)
+        self._tasks.supervise(f"events for {self._name}", self._read, every=RETRY_DELAY)
 
     async def close(self) -> None:
         await self._tasks.close()
 
     async def _read(self) -> None:
-        """As long as this process is the reader."""
+        """Move events to the table as long as this process is the reader."""
         try:
-            async with self._side.subscription(
+            async with self._backend.subscription(
                 self._name, from_now=True, wanted=self._wanted
             ) as subscription:
                 _, term, _ = subscription.cursor(0)
@@ -90,7 +92,7 @@ class EventInbox:
                 queues.start()
                 try:
                     while True:
-                        entries = await subscription.next(MOVED_AT_ONCE)
+                        entries = await subscription.next(BATCH)
                         position = entries[-1].position
                         moved = [_row(entry, queue) for entry in entries if (queue := self._queue_of(entry))]
                         async with self._database.autocommit() as connection:
@@ -100,11 +102,11 @@ class EventInbox:
                 finally:
                     await queues.close()
         except (ReaderReplaced, ConnectionLost):
-            pass  # whoever reads next goes on
+            pass  # the next reader continues
 
 
 class _Queues:
-    """What waits for one reader, in its term."""
+    """The workers for the queued events of one reader in its term."""
 
     def __init__(self, database: Database, reader: str, term: int, handle: Handle, report: Report) -> None:
         self._database = database
@@ -112,37 +114,35 @@ class _Queues:
         self._term = term
         self._handle = handle
         self._report = report
-        self._tasks = BackgroundTasks(MOST_QUEUES)
-        self._slots = asyncio.Semaphore(HANDLED_AT_ONCE)
-        # Those that are worked on, and whether something has come since they were looked at.
-        self._worked_on: dict[str, bool] = {}
+        self._tasks = BackgroundTasks(MAX_QUEUES)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
+        # The queues that have a worker, and whether they received events since the worker last read them.
+        self._active: dict[str, bool] = {}
 
     def start(self) -> None:
-        self._tasks.supervise(
-            f"events that wait for {self._reader}", self._look_through, every=LOOKED_THROUGH_EVERY
-        )
+        self._tasks.supervise(f"queued events for {self._reader}", self._scan, every=SCAN_INTERVAL)
 
     async def close(self) -> None:
         await self._tasks.close()
 
     def wake(self, queues: Iterable[str]) -> None:
-        """There is something in them."""
+        """Start workers for queues that have received events."""
         for queue in queues:
-            if queue in self._worked_on:
-                self._worked_on[queue] = True
+            if queue in self._active:
+                self._active[queue] = True
             elif not self._tasks.is_full:
-                self._worked_on[queue] = False
+                self._active[queue] = False
                 self._tasks.spawn(f"events for {self._reader}", self._work(queue))
 
-    async def _look_through(self) -> None:
+    async def _scan(self) -> None:
         try:
             self.wake(
                 await self._database.read(
-                    lambda connection: inbox.list_queues(connection, self._reader, MOST_QUEUES)
+                    lambda connection: inbox.list_queues(connection, self._reader, MAX_QUEUES)
                 )
             )
             async with self._database.autocommit() as connection:
-                await inbox.prune_set_aside(connection, KEPT)
+                await inbox.prune_set_aside(connection, RETENTION)
         except ConnectionLost:
             pass
 
@@ -150,17 +150,17 @@ class _Queues:
         try:
             is_done = False
             while not is_done:
-                self._worked_on[queue] = False
+                self._active[queue] = False
                 try:
                     await self._empty(queue)
                 except ConnectionLost:
-                    await asyncio.sleep(AGAIN)
+                    await asyncio.sleep(RETRY_DELAY)
                 else:
-                    is_done = not self._worked_on[queue]
+                    is_done = not self._active[queue]
         except ReaderReplaced:
-            pass  # another process works on it
+            pass  # another process continues with the queue
         finally:
-            del self._worked_on[queue]
+            del self._active[queue]
 
     async def _empty(self, queue: str) -> None:
         first = partial(inbox.fetch_first, reader=self._reader, term=self._term, queue=queue)
@@ -169,22 +169,22 @@ class _Queues:
             if entry.due_in:
                 await asyncio.sleep(entry.due_in)
             async with self._slots:
-                failure = await self._failure(entry)
+                failure = await self._try_to_handle(entry)
             async with self._database.autocommit() as connection:
                 if failure is None:
                     entry = await inbox.finish(connection, self._reader, self._term, queue, entry.position)
                     continue
                 delay = timedelta(seconds=FIRST_DELAY * 2**entry.attempts)
                 which = self._reader, self._term, entry.position
-                if entry.attempts + 1 < MOST_ATTEMPTS:
+                if entry.attempts + 1 < MAX_ATTEMPTS:
                     await inbox.postpone(connection, *which, delay, failure)
                 else:
                     await inbox.set_aside(connection, *which, failure)
             entry = await self._database.read(first)
 
-    async def _failure(self, entry: PendingEntry) -> str | None:
-        """None if it has been handled."""
-        limit = asyncio.timeout(TIME_LIMIT)
+    async def _try_to_handle(self, entry: PendingEntry) -> str | None:
+        """Handle the event, and return the error if that fails."""
+        limit = asyncio.timeout(HANDLE_TIMEOUT)
         try:
             async with limit:
                 await self._handle(_streamed(entry))
@@ -194,10 +194,10 @@ class _Queues:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
-            problem = f"It took longer than {TIME_LIMIT:.0f} s." if limit.expired() else str(error)
+            problem = f"It took longer than {HANDLE_TIMEOUT:.0f} s." if limit.expired() else str(error)
             self._report(
-                f"The event {entry.event_id} in {entry.room_id} was not handled,"
-                f" attempt {entry.attempts + 1} of {MOST_ATTEMPTS}.",
+                f"The event {entry.event_id} in {entry.room_id} could not be handled,"
+                f" attempt {entry.attempts + 1} of {MAX_ATTEMPTS}.",
                 error,
             )
             return _column(f"{type(error).__name__}: {problem}"[:LONGEST_PROBLEM])
@@ -206,7 +206,7 @@ class _Queues:
 
 def _row(entry: StreamedEvent, queue: str) -> NewEntry:
     event = entry.event
-    # No deeper than the event itself, which could be encoded.
+    # The value is not nested deeper than the event itself, so it can be encoded.
     value = {**to_json(event), "kind": entry.kind, "invite_state": list(entry.invite_state)}
     body = encode(value, strict=False)
     return NewEntry(entry.position, _column(queue), event.room_id, event.event_id, body)
@@ -218,5 +218,5 @@ def _streamed(entry: PendingEntry) -> StreamedEvent:
 
 
 def _column(text: str) -> str:
-    """As Postgres takes it."""
+    """Return the text without characters that Postgres refuses."""
     return text.replace("\0", "").encode(errors="replace").decode()

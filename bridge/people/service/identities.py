@@ -1,4 +1,4 @@
-"""Which users are agents, and which agents are users of this node."""
+"""Maps users to agents, and agents to local users."""
 
 from dataclasses import dataclass
 
@@ -9,18 +9,21 @@ from bridge.matrix.ghost import GhostNames, NoGhost
 
 @dataclass(frozen=True, slots=True)
 class Identities:
+    """The agents that Matrix users represent."""
+
     names: GhostNames
     routes: RoutingTable
 
-    def is_ours(self, user: str) -> bool:
+    def is_local(self, user: str) -> bool:
+        """Whether the user belongs to this node: it is the node's user or an agent's."""
         return self.names.is_ours(user)
 
     def agent_of(self, user: str) -> AgentAddress | None:
-        """The agent that this user is; None for a person, and for one of whom nothing is known."""
+        """Return the agent that this user represents, or None for a person or an unknown agent."""
         address = self.names.address(user)
         return address if address is not None and self.routes.agent(address) is not None else None
 
     def ghost_of(self, address: AgentAddress) -> str | None:
-        """The user of ours that the agent is; None for one that is a user of another node, or nobody's."""
+        """Return the local user of an agent, or None if it has none or is a user of another node."""
         ghost = self.names.ghost(address)
         return None if isinstance(ghost, NoGhost) else ghost

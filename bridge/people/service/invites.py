@@ -1,7 +1,7 @@
-"""Answers invites, and lets people into rooms of agents or shows them out.
+"""Accepts and rejects invites, and invites or kicks people in agents' rooms.
 
-It reads for itself, because a server that does not answer may keep it waiting: what is said in the same room
-is answered meanwhile.
+It is a separate reader of the stream, because it may wait for a server that does not answer. Messages in the
+same room are handled meanwhile.
 """
 
 import asyncio
@@ -10,11 +10,11 @@ from typing import Final
 
 from bridge.matrix.backend import MatrixBackend
 from bridge.observability.report import Report
-from bridge.people.invite_policy import Accept, Act, Door, LetIn, Refuse, ShowOut, decide
+from bridge.people.invite_policy import Accept, Invite, InvitePolicy, Kick, MembershipAction, Refuse, decide
 from bridge.people.message import ENCRYPTION, MEMBER
-from bridge.people.place import Kind
-from bridge.people.service.messenger import Voice
-from bridge.people.service.rooms import RoomMemory
+from bridge.people.room import RoomKind
+from bridge.people.service.messenger import Messenger
+from bridge.people.service.rooms import RoomContextCache
 from bridge.people.texts.text import Text
 from bridge.tasks.retry import RetryPolicy
 from federation.events.room_event import RoomEvent, StreamedEvent
@@ -22,90 +22,99 @@ from federation.matrix.errors import MatrixError, PeerError
 from federation.matrix.identifiers import domain
 
 NAME: Final = "people-doors"
-AGAIN: Final = RetryPolicy(max_retries=5, base_delay_ms=200)
-MOST_ROOMS: Final = 1_000
-"""Into which one user of this node is invited."""
-WELCOME: Final = 'I am the node on which these agents live. Say "help" for what I can be asked.'
+RETRIES: Final = RetryPolicy(max_retries=5, base_delay_ms=200)
+MAX_ROOMS: Final = 1_000
+"""Maximum number of rooms that a local user joins."""
+WELCOME: Final = 'I am the node of these agents. Send "help" for a list of commands.'
 
 
-class Doorkeeper:
+class InviteHandler:
+    """Handles membership events according to the invite policy."""
+
     def __init__(
-        self, side: MatrixBackend, door: Door, voice: Voice, memory: RoomMemory, report: Report
+        self,
+        backend: MatrixBackend,
+        policy: InvitePolicy,
+        messenger: Messenger,
+        contexts: RoomContextCache,
+        report: Report,
     ) -> None:
-        self._side = side
-        self._door = door
-        self._voice = voice
-        self._memory = memory
+        self._backend = backend
+        self._invite_policy = policy
+        self._messenger = messenger
+        self._contexts = contexts
         self._report = report
 
     def concerns(self, event: RoomEvent) -> bool:
-        """Who comes and goes."""
         return event.type == MEMBER
 
     def queue_of(self, entry: StreamedEvent) -> str | None:
-        """Nobody who comes into a room waits for somebody else's server."""
-        if decide(entry, self._door) is None:
+        """Return a queue for each user of a room, so that a user does not wait for the server of another."""
+        if decide(entry, self._invite_policy) is None:
             return None
         return f"{entry.event.room_id} {entry.event.state_key}"
 
     async def handle(self, entry: StreamedEvent) -> None:
         event = entry.event
-        act = decide(entry, self._door)
-        if act is None:
+        action = decide(entry, self._invite_policy)
+        if action is None:
             return
         try:
-            await self._act(entry, act)
+            await self._execute(entry, action)
         except MatrixError as refused:
             if refused.status >= 500:
                 raise
-            self._report(f"{event.sender} and the room {event.room_id}: nobody was let in or out.", refused)
+            self._report(
+                f"The membership event of {event.sender} in the room {event.room_id} could not be handled.",
+                refused,
+            )
 
-    async def _act(self, entry: StreamedEvent, act: Act) -> None:
-        room_id, node_user = entry.event.room_id, self._door.node_user
-        match act:
+    async def _execute(self, entry: StreamedEvent, action: MembershipAction) -> None:
+        room_id, node_user = entry.event.room_id, self._invite_policy.node_user
+        match action:
             case Accept(user):
                 await self._accept(entry, user)
             case Refuse(user, reason):
-                await self._side.leave(room_id, user, reason=reason)
-            case LetIn(user):
-                await _persistently(lambda: self._side.invite(room_id, node_user, user))
-            case ShowOut(user, reason):
-                await self._side.kick(room_id, node_user, user, reason=reason)
+                await self._backend.leave(room_id, user, reason=reason)
+            case Invite(user):
+                await _retry(lambda: self._backend.invite(room_id, node_user, user))
+            case Kick(user, reason):
+                await self._backend.kick(room_id, node_user, user, reason=reason)
 
     async def _accept(self, entry: StreamedEvent, user: str) -> None:
         event = entry.event
         room_id = event.room_id
-        if len(await self._side.joined_rooms(user)) >= MOST_ROOMS:
-            reason = f"I am in {MOST_ROOMS} rooms already, and cannot be in more."
-            await self._side.leave(room_id, user, reason=reason)
+        if len(await self._backend.joined_rooms(user)) >= MAX_ROOMS:
+            reason = f"I have already joined {MAX_ROOMS} rooms and cannot join more."
+            await self._backend.leave(room_id, user, reason=reason)
             return
         await self._join(room_id, user, event.sender)
-        if await self._side.state_event(room_id, ENCRYPTION) is not None:
-            await self._voice.cannot_read(room_id, [user])
-        elif user == self._door.node_user:
+        if await self._backend.state_event(room_id, ENCRYPTION) is not None:
+            await self._messenger.notify_encrypted(room_id, [user])
+        elif user == self._invite_policy.node_user:
             await self._welcome(room_id, user)
 
     async def _join(self, room_id: str, user: str, sender: str) -> None:
-        """The invite is here before the server that sent it has taken it in, and says until then that there
-        is none."""
+        """Join with retries: the inviting server may process its own invite after it was received here, and
+        refuses the join until then."""
         via = [server] if (server := domain(sender)) else []
-        await _persistently(lambda: self._side.join(room_id, user, via=via))
+        await _retry(lambda: self._backend.join(room_id, user, via=via))
 
     async def _welcome(self, room_id: str, user: str) -> None:
-        place = await self._memory.look(room_id)
-        if place is not None and place.kind is Kind.DESK:
-            await self._voice.say_once(room_id, user, "welcome", Text.of(WELCOME))
+        room = await self._contexts.fetch(room_id)
+        if room is not None and room.kind is RoomKind.NODE_CHAT:
+            await self._messenger.send_once(room_id, user, "welcome", Text.of(WELCOME))
 
 
-async def _persistently(act: Callable[[], Awaitable[object]]) -> None:
-    """Whoever waits at a door asks only once."""
+async def _retry(action: Callable[[], Awaitable[object]]) -> None:
+    """Execute the action with retries, because the user will not send the membership event again."""
     failures = 0
     while True:
         try:
-            await act()
+            await action()
         except (MatrixError, PeerError):
             failures += 1
-            delay_ms = AGAIN.delay_ms(failures)
+            delay_ms = RETRIES.delay_ms(failures)
             if delay_ms is None:
                 raise
             await asyncio.sleep(delay_ms / 1000)

@@ -1,114 +1,122 @@
-"""Listens to what people say in rooms, and has done what follows from it.
+"""Reads people's events in rooms and passes them to the part that handles them.
 
-What follows is idempotent: an event that is read again after a kill is the same task, and what is said about
-it is the same message.
+Handling is idempotent: an event that is read again after a kill belongs to the same task, and replies to it
+are the same events.
 """
 
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from bridge.people.interpret import (
-    Asked,
-    Cancelled,
-    Ears,
-    Edited,
-    NotAsked,
-    Ordered,
-    TakenBack,
-    Unreadable,
-    related,
-    understand,
+    AgentRequest,
+    Cancellation,
+    EncryptedMessage,
+    InterpreterContext,
+    InvalidRequest,
+    NodeCommand,
+    RequestEdit,
+    RequestRedaction,
+    interpret,
+    related_events,
 )
-from bridge.people.message import ENCRYPTED, ENCRYPTION, MEMBER, MESSAGE, REACTION, REDACTION, Shown
+from bridge.people.message import ENCRYPTED, ENCRYPTION, MEMBER, MESSAGE, REACTION, REDACTION, TaskMessages
 from bridge.people.permissions import Level
-from bridge.people.place import Kind, Place
-from bridge.people.service.commands import CommandDesk
-from bridge.people.service.messenger import Telling, Voice
-from bridge.people.service.requests import Asking, Withdrawing
-from bridge.people.service.rooms import RoomMemory
-from bridge.people.service.task_threads import ShownTasks
+from bridge.people.room import RoomContext, RoomKind
+from bridge.people.service.commands import CommandService
+from bridge.people.service.messenger import Messenger, Responder
+from bridge.people.service.requests import RequestHandler, WithdrawalHandler
+from bridge.people.service.rooms import RoomContextCache
+from bridge.people.service.task_threads import TaskMessagesStore
 from federation.events.room_event import RoomEvent, StreamedEvent
 
-IsForOthers = Callable[[RoomEvent], Awaitable[bool]]
-"""Whether something is said to another part of the node, which answers it."""
-HEARD: Final = frozenset({MESSAGE, REACTION, REDACTION, ENCRYPTED, ENCRYPTION})
+IsHandledElsewhere = Callable[[RoomEvent], Awaitable[bool]]
+"""Whether another part of the node, such as a connector, answers a message."""
+HANDLED_TYPES: Final = frozenset({MESSAGE, REACTION, REDACTION, ENCRYPTED, ENCRYPTION})
 
 
-async def nobody_elses(event: RoomEvent) -> bool:
-    """There is no such part."""
+async def never_handled_elsewhere(event: RoomEvent) -> bool:
+    """No other part of the node answers messages."""
     return False
 
 
 class Listener:
+    """Handles the events that people send to rooms."""
+
     def __init__(
         self,
-        ears: Ears,
+        context: InterpreterContext,
         *,
-        memory: RoomMemory,
-        tasks: ShownTasks,
-        voice: Voice,
-        telling: Telling,
-        asking: Asking,
-        withdrawing: Withdrawing,
-        commands: CommandDesk,
-        is_for_others: IsForOthers,
+        contexts: RoomContextCache,
+        tasks: TaskMessagesStore,
+        messenger: Messenger,
+        responder: Responder,
+        request_handler: RequestHandler,
+        withdrawal_handler: WithdrawalHandler,
+        commands: CommandService,
+        is_handled_elsewhere: IsHandledElsewhere,
         now_ms: Callable[[], int],
     ) -> None:
-        self._ears = ears
-        self._memory = memory
+        self._context = context
+        self._contexts = contexts
         self._tasks = tasks
-        self._voice = voice
-        self._telling = telling
-        self._asking = asking
-        self._withdrawing = withdrawing
+        self._messenger = messenger
+        self._responder = responder
+        self._request_handler = request_handler
+        self._withdrawal_handler = withdrawal_handler
         self._commands = commands
-        self._is_for_others = is_for_others
+        self._is_handled_elsewhere = is_handled_elsewhere
         self._now_ms = now_ms
 
     def concerns(self, event: RoomEvent) -> bool:
-        """What others say; and who comes and goes, by which it is told what kind of room it is."""
+        """Whether to read the event: events of remote users, and all membership events, which may change the
+        kind of a room."""
         if event.type == MEMBER:
             return True
-        return event.type in HEARD and not self._ears.is_ours(event.sender)
+        return event.type in HANDLED_TYPES and not self._context.is_local(event.sender)
 
     def queue_of(self, entry: StreamedEvent) -> str | None:
+        """Return the queue of an event: events of a room are handled in their order."""
         event = entry.event
-        self._memory.heard(event)
-        is_said = entry.kind == "timeline" and event.type in HEARD and not self._ears.is_ours(event.sender)
-        return event.room_id if is_said else None
+        self._contexts.handle(event)
+        is_handled = (
+            entry.kind == "timeline"
+            and event.type in HANDLED_TYPES
+            and not self._context.is_local(event.sender)
+        )
+        return event.room_id if is_handled else None
 
     async def handle(self, entry: StreamedEvent) -> None:
         event = entry.event
-        place = await self._memory.place(event.room_id)
-        if place is None or place.kind is Kind.FOREIGN:
+        room = await self._contexts.context(event.room_id)
+        if room is None or room.kind is RoomKind.REMOTE_AGENTS:
             return
-        if event.type == MESSAGE and await self._is_for_others(event):
+        if event.type == MESSAGE and await self._is_handled_elsewhere(event):
             return
-        tasks: list[Shown] = []
-        for target in related(event):
+        tasks: list[TaskMessages] = []
+        for target in related_events(event):
             tasks = tasks or await self._tasks.find(event.room_id, target)
-        match understand(event, place, tasks, self._ears, self._now_ms()):
-            case Asked() as asked:
-                await self._asking.ask(event, place, asked)
-            case NotAsked(reason):
-                reason = self._telling.not_allowed(event, Level.WORK) or reason
-                await self._telling.refuse(event, place, reason)
-            case Ordered() as ordered:
-                await self._obey(event, place, ordered)
-            case Cancelled(meant):
-                await self._withdrawing.cancel(event, place, meant)
-            case Edited() as edited:
-                await self._withdrawing.edit(event, place, tasks, edited)
-            case TakenBack(event_id):
-                await self._withdrawing.take_back(event, event_id, tasks)
-            case Unreadable():
-                await self._voice.cannot_read(event.room_id, place.speakers)
+        match interpret(event, room, tasks, self._context, self._now_ms()):
+            case AgentRequest() as request:
+                await self._request_handler.submit(event, room, request)
+            case InvalidRequest(reason):
+                reason = self._responder.permission_refusal(event, Level.WORK) or reason
+                await self._responder.refuse(event, room, reason)
+            case NodeCommand() as command:
+                await self._execute(event, room, command)
+            case Cancellation(cancelled):
+                await self._withdrawal_handler.cancel(event, room, cancelled)
+            case RequestEdit() as request_edit:
+                await self._withdrawal_handler.edit(event, room, tasks, request_edit)
+            case RequestRedaction(event_id):
+                await self._withdrawal_handler.redact(event, event_id, tasks)
+            case EncryptedMessage():
+                await self._messenger.notify_encrypted(event.room_id, room.senders)
 
-    async def _obey(self, event: RoomEvent, place: Place, ordered: Ordered) -> None:
-        refusal = self._commands.refusal(ordered.parsed, event.sender) or self._telling.too_much(event)
+    async def _execute(self, event: RoomEvent, room: RoomContext, command: NodeCommand) -> None:
+        refusal = self._commands.refusal(command.parsed, event.sender) or self._responder.rate_refusal(event)
         if refusal is not None:
-            await self._telling.refuse(event, place, refusal)
+            await self._responder.refuse(event, room, refusal)
             return
-        prefix = "" if place.kind is Kind.DESK else f"{self._ears.prefix} "
-        answer = await self._commands.answer(ordered.parsed, event.sender, prefix=prefix)
-        await self._telling.tell(event, place, answer, "answer")
+        prefix = "" if room.kind is RoomKind.NODE_CHAT else f"{self._context.prefix} "
+        answer = await self._commands.answer(command.parsed, event.sender, prefix=prefix)
+        await self._responder.reply(event, room, answer, "answer")

@@ -1,1 +1,1 @@
-"""What people see."""
+"""The texts of messages to people."""

@@ -1,7 +1,7 @@
-"""An agent's output as people see it: Markdown as sanitised HTML, and long output as a file of which the
-beginning is shown.
+"""Formats an agent's output for people: Markdown as sanitised HTML, and long output as a file with its
+beginning in the message.
 
-HTML in the Markdown stays text, a link shows its address, and links into Matrix are code.
+HTML in the Markdown is shown as text, links show their address, and Matrix links are shown as code.
 """
 
 import re
@@ -13,20 +13,20 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 
-from bridge.people.texts.text import Text, beginning, cleaned, joined
+from bridge.people.texts.text import Text, beginning, clean, concatenate
 from federation.matrix.message_content import Html, code, italic, link, paragraph, sanitise
 
-MOST_NESTED: Final = 20
-"""Levels of tags. A text with more is shown as it was written."""
+MAX_NESTING: Final = 20
+"""Maximum nesting of tags. Text with a deeper nesting is shown as plain text."""
 
-# Clients make pills of these addresses, which look like mentions. In code they do not.
+# Clients turn these addresses into pills, which look like mentions. They do not in code.
 _MATRIX: Final = re.compile(r"(?:https?://)?(?:www\.)?matrix\.to/\S*|\bmatrix:\S+", re.IGNORECASE)
 
 
 def to_html(text: str) -> Html:
-    """`text` has been cleaned. Its length bounds the time this takes."""
+    """Render Markdown. `text` must have been cleaned; the time is linear in its length."""
     tokens = _MARKDOWN.parse(text)
-    if any(_depth(token) > MOST_NESTED for token in tokens):
+    if any(_depth(token) > MAX_NESTING for token in tokens):
         return _plain(text)
     return sanitise(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}).strip())
 
@@ -41,7 +41,7 @@ def _plain(text: str) -> Html:
     for found in _MATRIX.finditer(text):
         parts += Html(text[end : found.start()]), code(found[0])
         end = found.end()
-    return joined([*parts, Html(text[end:])])
+    return concatenate([*parts, Html(text[end:])])
 
 
 def _address(address: str) -> str:
@@ -53,12 +53,13 @@ def _address(address: str) -> str:
 
 class _Markdown(MarkdownIt):
     def normalizeLinkText(self, link: str) -> str:  # noqa: N802 - the library's name
-        """The text of `<https://…>`: decoded it could hold characters that `cleaned` removes."""
+        """The text of `<https://…>`. It is not decoded, because it could contain characters that `clean`
+        removes."""
         return self.normalizeLink(link)
 
 
 def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Rows are code: in letters of one width their columns stand below each other."""
+    """Render tables as code: in a monospaced font the columns are aligned."""
     row = start
     while row < end and state.sCount[row] >= state.blkIndent and not state.is_code_block(row):
         line = state.src[state.bMarks[row] + state.tShift[row] : state.eMarks[row]].strip()
@@ -73,7 +74,7 @@ def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     return row > start
 
 
-# -- rules for rendering; the library gives itself, the tokens, and the place of one --
+# -- rules for rendering; the library passes itself, the tokens and the index of a token --
 
 
 def _link_open(renderer: object, tokens: Sequence[Token], at: int, *_: object) -> str:
@@ -92,8 +93,8 @@ def _image(renderer: Any, tokens: Sequence[Token], at: int, *rest: object) -> st
 
 
 def _markdown() -> MarkdownIt:
-    made = _Markdown("commonmark", {"html": False, "maxNesting": MOST_NESTED + 2})
-    # Decoded entities could be characters that `cleaned` removes; definitions of references disappear.
+    made = _Markdown("commonmark", {"html": False, "maxNesting": MAX_NESTING + 2})
+    # Decoded entities could be characters that `clean` removes. Definitions of references would not be shown.
     made.disable(["entity", "reference", "lheading", "html_block", "html_inline"])
     made.block.ruler.before("fence", "table_of_text", _table, {"alt": ["paragraph", "blockquote"]})
     for name, rule in {
@@ -114,8 +115,8 @@ _MARKDOWN: Final = _markdown()
 
 
 LONGEST: Final = 6_000
-MOST_LINES: Final = 80
-"""Characters and lines that a message may have. What is longer is in the way of everything else."""
+MAX_LINES: Final = 80
+"""Maximum characters and lines of a message. Longer output would push other messages out of sight."""
 LONGEST_BEGINNING: Final = 2_000
 BEGINNING_LINES: Final = 25
 
@@ -124,31 +125,35 @@ _LONGEST_NAME: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class OutputFile:
+    """A file with the complete output of an agent."""
+
     name: str
     content: bytes = field(repr=False)
     content_type: str = "text/plain"
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class FormattedOutput:
+    """An agent's output as text, and as a file if it is long."""
+
     text: Text
-    file: File | None = None
+    file: OutputFile | None = None
 
 
-def agent_words(output: str, name: str) -> Words:
-    """`name` is what a file is called, before anything that has no place in one is taken out."""
-    whole = cleaned(output).strip("\n").rstrip()
-    if len(whole) <= LONGEST and whole.count("\n") < MOST_LINES:
-        return Words(Text(whole, to_html(whole)))
+def format_output(output: str, name: str) -> FormattedOutput:
+    """Format the output. The file's name is derived from `name`."""
+    whole = clean(output).strip("\n").rstrip()
+    if len(whole) <= LONGEST and whole.count("\n") < MAX_LINES:
+        return FormattedOutput(Text(whole, to_html(whole)))
     shown = beginning(whole, BEGINNING_LINES, LONGEST_BEGINNING).rstrip()
     lines = whole.count("\n") + 1
-    note = f"[…] The whole answer is the file below: {lines} lines, {len(whole)} characters."
+    note = f"[…] The complete answer is in the file below: {lines} lines, {len(whole)} characters."
     text = Text(f"{shown}\n\n{note}", to_html(shown) + paragraph(italic(note)))
-    return Words(text, File(file_name(name), whole.encode()))
+    return FormattedOutput(text, OutputFile(file_name(name), whole.encode()))
 
 
 def file_name(name: str) -> str:
-    """Never a path, never hidden, never empty."""
+    """Return a valid file name: not a path, not hidden and not empty."""
     kept = _NAME.sub("-", name).strip(".-")[:_LONGEST_NAME]
     return f"{kept or 'answer'}.txt"

@@ -1,8 +1,6 @@
-"""What is said of a task: who asks whom for what, how it stands, and what it came to.
+"""The texts of messages about a task: its request, its progress and its outcome.
 
-How often people are shown that something goes on: each time is an event in a room, for ever.
-
-The longer it takes, the less often it is said anew.
+Progress is shown less often the longer a task takes, because every update is a permanent event in the room.
 """
 
 from collections.abc import Mapping
@@ -12,10 +10,10 @@ from typing import Any, Final
 import orjson
 
 from bridge.agents.address import AgentAddress
-from bridge.people.message import Sign
-from bridge.people.requester import in_name_of
-from bridge.people.texts.agent_output import File, agent_words
-from bridge.people.texts.text import Text, beginning, cleaned, joined, one_line
+from bridge.people.message import StatusReaction
+from bridge.people.requester import requesting_person
+from bridge.people.texts.agent_output import OutputFile, format_output
+from bridge.people.texts.text import Text, beginning, clean, concatenate, one_line
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode
 from bridge.tasks.task import Task
@@ -34,35 +32,36 @@ from federation.matrix.message_content import (
 
 LONGEST_NAME: Final = 120
 LONGEST_SHOWN_PROMPT: Final = 600
-MOST_SHOWN_LINES: Final = 8
+MAX_SHOWN_LINES: Final = 8
 LONGEST_PROMPT: Final = 4_000
-"""Characters of a prompt that can be unfolded."""
+"""Maximum characters of a prompt that can be unfolded."""
 LONGEST_PROGRESS: Final = 1_000
 LONGEST_REASON: Final = 1_000
 SECOND_MS: Final = 1_000
-"""What took less is done at once."""
-LONGEST_LAST: Final = 1_000
-MOST_LAST_LINES: Final = 12
-"""Of what was said last by somebody who has failed."""
+"""Shorter durations are not shown."""
+LONGEST_TAIL: Final = 1_000
+MAX_TAIL_LINES: Final = 12
+"""Maximum characters and lines of the last output that is shown for a failed task."""
 
-_PROGRESS_WORDS: Final = ("message", "text", "status", "description", "step", "stage")
-_UNDONE: Final[Mapping[ErrorCode, str]] = {
-    ErrorCode.AGENT_NOT_FOUND: "is not there",
+_PROGRESS_FIELDS: Final = ("message", "text", "status", "description", "step", "stage")
+_ERRORS: Final[Mapping[ErrorCode, str]] = {
+    ErrorCode.AGENT_NOT_FOUND: "was not found",
     ErrorCode.AGENT_BUSY: "is busy",
-    ErrorCode.TIMEOUT: "has taken too long",
+    ErrorCode.TIMEOUT: "took too long",
     ErrorCode.NODE_UNREACHABLE: "cannot be reached",
-    ErrorCode.INVALID_PAYLOAD: "cannot be given this",
+    ErrorCode.INVALID_PAYLOAD: "cannot process this request",
 }
-_GO_ON: Final = "Answer this message to go on with it, or ask again."
-_ASK_AGAIN: Final = "It is not begun again by itself: ask again if it is still wanted."
+_CONTINUE: Final = "Reply to this message to continue, or send a new request."
+_SEND_AGAIN: Final = "The task is not restarted automatically: send the request again if you still need it."
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`is_of_agent`: these are the agent's own words, and not what the node has to say of it."""
+    """The outcome of a task. `is_of_agent` is true for the agent's own output, false for a message of the
+    node."""
 
     text: Text
-    file: File | None = None
+    file: OutputFile | None = None
     is_of_agent: bool = False
 
 
@@ -72,26 +71,26 @@ def name_of(address: AgentAddress) -> Text:
 
 
 def requester_name(task: Task, node_id: str) -> Text:
-    """A person by the user id, which is what people know."""
-    person = in_name_of(task.request, node_id)
+    """The name of the requester. A person is shown by the Matrix user id, not by the address."""
+    person = requesting_person(task.request, node_id)
     if person is None:
         return name_of(task.request.from_address)
     shown = one_line(person, LONGEST_NAME)
     return Text(shown, code(shown))
 
 
-def request_text(task: Task, sign: Sign, node_id: str) -> Text:
-    """The message that a thread begins with when no person has written one."""
-    who, whom = requester_name(task, node_id), name_of(task.request.to_address)
+def request_text(task: Task, status: StatusReaction, node_id: str) -> Text:
+    """The first message of a thread whose task was not requested in a room."""
+    requester, agent = requester_name(task, node_id), name_of(task.request.to_address)
     task_id = one_line(task.request.task_id, LONGEST_NAME)
-    took = _took(task) if sign is not Sign.WAITING else ""
-    prompt = cleaned(task.request.prompt[: 2 * LONGEST_PROMPT]).strip()
+    took = _took(task) if status is not StatusReaction.WAITING else ""
+    prompt = clean(task.request.prompt[: 2 * LONGEST_PROMPT]).strip()
     return Text(
-        f"{sign.emoji} {who.plain} asks {whom.plain} ({task_id}{took}):\n{_short(prompt)}",
-        Html(f"{sign.emoji} ")
-        + who.html
+        f"{status.emoji} {requester.plain} asks {agent.plain} ({task_id}{took}):\n{_short(prompt)}",
+        Html(f"{status.emoji} ")
+        + requester.html
         + " asks "
-        + whom.html
+        + agent.html
         + " ("
         + code(task_id)
         + f"{took}):"
@@ -100,26 +99,26 @@ def request_text(task: Task, sign: Sign, node_id: str) -> Text:
 
 
 def own_request_text(task: Task, ghost: str | None) -> Text:
-    """The same where it is said by the person in whose name it is asked for: as people ask."""
+    """The same message if it is sent in a person's name: like a request that the person has written."""
     agent = task.request.to_address
     name = one_line(agent.agent_id, LONGEST_NAME) if ghost is not None else name_of(agent).plain
-    prompt = cleaned(task.request.prompt).strip()
-    called = Html(name) if ghost is None else mention(ghost, name)
-    return Text(f"{name}: {prompt}", called + f": {prompt}")
+    prompt = clean(task.request.prompt).strip()
+    pill = Html(name) if ghost is None else mention(ghost, name)
+    return Text(f"{name}: {prompt}", pill + f": {prompt}")
 
 
 def _short(prompt: str) -> str:
-    shown = beginning(prompt, MOST_SHOWN_LINES, LONGEST_SHOWN_PROMPT)
+    shown = beginning(prompt, MAX_SHOWN_LINES, LONGEST_SHOWN_PROMPT)
     return shown if len(shown) == len(prompt) else f"{shown} […]"
 
 
 def _folded(prompt: str, characters: int) -> Html:
-    """A long one is unfolded by whoever wants to read it."""
-    shown = beginning(prompt, MOST_SHOWN_LINES, LONGEST_SHOWN_PROMPT)
+    """Quote the prompt. A long prompt can be unfolded."""
+    shown = beginning(prompt, MAX_SHOWN_LINES, LONGEST_SHOWN_PROMPT)
     if len(shown) == len(prompt):
         return quote(prompt)
     whole = prompt if len(prompt) <= LONGEST_PROMPT else f"{prompt[:LONGEST_PROMPT]} […]"
-    return quote(f"{shown} […]") + details(f"The whole of it ({characters} characters)", quote(whole))
+    return quote(f"{shown} […]") + details(f"Full text ({characters} characters)", quote(whole))
 
 
 def _took(task: Task) -> str:
@@ -127,91 +126,93 @@ def _took(task: Task) -> str:
     return f", {duration(took)}" if took >= SECOND_MS else ""
 
 
-# ---- what it came to ---------------------------------------------------------------------------------
+# ---- outcome -----------------------------------------------------------------------------------------
 
 
 def outcome(task: Task) -> Outcome:
-    """Of a task that has ended."""
+    """The outcome of a task that has ended."""
     answer = task.answer
-    assert answer is not None, "it has ended"
+    assert answer is not None, "a task that has ended has an answer"
     if answer.error_code is not None:
-        return Outcome(_undone(task, answer, answer.error_code))
+        return Outcome(_error(task, answer, answer.error_code))
     if answer.metadata.get("cancelled") is True:
-        return Outcome(_with_sign(Sign.FAILED, Text.of(one_line(answer.output, LONGEST_REASON))))
+        text = Text.of(one_line(answer.output, LONGEST_REASON))
+        return Outcome(_with_status(StatusReaction.FAILED, text))
     if not answer.success and answer.metadata.get("not_started") is True:
-        return Outcome(_not_begun(task, answer))
-    return _own_words(task, answer)
+        return Outcome(_not_started(task, answer))
+    return _agent_output(task, answer)
 
 
-def _own_words(task: Task, answer: Answer) -> Outcome:
-    words = agent_words(answer.output, task.request.task_id)
-    text = words.text
+def _agent_output(task: Task, answer: Answer) -> Outcome:
+    output = format_output(answer.output, task.request.task_id)
+    text = output.text
     if not text.plain:
-        nothing = "Done, and nothing is said of it." if answer.success else "It says nothing."
-        text = Text(nothing, italic(nothing))
+        empty = "Done. There is no output." if answer.success else "There is no output."
+        text = Text(empty, italic(empty))
     if answer.metadata.get("output_truncated") is True:
-        cut = "(It was longer than is kept.)"
+        cut = "(The output was too long and has been cut.)"
         text = Text(f"{text.plain}\n\n{cut}", text.html + paragraph(italic(cut)))
     if not answer.success:
         text = _failed(answer, text)
-    return Outcome(text, words.file, is_of_agent=True)
+    return Outcome(text, output.file, is_of_agent=True)
 
 
 def _failed(answer: Answer, output: Text) -> Text:
-    """The exit code, all that is known, and what to do."""
+    """The exit code, the output, and what to do."""
     signal, ended = (_metadata_line(answer, name) for name in ("signal", "ended"))
     code_text = f"{answer.exit_code} ({signal})" if signal else f"{answer.exit_code}"
-    failed = f"{Sign.FAILED.emoji} It has failed, with exit code {code_text}.{f' {ended}' if ended else ''}"
-    last = _said_last(answer, "stderr", "It said last:")
+    failed = f"{StatusReaction.FAILED.emoji} Failed with exit code {code_text}.{f' {ended}' if ended else ''}"
+    tail = _tail(answer, "stderr", "Last error output:")
     return Text(
-        f"{failed}\n\n{output.plain}{last.plain}\n\n{_GO_ON}",
-        paragraph(failed) + output.html + last.html + paragraph(italic(_GO_ON)),
+        f"{failed}\n\n{output.plain}{tail.plain}\n\n{_CONTINUE}",
+        paragraph(failed) + output.html + tail.html + paragraph(italic(_CONTINUE)),
     )
 
 
 def _metadata_line(answer: Answer, name: str) -> str:
-    said = answer.metadata.get(name)
-    return one_line(said, LONGEST_NAME) if isinstance(said, str) else ""
+    value = answer.metadata.get(name)
+    return one_line(value, LONGEST_NAME) if isinstance(value, str) else ""
 
 
-def _said_last(answer: Answer, name: str, title: str) -> Text:
-    """The end of what stands in the metadata, unless the answer says the same. Other nodes may have written
-    anything there."""
-    said = answer.metadata.get(name)
-    whole = cleaned(said[-2 * LONGEST_LAST :]).strip() if isinstance(said, str) else ""
-    if not whole or whole == cleaned(answer.output).strip():
+def _tail(answer: Answer, name: str, title: str) -> Text:
+    """The end of a text in the metadata, unless it is the same as the answer. Remote nodes may send any
+    value."""
+    value = answer.metadata.get(name)
+    whole = clean(value[-2 * LONGEST_TAIL :]).strip() if isinstance(value, str) else ""
+    if not whole or whole == clean(answer.output).strip():
         return Text.of("")
-    shown = "\n".join(whole[-LONGEST_LAST:].split("\n")[-MOST_LAST_LINES:])
+    shown = "\n".join(whole[-LONGEST_TAIL:].split("\n")[-MAX_TAIL_LINES:])
     return Text(f"\n\n{title}\n{shown}", paragraph(title) + code_block(shown))
 
 
-def _undone(task: Task, answer: Answer, error: ErrorCode) -> Text:
+def _error(task: Task, answer: Answer, error: ErrorCode) -> Text:
     """ "Failures with their code and what to do"."""
-    whom = name_of(task.request.to_address)
+    agent = name_of(task.request.to_address)
     is_interrupted = answer.metadata.get("interrupted") is True
-    what, advice = ("was interrupted", _ASK_AGAIN) if is_interrupted else (_UNDONE[error], error.advice)
-    meant = _candidates(answer)
-    there = f" There is {meant}." if meant else ""
-    so_far = _said_last(answer, "output", "So far there was:") + _said_last(answer, "stderr", "It said last:")
+    problem, advice = ("was interrupted", _SEND_AGAIN) if is_interrupted else (_ERRORS[error], error.advice)
+    candidates = _candidates(answer)
+    hint = f" Did you mean {candidates}?" if candidates else ""
+    tail = _tail(answer, "output", "Output so far:") + _tail(answer, "stderr", "Last error output:")
     text = Text(
-        f"{whom.plain} {what} ({error.value}).{_reason(answer)}{there} {advice}{so_far.plain}",
-        whom.html
-        + f" {what} ("
+        f"{agent.plain} {problem} ({error.value}).{_reason(answer)}{hint} {advice}{tail.plain}",
+        agent.html
+        + f" {problem} ("
         + code(error.value)
-        + f").{_reason(answer)}{there} "
+        + f").{_reason(answer)}{hint} "
         + italic(advice)
-        + so_far.html,
+        + tail.html,
     )
-    return _with_sign(Sign.FAILED, text)
+    return _with_status(StatusReaction.FAILED, text)
 
 
-def _not_begun(task: Task, answer: Answer) -> Text:
-    """Its command could not be started: whoever asked can do nothing about it."""
-    whom = name_of(task.request.to_address)
+def _not_started(task: Task, answer: Answer) -> Text:
+    """The agent's command could not be started. Only the node's administrator can correct that."""
+    agent = name_of(task.request.to_address)
     node = one_line(task.request.to_address.node_id, LONGEST_NAME)
-    said = f" could not begin (exit code {answer.exit_code}).{_reason(answer)} "
-    advice = f"Tell whoever looks after {node}."
-    return _with_sign(Sign.FAILED, Text(f"{whom.plain}{said}{advice}", whom.html + said + italic(advice)))
+    problem = f" could not start (exit code {answer.exit_code}).{_reason(answer)} "
+    advice = f"Please tell the administrator of {node}."
+    text = Text(f"{agent.plain}{problem}{advice}", agent.html + problem + italic(advice))
+    return _with_status(StatusReaction.FAILED, text)
 
 
 def _reason(answer: Answer) -> str:
@@ -221,26 +222,27 @@ def _reason(answer: Answer) -> str:
 
 def _candidates(answer: Answer) -> str:
     named = answer.metadata.get("candidates")
-    texts = [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
+    texts = [address for address in named if isinstance(address, str)] if isinstance(named, list) else []
     return ", ".join(one_line(text, LONGEST_NAME) for text in texts[:10])
 
 
-def _with_sign(sign: Sign, text: Text) -> Text:
-    return Text.of(f"{sign.emoji} ") + text
+def _with_status(status: StatusReaction, text: Text) -> Text:
+    return Text.of(f"{status.emoji} ") + text
 
 
-# ---- while it is worked on ---------------------------------------------------------------------------
+# ---- progress ----------------------------------------------------------------------------------------
 
 
 def progress_text(content: Mapping[str, Any]) -> Text | None:
-    """Agents report what they like. What is meant for reading is looked for first; None when there is
-    nothing."""
-    said = next((one for name in _PROGRESS_WORDS if isinstance(one := content.get(name), str)), "")
-    shown = one_line(said, LONGEST_PROGRESS)
-    share = _share(content)
-    if shown or share:
-        plain = " ".join(part for part in (share, shown) if part)
-        return Text(plain, joined([*([bold(share), Html(" ")] if share else []), Html(shown)]))
+    """The text of a progress report, which may have any fields. Known fields with text for people are
+    preferred, otherwise the JSON is shown. Return None for an empty report."""
+    message = next((value for name in _PROGRESS_FIELDS if isinstance(value := content.get(name), str)), "")
+    shown = one_line(message, LONGEST_PROGRESS)
+    percentage = _percentage(content)
+    if shown or percentage:
+        plain = " ".join(part for part in (percentage, shown) if part)
+        html = concatenate([*([bold(percentage), Html(" ")] if percentage else []), Html(shown)])
+        return Text(plain, html)
     try:
         as_json = orjson.dumps(dict(content)).decode()
     except TypeError:  # orjson.JSONEncodeError is a TypeError
@@ -249,11 +251,11 @@ def progress_text(content: Mapping[str, Any]) -> Text | None:
     return Text(shown, code(shown)) if content else None
 
 
-def _share(content: Mapping[str, Any]) -> str:
+def _percentage(content: Mapping[str, Any]) -> str:
     for name in ("percent", "percentage", "progress"):
         value = content.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 100:
-            # A share of one is written as a fraction, and nobody writes 0.5 for half a percent.
+            # A float up to 1 is a fraction; half a percent is not a plausible value.
             percent = value * 100 if isinstance(value, float) and value <= 1 else value
             return f"{percent:.0f} %"
     return ""
@@ -265,7 +267,7 @@ GROWTH: Final = 1.2
 
 
 def pause(times_shown: int) -> float:
-    """Seconds to wait after it was shown so many times: some forty times in half an hour."""
-    assert times_shown > 0, "the first is shown at once"
-    # Beyond that it is the longest, and the power would be no float some day.
+    """Return the seconds until the next update: about forty updates in half an hour."""
+    assert times_shown > 0, "the first progress is shown at once"
+    # Larger exponents result in LONGEST too, and would overflow finally.
     return min(LONGEST, FIRST * GROWTH ** min(times_shown - 1, 100))

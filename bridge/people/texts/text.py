@@ -1,12 +1,11 @@
-"""What is said to people: the same in plain text and in HTML, and the content of the message that says it.
+"""Texts of messages to people, in plain text and HTML, and the contents of these messages.
 
-A message of ours bears a mark, by which other nodes know it: what an agent says never gives work to another
-agent by itself, or two of them would go on for ever.
+A message of Palaver has a mark by which other nodes recognise it. An agent's message never gives a task to
+another agent, otherwise two agents could answer each other forever.
 
-Text of agents, of peers and of people, before it is shown to anybody.
-
-Control characters go, and so does what changes the direction of others or is never seen: it would hide what
-is said, or say something else. What joins and selects the forms of letters and emoji stays.
+Text of agents, peers and people is cleaned before it is shown: control characters are removed, and so are
+invisible characters and those that change the direction of text, because they can hide or forge content.
+Joiners and variation selectors of letters and emoji are kept.
 """
 
 import re
@@ -26,34 +25,34 @@ _SEQUENCE: Final = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-Z\\^_`a-~])"
 )
 _LINE_END: Final = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
-# Control characters but for tab and line feed; marks, overrides and isolates of direction; what is invisible;
-# halves of surrogate pairs; tags, which spell out text that nobody sees.
-_UNSEEN: Final = re.compile(
+# Control characters except tab and line feed; direction marks, overrides and isolates; invisible characters;
+# lone surrogates; tag characters, which encode invisible text.
+_INVISIBLE: Final = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"
     "\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 _BLANKS: Final = re.compile(r"\s+")
 
 
-def cleaned(text: str) -> str:
-    """In lines."""
+def clean(text: str) -> str:
+    """Remove control and invisible characters. Line feeds are kept."""
     if text.isascii() and text.isprintable():
-        return text  # nothing of what follows is in it
-    return _UNSEEN.sub("", _LINE_END.sub("\n", _SEQUENCE.sub("", text)))
+        return text  # it has none of these characters
+    return _INVISIBLE.sub("", _LINE_END.sub("\n", _SEQUENCE.sub("", text)))
 
 
-def one_line(text: str, most: int) -> str:
-    """At most so many characters of it, in one line."""
-    # What is cut off is not looked at: text may be long.
-    line = _BLANKS.sub(" ", cleaned(text[: 4 * most])).strip()
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+def one_line(text: str, max_length: int) -> str:
+    """Clean the text, join its lines and shorten it to `max_length` characters."""
+    # The text may be very long; only a part of it is cleaned.
+    line = _BLANKS.sub(" ", clean(text[: 4 * max_length])).strip()
+    return line if len(line) <= max_length else f"{line[: max_length - 1]}…"
 
 
-def beginning(text: str, most_lines: int, most_characters: int) -> str:
-    """Whole lines of it, unless the first one is too long by itself."""
+def beginning(text: str, max_lines: int, max_characters: int) -> str:
+    """Return the first lines of the text, or a part of the first line if that alone is too long."""
     lines: list[str] = []
-    left = most_characters
-    for line in text[: most_characters + 1].split("\n")[:most_lines]:
+    left = max_characters
+    for line in text[: max_characters + 1].split("\n")[:max_lines]:
         if len(line) > left:
             if not lines:
                 lines.append(line[:left])
@@ -64,25 +63,27 @@ def beginning(text: str, most_lines: int, most_characters: int) -> str:
 
 
 MARK: Final = "io.palaver.people"
-MOST_BYTES: Final = MAX_OWN_CONTENT_BYTES - 4_096
-"""Of text and HTML together, as JSON; beside them there is what they relate to."""
-MOST_BYTES_EDITABLE: Final = MOST_BYTES // 2
-"""An edit says everything twice."""
+MAX_BYTES: Final = MAX_OWN_CONTENT_BYTES - 4_096
+"""Maximum bytes of text and HTML together as JSON. The rest of the content has the relations."""
+MAX_BYTES_EDITABLE: Final = MAX_BYTES // 2
+"""Maximum bytes of a message that will be edited: an edit contains its text twice."""
 CUT: Final = " […]"
 LONGEST_NAME: Final = 120
-"""Characters of a name that somebody else has chosen."""
+"""Maximum characters of a name that a remote user has chosen."""
 
 
 class Kind(StrEnum):
     REQUEST = "request"
     PROGRESS = "progress"
     ANSWER = "answer"
-    WORD = "word"
-    """What the node has to say."""
+    NOTICE = "word"
+    """A message of the node itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
+    """A text for people, as plain text and as HTML."""
+
     plain: str
     html: Html
 
@@ -94,14 +95,14 @@ class Text:
         return Text(self.plain + other.plain, self.html + other.html)
 
 
-def shown_name(name: str) -> Text:
-    """Of a stranger's choice: in code no client makes anything of it."""
+def format_name(name: str) -> Text:
+    """Format a name that a remote user has chosen as code, so that clients do not interpret it."""
     shown = one_line(name, LONGEST_NAME) or "–"
     return Text(shown, code(shown))
 
 
-def joined(parts: Iterable[Html]) -> Html:
-    """One behind the other. By halves: each addition copies what it adds to."""
+def concatenate(parts: Iterable[Html]) -> Html:
+    """Concatenate the parts. Pairwise, because each addition copies both operands."""
     left = list(parts)
     while len(left) > 1:
         left = [left[at] + left[at + 1] if at + 1 < len(left) else left[at] for at in range(0, len(left), 2)]
@@ -115,48 +116,48 @@ def content_of(
     task_id: str | None = None,
     msgtype: MsgType = "m.notice",
     mentions: Iterable[str] = (),
-    most_bytes: int = MOST_BYTES,
+    max_bytes: int = MAX_BYTES,
 ) -> Content:
-    """Without its HTML if it is too long with it, and cut if it still is. Nobody is mentioned who is not
-    named here: what the text says calls nobody."""
+    """Build the content of a message. If the text is too long, the HTML is omitted, and if necessary the
+    plain text is cut. Only the users in `mentions` are mentioned, whatever names the text contains."""
     mark = {MARK: {"kind": kind.value, **({} if task_id is None else {"task_id": task_id})}}
     plain = text.plain
-    if _size(plain) + _size(str(text.html)) <= most_bytes:
+    if _size(plain) + _size(str(text.html)) <= max_bytes:
         return {**formatted_text(plain, text.html, msgtype=msgtype, mentions=mentions), **mark}
-    if _size(plain) > most_bytes:
-        plain = _cut(plain, most_bytes)
+    if _size(plain) > max_bytes:
+        plain = _cut(plain, max_bytes)
     return {**plain_content(plain, msgtype=msgtype, mentions=mentions), **mark}
 
 
-def is_ours(content: Mapping[str, Any]) -> bool:
-    """Whether a Palaver says it, this one or another."""
+def is_from_palaver(content: Mapping[str, Any]) -> bool:
+    """Whether a message was sent by a Palaver, this one or another."""
     return MARK in content
 
 
 def kind_of(content: Mapping[str, Any]) -> Kind | None:
-    """Of a message of ours; None for those of others, and for what this version does not know."""
+    """Return the kind of a Palaver's message, or None for other messages and unknown kinds."""
     mark = content.get(MARK)
     kind = mark.get("kind") if isinstance(mark, dict) else None
     return Kind(kind) if isinstance(kind, str) and kind in frozenset(Kind) else None
 
 
 def html_of(content: Mapping[str, Any]) -> str | None:
-    """The form of what anybody may have sent."""
+    """Return the HTML of a message, or None if it has none."""
     html = content.get("formatted_body")
     return html if content.get("format") == HTML and isinstance(html, str) else None
 
 
 def _size(text: str) -> int:
-    """In bytes of JSON."""
+    """The size as JSON, in bytes."""
     return len(orjson.dumps(text))
 
 
-def _cut(text: str, most_bytes: int) -> str:
-    """The longest beginning that fits: a character is one to six bytes of JSON."""
-    low, high = 0, min(len(text), most_bytes)
+def _cut(text: str, max_bytes: int) -> str:
+    """Return the longest beginning that fits, by binary search: a character is one to six bytes of JSON."""
+    low, high = 0, min(len(text), max_bytes)
     while low < high:
         middle = (low + high + 1) // 2
-        if _size(text[:middle]) + len(CUT.encode()) <= most_bytes:
+        if _size(text[:middle]) + len(CUT.encode()) <= max_bytes:
             low = middle
         else:
             high = middle - 1

@@ -1,4 +1,4 @@
-"""A question to people, as a machine decides it."""
+"""The state machine of a question for approval."""
 
 from typing import get_args
 
@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 
 from bridge.approvals.approval import (
     _TRANSITIONS,
-    MOST_TOLD,
+    MAX_NOTIFIED,
     Approval,
     Approved,
     Ask,
-    Asked,
     Effect,
     Expired,
     Input,
     NotPermitted,
-    Reacted,
+    Reaction,
     Refused,
-    Replied,
+    Reply,
+    Start,
     State,
     Tick,
     Verdict,
@@ -32,118 +32,122 @@ from bridge.approvals.approval import (
 from bridge.people.texts.text import Text
 
 ALICE, BOB = "@alice:here.test", "@bob:there.test"
-BEGAN, SECONDS = 100.0, 60.0
-GONE = Text.of("hands is gone.")
+STARTED, SECONDS = 100.0, 60.0
+OBSOLETE = Text.of("hands is gone.")
 INPUTS: dict[type[Input], Input] = {
-    Asked: Asked(),
-    Reacted: Reacted(ALICE, "✅", True),
-    Replied: Replied(ALICE, "no", True),
+    Start: Start(),
+    Reaction: Reaction(ALICE, "✅", True),
+    Reply: Reply(ALICE, "no", True),
     Tick: Tick(),
-    Withdraw: Withdraw(GONE),
+    Withdraw: Withdraw(OBSOLETE),
 }
 INTO: dict[State, tuple[Input, float]] = {
-    State.APPROVED: (Reacted(ALICE, "✅", True), BEGAN),
-    State.REFUSED: (Reacted(ALICE, "❌", True), BEGAN),
-    State.EXPIRED: (Tick(), BEGAN + SECONDS),
-    State.WITHDRAWN: (Withdraw(GONE), BEGAN),
+    State.APPROVED: (Reaction(ALICE, "✅", True), STARTED),
+    State.REFUSED: (Reaction(ALICE, "❌", True), STARTED),
+    State.EXPIRED: (Tick(), STARTED + SECONDS),
+    State.WITHDRAWN: (Withdraw(OBSOLETE), STARTED),
 }
 
 
-def asked(state: State = State.WAITING) -> Approval:
+def started(state: State = State.WAITING) -> Approval:
     approval = Approval(SECONDS)
-    assert approval.receive(Asked(), BEGAN) == (Ask(SECONDS),)
+    assert approval.receive(Start(), STARTED) == (Ask(SECONDS),)
     if state in INTO:
         approval.receive(*INTO[state])
     assert approval.state is state
     return approval
 
 
-def test_what_can_happen_is_what_the_table_knows() -> None:
-    """Whatever is not in it changes nothing."""
+def test_only_waiting_questions_have_transitions() -> None:
+    """All inputs have one."""
     assert {kind for _, kind in _TRANSITIONS} == set(get_args(Input)) == set(INPUTS)
     assert {state for state, _ in _TRANSITIONS} == {State.WAITING}
 
 
 @pytest.mark.parametrize("state", list(INTO))
 @pytest.mark.parametrize("kind", list(INPUTS))
-def test_what_has_ended_has_ended(state: State, kind: type[Input]) -> None:
-    """No answer counts after the first, and there is nothing to wait for."""
-    approval = asked(state)
-    assert approval.receive(INPUTS[kind], BEGAN + 5 * SECONDS) == ()
+def test_final_states_ignore_all_inputs(state: State, kind: type[Input]) -> None:
+    """Later answers have no effect, and there is no deadline."""
+    approval = started(state)
+    assert approval.receive(INPUTS[kind], STARTED + 5 * SECONDS) == ()
     assert approval.state is state
     assert approval.deadline() is None
 
 
 @pytest.mark.parametrize(
-    ("happened", "effects", "state"),
+    ("input_", "effects", "state"),
     [
-        (Reacted(ALICE, "✅", True), (Approved(ALICE),), State.APPROVED),
-        (Reacted(ALICE, "✅\ufe0f", True), (Approved(ALICE),), State.APPROVED),
-        (Reacted(ALICE, "❌", True), (Refused(ALICE),), State.REFUSED),
-        (Reacted(ALICE, "❌\ufe0f", True), (Refused(ALICE),), State.REFUSED),
-        (Replied(ALICE, "Yes.", True), (Approved(ALICE),), State.APPROVED),
-        (Replied(ALICE, "no", True), (Refused(ALICE),), State.REFUSED),
-        (Withdraw(GONE), (Withdrawn(GONE),), State.WITHDRAWN),
-        (Reacted(ALICE, "👍", True), (), State.WAITING),
-        (Replied(ALICE, "what does it do?", True), (), State.WAITING),
-        (Reacted(BOB, "👍", False), (), State.WAITING),
-        (Asked(), (), State.WAITING),
+        (Reaction(ALICE, "✅", True), (Approved(ALICE),), State.APPROVED),
+        (Reaction(ALICE, "✅\ufe0f", True), (Approved(ALICE),), State.APPROVED),
+        (Reaction(ALICE, "❌", True), (Refused(ALICE),), State.REFUSED),
+        (Reaction(ALICE, "❌\ufe0f", True), (Refused(ALICE),), State.REFUSED),
+        (Reply(ALICE, "Yes.", True), (Approved(ALICE),), State.APPROVED),
+        (Reply(ALICE, "no", True), (Refused(ALICE),), State.REFUSED),
+        (Withdraw(OBSOLETE), (Withdrawn(OBSOLETE),), State.WITHDRAWN),
+        (Reaction(ALICE, "👍", True), (), State.WAITING),
+        (Reply(ALICE, "what does it do?", True), (), State.WAITING),
+        (Reaction(BOB, "👍", False), (), State.WAITING),
+        (Start(), (), State.WAITING),
         (Tick(), (), State.WAITING),
     ],
 )
-def test_what_becomes_of_a_question(happened: Input, effects: tuple[object, ...], state: State) -> None:
-    """An answer ends it; what is none changes nothing, and neither does a clock that rings early."""
-    approval = asked()
-    assert approval.receive(happened, BEGAN + 1) == effects
+def test_the_transitions_of_a_waiting_question(
+    input_: Input, effects: tuple[object, ...], state: State
+) -> None:
+    """Other messages and an early tick change nothing."""
+    approval = started()
+    assert approval.receive(input_, STARTED + 1) == effects
     assert approval.state is state
     assert (approval.deadline() is None) == (state is not State.WAITING)
 
 
 def test_without_an_answer_it_expires() -> None:
-    """At the deadline, which does not move when it is asked again."""
-    approval = asked()
-    approval.receive(Asked(), BEGAN + 30)
-    assert approval.deadline() == BEGAN + SECONDS
-    assert approval.receive(Tick(), BEGAN + SECONDS - 0.01) == ()
-    assert approval.receive(Tick(), BEGAN + SECONDS) == (Expired(),)
+    """At the deadline, which a repeated start does not move."""
+    approval = started()
+    approval.receive(Start(), STARTED + 30)
+    assert approval.deadline() == STARTED + SECONDS
+    assert approval.receive(Tick(), STARTED + SECONDS - 0.01) == ()
+    assert approval.receive(Tick(), STARTED + SECONDS) == (Expired(),)
     assert approval.state is State.EXPIRED
 
 
-@pytest.mark.parametrize("said", [Reacted(ALICE, "✅", True), Replied(ALICE, "yes", True)])
-def test_an_answer_after_the_deadline_is_none(said: Input) -> None:
-    """Even if it comes before the clock has rung."""
-    approval = asked()
-    assert approval.receive(said, BEGAN + SECONDS) == (Expired(),)
+@pytest.mark.parametrize("said", [Reaction(ALICE, "✅", True), Reply(ALICE, "yes", True)])
+def test_an_answer_after_the_deadline_is_ignored(said: Input) -> None:
+    """Even if it arrives before the tick."""
+    approval = started()
+    assert approval.receive(said, STARTED + SECONDS) == (Expired(),)
     assert approval.state is State.EXPIRED
 
 
-def test_before_anybody_is_asked_nobody_can_answer() -> None:
-    """What has not been asked has no deadline; taken back it can be."""
+def test_before_the_start_answers_are_ignored() -> None:
+    """There is no deadline. The question can be withdrawn."""
     approval = Approval(SECONDS)
     assert approval.deadline() is None
-    for early in (Reacted(ALICE, "✅", True), Replied(ALICE, "yes", True), Tick()):
-        assert approval.receive(early, BEGAN) == ()
-    assert approval.receive(Withdraw(GONE), BEGAN) == (Withdrawn(GONE),)
-    assert approval.receive(Asked(), BEGAN) == ()
+    for early in (Reaction(ALICE, "✅", True), Reply(ALICE, "yes", True), Tick()):
+        assert approval.receive(early, STARTED) == ()
+    assert approval.receive(Withdraw(OBSOLETE), STARTED) == (Withdrawn(OBSOLETE),)
+    assert approval.receive(Start(), STARTED) == ()
 
 
 @pytest.mark.parametrize(
-    "said", [Reacted(BOB, "✅", False), Reacted(BOB, "❌", False), Replied(BOB, "yes", False)]
+    "said", [Reaction(BOB, "✅", False), Reaction(BOB, "❌", False), Reply(BOB, "yes", False)]
 )
-def test_who_is_not_permitted_changes_nothing_and_is_told(said: Input) -> None:
-    """Once: whoever goes on gets no more for it. The permitted answer counts all the same."""
-    approval = asked()
-    assert approval.receive(said, BEGAN) == (NotPermitted(BOB),)
-    for again in (said, Reacted(BOB, "✅", False)):
-        assert approval.receive(again, BEGAN) == ()
+def test_answers_of_others_have_no_effect(said: Input) -> None:
+    """Each person is notified once. The answer of an approver still counts."""
+    approval = started()
+    assert approval.receive(said, STARTED) == (NotPermitted(BOB),)
+    for again in (said, Reaction(BOB, "✅", False)):
+        assert approval.receive(again, STARTED) == ()
     assert approval.state is State.WAITING
-    assert approval.receive(Reacted(ALICE, "✅", True), BEGAN) == (Approved(ALICE),)
+    assert approval.receive(Reaction(ALICE, "✅", True), STARTED) == (Approved(ALICE),)
 
 
-def test_a_crowd_is_not_told_without_end() -> None:
-    approval = asked()
-    told = [approval.receive(Reacted(f"@u{n}:x.test", "✅", False), BEGAN) for n in range(MOST_TOLD + 20)]
-    assert sum(map(len, told)) == MOST_TOLD
+def test_the_number_of_notifications_is_limited() -> None:
+    approval = started()
+    told = [
+        approval.receive(Reaction(f"@u{n}:x.test", "✅", False), STARTED) for n in range(MAX_NOTIFIED + 20)
+    ]
+    assert sum(map(len, told)) == MAX_NOTIFIED
 
 
 @given(
@@ -152,22 +156,22 @@ def test_a_crowd_is_not_told_without_end() -> None:
             st.sampled_from(
                 [
                     *INPUTS.values(),
-                    Reacted(BOB, "✅", False),
-                    Replied(BOB, "no", False),
-                    Reacted(ALICE, "❌", True),
+                    Reaction(BOB, "✅", False),
+                    Reply(BOB, "no", False),
+                    Reaction(ALICE, "❌", True),
                 ]
             ),
             st.floats(0, 30),
         )
     )
 )
-def test_it_ends_once(happens: list[tuple[Input, float]]) -> None:
-    """Whatever happens, in whatever order: asked once, ended once, and never by who is not permitted."""
-    approval, now = Approval(SECONDS), BEGAN
+def test_it_has_one_question_and_one_verdict(happens: list[tuple[Input, float]]) -> None:
+    """Whatever happens in any order, and never by a person who is not an approver."""
+    approval, now = Approval(SECONDS), STARTED
     effects: list[Effect] = []
-    for happened, passed in happens:
+    for input_, passed in happens:
         now += passed
-        effects += approval.receive(happened, now)
+        effects += approval.receive(input_, now)
     endings = [effect for effect in effects if isinstance(effect, get_args(Verdict))]
     assert len(endings) == (approval.state is not State.WAITING)
     assert sum(isinstance(effect, Ask) for effect in effects) <= 1
@@ -205,11 +209,11 @@ def test_who_may_answer(approvers: tuple[str, ...], user: str, administers: bool
         ("not yes", None), ("👍", None),
     ],
 )  # fmt: skip
-def test_what_a_message_means(text: str, means: bool | None) -> None:
-    """It is the answer and nothing more, or none."""
+def test_the_meaning_of_a_message(text: str, means: bool | None) -> None:
+    """It must consist of the answer only."""
     assert text_means(text) is means
 
 
 @pytest.mark.parametrize("emoji", ["", "✔", "👍", "✅✅", "❌ ", "yes"])
-def test_other_reactions_mean_nothing(emoji: str) -> None:
+def test_other_reactions_are_ignored(emoji: str) -> None:
     assert reaction_means(emoji) is None

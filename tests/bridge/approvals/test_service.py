@@ -1,4 +1,4 @@
-"""People are asked in a thread, and what they answer is a verdict."""
+"""Questions for approval in a thread, and their verdicts."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -82,17 +82,18 @@ async def room(server: Server, template: str) -> AsyncIterator[Room]:
         )
 
 
-async def test_who_may_answer_decides(postgres_server: Server, migrated_template: str) -> None:
-    """By a reaction or by a word in the thread; where nobody is named, people who administer."""
+async def test_an_approver_decides(postgres_server: Server, migrated_template: str) -> None:
+    """With a reaction or a word in the thread. Without approvers, people with the permission `administer`
+    decide."""
     async with room(postgres_server, migrated_template) as one:
         deciding, _ = one.decide(question("walk"))
-        asked = await one.said("boss wants walk. ✅ lets it, ❌ refuses, within 60 s.")
+        asked = await one.said("boss wants walk. React with ✅ to approve or ❌ to refuse within 60 s.")
         assert await one.send(BOB, "m.reaction", reaction(asked.event_id, "✅"))
-        await one.said(f"{BOB} may not decide about this session: the answer does not count.")
+        await one.said(f"{BOB} may not decide about this session, so the answer does not count.")
         assert not deciding.done()
         assert await one.send(ALICE, "m.reaction", reaction(asked.event_id, "✅"))
         assert await deciding == Approved(ALICE)
-        await one.said(f"✅ {ALICE} lets it.")
+        await one.said(f"✅ {ALICE} has approved this.")
         assert not await one.send(ALICE, "m.room.message", in_thread(one.thread.root, text("no")))
         deciding, _ = one.decide(question("run", BOB))
         await one.said("boss wants run")
@@ -101,10 +102,8 @@ async def test_who_may_answer_decides(postgres_server: Server, migrated_template
         assert await deciding == Refused(BOB)
 
 
-async def test_without_an_answer_it_expires_or_is_withdrawn(
-    postgres_server: Server, migrated_template: str
-) -> None:
-    """The thread says so."""
+async def test_a_question_expires_or_is_withdrawn(postgres_server: Server, migrated_template: str) -> None:
+    """The thread has the reason."""
     async with room(postgres_server, migrated_template) as one:
         deciding, _ = one.decide(question("sleep", seconds=0.5))
         assert await deciding == Expired()
@@ -116,10 +115,10 @@ async def test_without_an_answer_it_expires_or_is_withdrawn(
         await one.said("❌ boss has changed its mind.")
 
 
-async def test_a_question_that_is_asked_again_is_one_message(
+async def test_a_repeated_question_is_the_same_message(
     postgres_server: Server, migrated_template: str
 ) -> None:
-    """After a kill its reference finds it."""
+    """Its reference identifies it after a kill."""
     async with room(postgres_server, migrated_template) as one:
         for _ in range(2):
             deciding, _withdrawn = one.decide(question("walk"))
@@ -129,8 +128,8 @@ async def test_a_question_that_is_asked_again_is_one_message(
         assert len(await one.all_said("boss wants walk")) == 1
 
 
-async def test_a_verdict_outlives_the_process(postgres_server: Server, migrated_template: str) -> None:
-    """Asked again, a question has the verdict that it had."""
+async def test_a_verdict_is_stored(postgres_server: Server, migrated_template: str) -> None:
+    """A repeated question has the same verdict."""
     async with room(postgres_server, migrated_template) as one:
         for answer, verdict in (("yes", Approved(ALICE)), ("no", Refused(ALICE))):
             deciding, _ = one.decide(question(answer))
@@ -142,10 +141,8 @@ async def test_a_verdict_outlives_the_process(postgres_server: Server, migrated_
         assert len(await one.all_said("boss wants yes")) == 1
 
 
-async def test_the_time_goes_on_while_no_process_asks(
-    postgres_server: Server, migrated_template: str
-) -> None:
-    """What has run out meanwhile has expired."""
+async def test_the_deadline_does_not_move(postgres_server: Server, migrated_template: str) -> None:
+    """A question expires while no process waits for it."""
     async with room(postgres_server, migrated_template) as one:
         deciding, _ = one.decide(question("walk", seconds=60.0))
         await one.said("boss wants walk")

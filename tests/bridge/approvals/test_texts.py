@@ -1,38 +1,38 @@
-"""What people see of a question and of its verdict."""
+"""The texts of questions for approval and verdicts."""
 
 import pytest
 
 from bridge.approvals.approval import Approved, Expired, Refused, Verdict, Withdrawn
 from bridge.approvals.texts import not_permitted, question_text, verdict_text
-from bridge.people.texts.text import Text, shown_name
+from bridge.people.texts.text import Text, format_name
 
 ALICE = "@alice:here.test"
 
 
 @pytest.mark.parametrize(("seconds", "within"), [(60.0, "60 s"), (1.5, "1.5 s"), (600.0, "10 min")])
-def test_the_question(seconds: float, within: str) -> None:
-    """Who wants what, and how it is answered."""
-    said = question_text(Text.of("boss wants ") + shown_name("add"), seconds)
-    assert said.plain == f"❓ boss wants add. ✅ lets it, ❌ refuses, within {within}."
+def test_the_question_explains_how_to_answer(seconds: float, within: str) -> None:
+    """With the time for an answer."""
+    said = question_text(Text.of("boss wants ") + format_name("add"), seconds)
+    assert said.plain == f"❓ boss wants add. React with ✅ to approve or ❌ to refuse within {within}."
     assert "<code>add</code>" in str(said.html)
 
 
 @pytest.mark.parametrize(
     ("verdict", "said"),
     [
-        (Approved(ALICE), "✅ @alice:here.test lets it."),
-        (Refused(ALICE), "❌ @alice:here.test refuses it."),
-        (Expired(), "❌ Nobody has answered in time: it is refused."),
+        (Approved(ALICE), "✅ @alice:here.test has approved this."),
+        (Refused(ALICE), "❌ @alice:here.test has refused this."),
+        (Expired(), "❌ Nobody has answered in time, so this is refused."),
         (Withdrawn(Text.of("boss has taken it back.")), "❌ boss has taken it back."),
     ],
 )
-def test_the_verdict(verdict: Verdict, said: str) -> None:
+def test_the_text_of_a_verdict(verdict: Verdict, said: str) -> None:
     """Where the question stood."""
     assert verdict_text(verdict).plain == said
 
 
-def test_names_are_shown_harmless() -> None:
-    """Strangers have chosen them."""
+def test_names_are_cleaned() -> None:
+    """Remote users choose them."""
     hostile = "@<i>\u202e:x.test"
     for said in (
         verdict_text(Approved(hostile)),

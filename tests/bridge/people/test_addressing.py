@@ -1,10 +1,10 @@
-"""Whom a message is for."""
+"""The agents to which a message is addressed."""
 
 import pytest
 
 from bridge.agents.address import AgentAddress, BareAgentId
 from bridge.agents.routing import Local, Remote, Route, Unknown
-from bridge.people.addressing import addressed, names, without_names
+from bridge.people.addressing import find_addressees, names, strip_names
 from bridge.people.message import Message
 from bridge.tasks.errors import ErrorCode
 from tests.support.agents import address
@@ -48,19 +48,19 @@ def route(target: AgentAddress | BareAgentId) -> Route:
         ("@@@ x", [], "@@@ x"),
     ],
 )
-def test_an_agent_is_named_at_the_beginning(body: str, agents: list[AgentAddress], prompt: str) -> None:
-    """By its id, its address or its user; a word that only looks like its id is none."""
-    found = addressed(Message(body, "m.text"), USERS.get, route)
+def test_an_agent_can_be_named_at_the_beginning(body: str, agents: list[AgentAddress], prompt: str) -> None:
+    """By id, address or user id. The id alone without @ is an ordinary word."""
+    found = find_addressees(Message(body, "m.text"), USERS.get, route)
     assert (list(found.agents), found.prompt, found.unknown) == (agents, prompt, None)
 
 
 @pytest.mark.parametrize("body", ["@worker-9: peel", "worker-1@garden.test peel"])
-def test_somebody_is_named_who_is_not_there(body: str) -> None:
-    """And the routing table says who may have been meant."""
-    found = addressed(Message(body, "m.text"), USERS.get, route)
+def test_an_unknown_agent_is_reported(body: str) -> None:
+    """Unless the message mentions other users."""
+    found = find_addressees(Message(body, "m.text"), USERS.get, route)
     assert (found.agents, found.prompt, found.unknown) == ((), body, NOT_THERE)
-    # Who mentions somebody has said whom he means.
-    assert addressed(Message(body, "m.text", ("@bob:there.test",)), USERS.get, route).unknown is None
+    # In a message with mentions the first word is ordinary text.
+    assert find_addressees(Message(body, "m.text", ("@bob:there.test",)), USERS.get, route).unknown is None
 
 
 @pytest.mark.parametrize(
@@ -74,31 +74,31 @@ def test_somebody_is_named_who_is_not_there(body: str) -> None:
         ("worker-1", ""),
     ],
 )
-def test_a_mention_is_no_part_of_what_is_asked(body: str, prompt: str) -> None:
-    """Where it stands at the beginning, as clients write it."""
-    found = addressed(Message(body, "m.text", ("@worker-1:here.test",)), USERS.get, route)
+def test_a_mention_at_the_beginning_is_not_part_of_the_prompt(body: str, prompt: str) -> None:
+    """In the forms in which clients write it."""
+    found = find_addressees(Message(body, "m.text", ("@worker-1:here.test",)), USERS.get, route)
     assert (found.agents, found.prompt) == ((WORKER,), prompt)
 
 
-def test_several_agents_and_people() -> None:
-    """Each agent once; who is no agent is named apart."""
+def test_several_agents_and_people_can_be_mentioned() -> None:
+    """Each agent once; people are separate."""
     users = ("@worker-1:here.test", "@bob:there.test", "@helper:here.test")
-    found = addressed(Message("worker-1, helper: peel", "m.text", users), USERS.get, route)
+    found = find_addressees(Message("worker-1, helper: peel", "m.text", users), USERS.get, route)
     assert (found.agents, found.prompt, found.others) == ((WORKER, HELPER), "peel", ("@bob:there.test",))
-    named_twice = addressed(Message("@worker-1 peel", "m.text", users[:1]), USERS.get, route)
+    named_twice = find_addressees(Message("@worker-1 peel", "m.text", users[:1]), USERS.get, route)
     assert named_twice.agents == (WORKER,)
 
 
-def test_names_are_taken_off_whole() -> None:
-    """The longest first, and as often as they stand there."""
+def test_names_are_removed_as_a_whole() -> None:
+    """The longest first, and repeatedly."""
     calls = names("@worker-1:here.test", WORKER)
-    assert without_names("worker-1@here.test worker-1, peel", calls) == "peel"
-    assert without_names("worker-1.5 is a version", calls) == "worker-1.5 is a version"
-    assert without_names("", calls) == ""
+    assert strip_names("worker-1@here.test worker-1, peel", calls) == "peel"
+    assert strip_names("worker-1.5 is a version", calls) == "worker-1.5 is a version"
+    assert strip_names("", calls) == ""
 
 
-def test_a_guests_agents_are_called_as_everywhere() -> None:
-    """By ids and addresses, by their users on the homeserver, and by the names that people see."""
+def test_agents_of_an_appservice_can_be_named() -> None:
+    """By id, address, user id and display name."""
     user = "@_agent_worker-1:their.server"
     agents = {user: WORKER}.get
     for body, mentioned in (
@@ -111,5 +111,5 @@ def test_a_guests_agents_are_called_as_everywhere() -> None:
         ("The peeler: peel", (user,)),
     ):
         message = Message(body, "m.text", mentioned, pills=((user, "The peeler"),))
-        found = addressed(message, agents, route)
+        found = find_addressees(message, agents, route)
         assert (found.agents, found.prompt) == ((WORKER,), "peel")

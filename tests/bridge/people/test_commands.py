@@ -1,4 +1,4 @@
-"""How a line is read as a command."""
+"""The commands that people can send, and their parser."""
 
 import pytest
 from hypothesis import given
@@ -6,18 +6,18 @@ from hypothesis import strategies as st
 
 from bridge.people.commands import (
     COMMANDS,
-    NoSuchCommand,
-    Order,
+    InvalidArguments,
+    Invocation,
     Parsed,
-    WrongArguments,
-    behind_prefix,
+    UnknownCommand,
     page_number,
     parse,
+    strip_prefix,
 )
 from bridge.people.permissions import Level
 
 
-def test_the_table() -> None:
+def test_all_commands_are_listed() -> None:
     """All that there is."""
     assert list(COMMANDS) == ["help", "agents", "agent", "rooms", "task", "cancel", "peers"]
     assert [name for name, one in COMMANDS.items() if one.level is Level.LOOK] == [
@@ -33,26 +33,26 @@ def test_the_table() -> None:
 @pytest.mark.parametrize(
     ("line", "parsed"),
     [
-        ("", Order(COMMANDS["help"])),
-        ("  \n", Order(COMMANDS["help"])),
-        ("help", Order(COMMANDS["help"])),
-        ("HELP Agents", Order(COMMANDS["help"], ("Agents",))),
-        ("agents", Order(COMMANDS["agents"])),
-        ("agents claude 2", Order(COMMANDS["agents"], ("claude", "2"))),
-        ("agents a b c", WrongArguments(COMMANDS["agents"])),
-        ("agent", WrongArguments(COMMANDS["agent"])),
-        ("agent worker-1@here", Order(COMMANDS["agent"], ("worker-1@here",))),
-        ("cancel", WrongArguments(COMMANDS["cancel"])),
-        ("cancel t-1", Order(COMMANDS["cancel"], ("t-1",))),
-        ("cancel t-1  it is\n too late ", Order(COMMANDS["cancel"], ("t-1", "it is\n too late"))),
-        ("peer", NoSuchCommand("peer", "peers")),
-        ("agnets", NoSuchCommand("agnets", "agents")),
-        ("sudo", NoSuchCommand("sudo", None)),
-        ("x" * 10_000, NoSuchCommand("x" * 39 + "…", None)),
+        ("", Invocation(COMMANDS["help"])),
+        ("  \n", Invocation(COMMANDS["help"])),
+        ("help", Invocation(COMMANDS["help"])),
+        ("HELP Agents", Invocation(COMMANDS["help"], ("Agents",))),
+        ("agents", Invocation(COMMANDS["agents"])),
+        ("agents claude 2", Invocation(COMMANDS["agents"], ("claude", "2"))),
+        ("agents a b c", InvalidArguments(COMMANDS["agents"])),
+        ("agent", InvalidArguments(COMMANDS["agent"])),
+        ("agent worker-1@here", Invocation(COMMANDS["agent"], ("worker-1@here",))),
+        ("cancel", InvalidArguments(COMMANDS["cancel"])),
+        ("cancel t-1", Invocation(COMMANDS["cancel"], ("t-1",))),
+        ("cancel t-1  it is\n too late ", Invocation(COMMANDS["cancel"], ("t-1", "it is\n too late"))),
+        ("peer", UnknownCommand("peer", "peers")),
+        ("agnets", UnknownCommand("agnets", "agents")),
+        ("sudo", UnknownCommand("sudo", None)),
+        ("x" * 10_000, UnknownCommand("x" * 39 + "…", None)),
     ],
 )
-def test_a_line_is_read(line: str, parsed: Parsed) -> None:
-    """What it is not, it is told to be: a hint at what was meant, or how it is written."""
+def test_a_command_line_is_parsed(line: str, parsed: Parsed) -> None:
+    """An invalid line results in a suggestion or the usage."""
     assert parse(line) == parsed
 
 
@@ -67,16 +67,16 @@ def test_a_line_is_read(line: str, parsed: Parsed) -> None:
         ("", None),
     ],
 )
-def test_the_prefix(body: str, line: str | None) -> None:
-    """A word of its own, at the beginning."""
-    assert behind_prefix(body) == line
+def test_the_prefix_is_removed(body: str, line: str | None) -> None:
+    """It must be a separate word at the beginning."""
+    assert strip_prefix(body) == line
 
 
 @given(st.text())
-def test_every_line_is_something(line: str) -> None:
-    """And an order has as many arguments as its command takes."""
+def test_any_line_is_parsed(line: str) -> None:
+    """An invocation has a valid number of arguments."""
     parsed = parse(line)
-    if isinstance(parsed, Order):
+    if isinstance(parsed, Invocation):
         most = parsed.command.most
         assert len(parsed.arguments) >= parsed.command.least
         assert len(parsed.arguments) <= (parsed.command.least + 1 if most is None else most)
@@ -86,6 +86,6 @@ def test_every_line_is_something(line: str) -> None:
     ("text", "number"),
     [("1", 1), ("20", 20), ("0", None), ("-1", None), ("²", None), ("9" * 7, None), ("", None), ("a", None)],
 )
-def test_the_number_of_a_page(text: str, number: int | None) -> None:
-    """One that there could be."""
+def test_page_numbers_are_parsed(text: str, number: int | None) -> None:
+    """Other text is refused."""
     assert page_number(text) == number

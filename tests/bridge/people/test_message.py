@@ -1,4 +1,4 @@
-"""What somebody's message says."""
+"""Parsing messages."""
 
 from typing import Any
 
@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.people.message import MOST_MENTIONED, Message, reacted, read
+from bridge.people.message import MAX_MENTIONS, Message, parse_message, parse_reaction
 from federation.matrix.message_content import edit, formatted_text, in_thread, mention, reaction, reply, text
 
 ALICE, WORKER = "@alice:there.test", "@worker-1:here.test"
 
 
-def test_a_text() -> None:
-    """With whom it mentions, cleaned."""
+def test_a_text_is_cleaned() -> None:
+    """With the users that it mentions."""
     said = text(" a\u202eb\n", mentions=[WORKER])
-    assert read(said) == Message("ab", "m.text", (WORKER,))
+    assert parse_message(said) == Message("ab", "m.text", (WORKER,))
 
 
 @pytest.mark.parametrize(
@@ -28,10 +28,10 @@ def test_a_text() -> None:
         str(mention(WORKER, "worker")),
     ],
 )
-def test_a_pill_mentions_too(html: str) -> None:
-    """Older clients write no m.mentions."""
+def test_a_pill_is_a_mention(html: str) -> None:
+    """Older clients do not send m.mentions."""
     said = {"msgtype": "m.text", "body": "do", "format": "org.matrix.custom.html", "formatted_body": html}
-    assert read(said).mentioned == (WORKER,)
+    assert parse_message(said).mentioned == (WORKER,)
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_a_pill_mentions_too(html: str) -> None:
         ("\u202eThe baker", "The baker"),
     ],
 )
-def test_a_pill_says_how_somebody_is_called(shown: str, name: str | None) -> None:
-    """Which is what stands for it in the plain text: the name that people see."""
+def test_the_text_of_a_pill_is_a_name(shown: str, name: str | None) -> None:
+    """The plain text has this name instead of the pill."""
     html = f'<a href="https://matrix.to/#/{WORKER}">{shown}</a>: bake'
     said = {
         "msgtype": "m.text",
@@ -53,8 +53,8 @@ def test_a_pill_says_how_somebody_is_called(shown: str, name: str | None) -> Non
         "format": "org.matrix.custom.html",
         "formatted_body": html,
     }
-    assert read(said).names_of(WORKER) == (() if name is None else (name,))
-    assert read(said).names_of("@other:here.test") == ()
+    assert parse_message(said).names_of(WORKER) == (() if name is None else (name,))
+    assert parse_message(said).names_of("@other:here.test") == ()
 
 
 @pytest.mark.parametrize(
@@ -67,42 +67,45 @@ def test_a_pill_says_how_somebody_is_called(shown: str, name: str | None) -> Non
         "<a " * 20_000,
     ],
 )
-def test_what_is_no_pill_mentions_nobody(html: str) -> None:
-    """What is answered is quoted, and its author is not called."""
+def test_other_html_is_not_a_mention(html: str) -> None:
+    """Nor are pills in the quoted message of a reply."""
     said = {"msgtype": "m.text", "body": "do", "format": "org.matrix.custom.html", "formatted_body": html}
-    assert read(said).mentioned == ()
+    assert parse_message(said).mentioned == ()
 
 
-def test_not_everybody_is_looked_at() -> None:
-    """Of a message that mentions a thousand."""
+def test_the_number_of_mentions_is_limited() -> None:
+    """A message can mention a thousand users."""
     users = [f"@u{number}:there.test" for number in range(1000)]
-    assert len(read({**text("x"), "m.mentions": {"user_ids": users}}).mentioned) == MOST_MENTIONED
+    assert len(parse_message({**text("x"), "m.mentions": {"user_ids": users}}).mentioned) == MAX_MENTIONS
 
 
-def test_threads_and_answers() -> None:
-    """What only falls back to an answer, for clients without threads, is none."""
-    assert (read(in_thread("$root", text("a"))).thread, read(in_thread("$root", text("a"))).answers) == (
+def test_threads_and_replies() -> None:
+    """The fallback for clients without threads is not a reply."""
+    assert (
+        parse_message(in_thread("$root", text("a"))).thread,
+        parse_message(in_thread("$root", text("a"))).replies_to,
+    ) == (
         "$root",
         None,
     )
-    true_answer = read(in_thread("$root", text("a"), replies_to="$b"))
-    assert (true_answer.thread, true_answer.answers) == ("$root", "$b")
-    plain = read(reply("$b", text("> <@x:y> was\n> said\n\nno")))
-    assert (plain.thread, plain.answers, plain.body) == (None, "$b", "no")
-    assert read(reply("$b", text("> a quote of mine\nno"))).body == "> a quote of mine\nno"
+    true_answer = parse_message(in_thread("$root", text("a"), replies_to="$b"))
+    assert (true_answer.thread, true_answer.replies_to) == ("$root", "$b")
+    plain = parse_message(reply("$b", text("> <@x:y> was\n> said\n\nno")))
+    assert (plain.thread, plain.replies_to, plain.body) == (None, "$b", "no")
+    assert parse_message(reply("$b", text("> a quote of mine\nno"))).body == "> a quote of mine\nno"
 
 
-def test_an_edit_says_what_is_new() -> None:
-    """And what it edits."""
+def test_an_edit_is_parsed() -> None:
+    """With the new content and the edited event."""
     said = edit("$old", formatted_text("new", mention(WORKER, "w"), mentions=[WORKER]))
-    assert read(said) == Message("new", "m.text", (WORKER,), replaces="$old", pills=((WORKER, "w"),))
+    assert parse_message(said) == Message("new", "m.text", (WORKER,), replaces="$old", pills=((WORKER, "w"),))
 
 
-def test_reactions() -> None:
-    """To what, and with what."""
-    assert reacted(reaction("$a", "❌")) == ("$a", "❌")
-    assert reacted(in_thread("$a", {})) is None
-    assert reacted({"m.relates_to": {"rel_type": "m.annotation", "event_id": "$a", "key": 7}}) is None
+def test_reactions_are_parsed() -> None:
+    """With the event and the key."""
+    assert parse_reaction(reaction("$a", "❌")) == ("$a", "❌")
+    assert parse_reaction(in_thread("$a", {})) is None
+    assert parse_reaction({"m.relates_to": {"rel_type": "m.annotation", "event_id": "$a", "key": 7}}) is None
 
 
 ANYTHING = st.recursive(
@@ -132,9 +135,9 @@ RELATION_KEYS = ("rel_type", "event_id", "key", "m.in_reply_to", "is_falling_bac
 )
 def test_everything_may_be_anything(content: dict[str, Any]) -> None:
     """It is read all the same, and what comes out can be looked up in a database."""
-    message = read(content)
-    for event_id in (message.thread, message.answers, message.replaces):
+    message = parse_message(content)
+    for event_id in (message.thread, message.replies_to, message.replaces):
         assert event_id is None or (event_id.startswith("$") and "\0" not in event_id)
     assert all(user.startswith("@") for user in message.mentioned)
-    found = reacted(content)
+    found = parse_reaction(content)
     assert found is None or found[0].startswith("$")

@@ -1,8 +1,8 @@
-"""Who may look, give work, or administer."""
+"""People's permissions."""
 
 import pytest
 
-from bridge.people.permissions import DEFAULT, Level, Rights, wrong_rule
+from bridge.people.permissions import DEFAULT, Level, Rights, rule_error
 
 LEVELS = {
     "*": Level.LOOK,
@@ -25,41 +25,42 @@ LEVELS = {
         ("nonsense", Level.LOOK, "*"),
     ],
 )
-def test_the_most_specific_rule_wins(user: str, level: Level, rule: str) -> None:
-    """The user's own, then that of the server, which has a port or not, then that for everybody."""
-    verdict = Rights(LEVELS).of(user)
-    assert (verdict.level, verdict.rule) == (level, rule)
+def test_the_most_specific_rule_applies(user: str, level: Level, rule: str) -> None:
+    """Of the user, of the server with or without port, and for everybody."""
+    permission = Rights(LEVELS).of(user)
+    assert (permission.level, permission.rule) == (level, rule)
 
 
-def test_without_any_rule_nobody_may_anything() -> None:
-    """A list of servers, without a rule for everybody, is closed to all others."""
-    verdict = Rights({"example.org": Level.WORK}).of("@bob:elsewhere.net")
-    assert (verdict.level, verdict.rule) == (Level.NONE, None)
-    assert verdict.refusal(Level.LOOK) == (
-        'Looking at agents takes the permission "look": no rule of [permissions] is for @bob:elsewhere.net.'
+def test_without_a_matching_rule_there_is_no_permission() -> None:
+    """A list of servers without a rule for everybody excludes all others."""
+    permission = Rights({"example.org": Level.WORK}).of("@bob:elsewhere.net")
+    assert (permission.level, permission.rule) == (Level.NONE, None)
+    assert permission.refusal(Level.LOOK) == (
+        'You need the permission "look" to see agents: no rule of [permissions] matches @bob:elsewhere.net.'
     )
 
 
-def test_a_refusal_says_which_rule_decided() -> None:
-    """So that who is refused can tell who may change it."""
-    verdict = Rights(LEVELS).of("@bob:elsewhere.net")
-    assert verdict.refusal(Level.LOOK) is None
-    assert verdict.refusal(Level.WORK) == (
-        'Giving work to agents takes the permission "work": for @bob:elsewhere.net the rule "*" = "look" of'
-        " [permissions] decides."
+def test_a_refusal_names_the_rule() -> None:
+    """A person can report it to the administrator."""
+    permission = Rights(LEVELS).of("@bob:elsewhere.net")
+    assert permission.refusal(Level.LOOK) is None
+    assert permission.refusal(Level.WORK) == (
+        'You need the permission "work" to give tasks to agents: for @bob:elsewhere.net the rule "*" ='
+        ' "look" of'
+        " [permissions] applies."
     )
 
 
 @pytest.mark.parametrize("has", Level)
 @pytest.mark.parametrize("needed", Level)
-def test_a_level_includes_those_below_it(has: Level, needed: Level) -> None:
+def test_a_level_includes_lower_levels(has: Level, needed: Level) -> None:
     """None, look, work, administer."""
     order = [Level.NONE, Level.LOOK, Level.WORK, Level.ADMINISTER]
     assert has.includes(needed) is (order.index(has) >= order.index(needed))
 
 
-def test_what_is_sensitive_takes_a_second_permission() -> None:
-    """By user or by server; the level alone is not enough."""
+def test_sensitive_commands_need_a_second_permission() -> None:
+    """For a user or a server. The level alone is not enough."""
     rights = Rights(LEVELS, {"@bob:example.org", "trusted.net"})
     assert rights.sensitive_refusal("@bob:example.org") is None
     assert rights.sensitive_refusal("@anybody:trusted.net") is None
@@ -69,7 +70,7 @@ def test_what_is_sensitive_takes_a_second_permission() -> None:
 
 
 def test_by_default_everybody_may_look() -> None:
-    """Into rooms that only configured servers can reach; and nobody may do more."""
+    """Only servers that may federate can reach the rooms, and there is no higher permission."""
     assert dict(DEFAULT) == {"*": Level.LOOK}
     assert Rights().levels == DEFAULT
 
@@ -87,6 +88,6 @@ def test_by_default_everybody_may_look() -> None:
         ("alice@example.org", False),
     ],
 )
-def test_what_can_be_the_key_of_a_rule(key: str, is_right: bool) -> None:
-    """A misspelt one would protect nobody."""
-    assert (wrong_rule(key) is None) is is_right
+def test_the_keys_of_rules_are_validated(key: str, is_right: bool) -> None:
+    """A misspelt key would match no user."""
+    assert (rule_error(key) is None) is is_right

@@ -163,7 +163,7 @@ class PortalsBehave:
         await portal.mention(bob, "cook", f"echo hello >{name}")
         refusal = await bob.wait_for(
             says(
-                'Giving work to agents takes the permission "work"',
+                'You need the permission "work" to give tasks',
                 f'for {bob.user_id} the rule "*" = "look"',
                 sender=portal.node_user,
             )
@@ -207,7 +207,7 @@ class PortalsBehave:
         """With names of its own domain."""
         alice = portal.alice
         chat = await portal.chat(alice, portal.node_user)
-        await alice.wait_for(says('Say "help"', sender=portal.node_user), room_id=chat)
+        await alice.wait_for(says('Send "help"', sender=portal.node_user), room_id=chat)
         for line, part in (
             ("help", "- cancel ID [REASON]"),
             ("agents", f"- {portal.address('baker')} · "),

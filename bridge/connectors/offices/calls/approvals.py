@@ -21,7 +21,7 @@ from bridge.connectors.offices.settings import OfficeSettings
 from bridge.people.message import CANCEL, MESSAGE, REACTION
 from bridge.people.permissions import Level
 from bridge.people.service.event_inbox import EventInbox
-from bridge.people.texts.text import MARK, Text, one_line, shown_name
+from bridge.people.texts.text import MARK, Text, format_name, one_line
 from federation.events.room_event import RoomEvent, StreamedEvent
 from federation.matrix.errors import MatrixError
 from storage.offices import records as office_records
@@ -45,16 +45,16 @@ def question_text(call: ToolCall) -> Text:
 
 
 def computer_left_text(call: ToolCall) -> Text:
-    return shown_name(call.computer) + Text.of(" has disconnected, so no decision is needed.")
+    return format_name(call.computer) + Text.of(" has disconnected, so no decision is needed.")
 
 
 def cancelled_text(call: ToolCall) -> Text:
-    return shown_name(call.agent) + Text.of(" has cancelled the call.")
+    return format_name(call.agent) + Text.of(" has cancelled the call.")
 
 
 def not_permitted_text(user: str) -> Text:
     """To a person without the permission to cancel a running call."""
-    return shown_name(user) + Text.of(' cannot stop this call without the permission "administer".')
+    return format_name(user) + Text.of(' cannot stop this call without the permission "administer".')
 
 
 # -- answers to the Agent --
@@ -227,7 +227,7 @@ class CallApprovals:
         if not self._administers(event.sender):
             text, name = not_permitted_text(event.sender), f"may not stop/{event.sender}"
         elif await self._cancel_call(call_id):
-            text, name = Text.of("❌ ") + shown_name(event.sender) + Text.of(" has cancelled it."), "stopped"
+            text, name = Text.of("❌ ") + format_name(event.sender) + Text.of(" has cancelled it."), "stopped"
         else:
             return True
         await self._parts.backend.send(

@@ -43,14 +43,14 @@ from bridge.connectors.offices.rooms.call_events import (
 from bridge.connectors.offices.rooms.office_room import OFFICE, room_key
 from bridge.connectors.offices.rooms.record_rows import read_body, read_call
 from bridge.connectors.offices.rooms.rooms import RoomParts
-from bridge.people.message import MESSAGE, read
+from bridge.people.message import MESSAGE, parse_message
 from bridge.people.permissions import Level
-from bridge.people.place import Kind, Place
+from bridge.people.room import RoomContext, RoomKind
 from bridge.people.service.event_inbox import EventInbox
 from bridge.people.service.identities import Identities
-from bridge.people.service.messenger import Telling, Voice
+from bridge.people.service.messenger import Messenger, Responder
 from bridge.people.settings import PeopleSettings
-from bridge.people.texts.text import Text, is_ours
+from bridge.people.texts.text import Text, is_from_palaver
 from federation.events.room_event import RoomEvent, StreamedEvent
 from federation.matrix.errors import MatrixError
 from storage.concurrency import BackgroundTasks
@@ -75,9 +75,9 @@ def command_line(event: RoomEvent, agent_of: Callable[[str], AgentAddress | None
     # Most messages are no commands, so this comes before the expensive checks.
     if not isinstance(body, str) or PREFIX not in body.lower():
         return None
-    if event.is_redacted or is_ours(event.content) or has_source_mark(event.content):
+    if event.is_redacted or is_from_palaver(event.content) or has_source_mark(event.content):
         return None
-    message = read(event.content)
+    message = parse_message(event.content)
     if message.msgtype != "m.text" or message.replaces is not None or agent_of(event.sender) is not None:
         return None
     return strip_prefix(message.body)
@@ -115,9 +115,9 @@ BATCH_SIZE: Final = 100
 RETENTION_MS: Final = 90 * 24 * 3_600_000
 
 
-def place_of(room_id: str, settings: PeopleSettings) -> Place:
+def room_context(room_id: str, settings: PeopleSettings) -> RoomContext:
     """The node's own user sends messages there."""
-    return Place(room_id, Kind.ROOM, speakers=(settings.node_user,))
+    return RoomContext(room_id, RoomKind.OTHER, senders=(settings.node_user,))
 
 
 class ChatCallReplies:
@@ -125,9 +125,9 @@ class ChatCallReplies:
     `is_running` returns whether this process is executing the command of a message. Between `start` and
     `close` it looks for calls without a reply."""
 
-    def __init__(self, parts: RoomParts, telling: Telling, is_running: Callable[[str], bool]) -> None:
+    def __init__(self, parts: RoomParts, responder: Responder, is_running: Callable[[str], bool]) -> None:
         self._parts = parts
-        self._telling = telling
+        self._responder = responder
         self._is_running = is_running
         self._background = BackgroundTasks()
 
@@ -138,7 +138,7 @@ class ChatCallReplies:
         await self._background.close()
 
     async def reply(self, event: RoomEvent, order: OrderRow, text: Text) -> None:
-        await self._telling.tell(event, place_of(event.room_id, self._parts.settings), text, "answer")
+        await self._responder.reply(event, room_context(event.room_id, self._parts.settings), text, "answer")
         async with self._parts.database.transaction() as connection:
             await office_orders.mark_reported(connection, order.event_id)
 
@@ -236,12 +236,12 @@ class ChatCalls:
         self._remote_office = remote_office
         self._settings = parts.settings
         self._identities = Identities(parts.settings.names, routes)
-        voice = Voice(parts.backend, parts.database, parts.settings.node_user, parts.report)
-        self._telling = Telling(parts.settings, voice, monotonic)
+        messenger = Messenger(parts.backend, parts.database, parts.settings.node_user, parts.report)
+        self._responder = Responder(parts.settings, messenger, monotonic)
         self._offices: LRUCache[str, str] = LRUCache(MAX_ROOMS)
         self._running: dict[str, asyncio.Task[None]] = {}
         self._background = BackgroundTasks()
-        self._replies = ChatCallReplies(parts, self._telling, self._running.__contains__)
+        self._replies = ChatCallReplies(parts, self._responder, self._running.__contains__)
         self._inbox = EventInbox(
             parts.backend, parts.database, NAME, self._handle_entry, parts.report, wanted=self._concerns
         )
@@ -269,7 +269,7 @@ class ChatCalls:
     # -- events --
 
     def _concerns(self, event: RoomEvent) -> bool:
-        return may_be_command(event, self._identities.is_ours)
+        return may_be_command(event, self._identities.is_local)
 
     async def _handle_entry(self, entry: StreamedEvent) -> None:
         if entry.kind == "timeline":
@@ -287,12 +287,12 @@ class ChatCalls:
         if not is_for_this_node(command, office_id, local, everywhere):
             return
         level = Level.LOOK if isinstance(command, HelpCommand) else Level.WORK
-        refusal = self._telling.not_allowed(event, level)
+        refusal = self._responder.permission_refusal(event, level)
         if refusal is None and is_too_old(event, self._parts.now_ms()):
             refusal = TOO_OLD
-        refusal = refusal or self._telling.too_much(event)
+        refusal = refusal or self._responder.rate_refusal(event)
         if refusal is not None:
-            await self._telling.refuse(event, self._place(event.room_id), refusal)
+            await self._responder.refuse(event, self._place(event.room_id), refusal)
             return
         match command:
             case CallCommand():
@@ -301,7 +301,7 @@ class ChatCalls:
                 self._run(event.event_id, self._help(event, office_id))
             case InvalidCommand():
                 text = invalid_command_text(command, self._calls.computers(office_id))
-                await self._telling.tell(event, self._place(event.room_id), text, "refusal")
+                await self._responder.reply(event, self._place(event.room_id), text, "refusal")
 
     async def _accept(self, event: RoomEvent, office_id: str, command: CallCommand) -> None:
         """Record the message before the tool is called."""
@@ -351,7 +351,7 @@ class ChatCalls:
 
     async def _help(self, event: RoomEvent, office_id: str) -> None:
         text = help_text(await self._calls.tools(office_id, event.sender))
-        await self._telling.tell(event, self._place(event.room_id), text, "answer")
+        await self._responder.reply(event, self._place(event.room_id), text, "answer")
 
     async def _execute(self, event: RoomEvent, office_id: str, command: CallCommand, order: OrderRow) -> None:
         reason = self._calls.why_not(office_id, command.computer)
@@ -376,5 +376,5 @@ class ChatCalls:
         text = answer_text(command.computer, command.tool_name, result.answer, result.took_ms, thread)
         await self._replies.reply(event, order, text)
 
-    def _place(self, room_id: str) -> Place:
-        return place_of(room_id, self._settings)
+    def _place(self, room_id: str) -> RoomContext:
+        return room_context(room_id, self._settings)

@@ -17,7 +17,7 @@ import orjson
 
 from bridge.connectors.offices.protocol.errors import FORBIDDEN, NOT_FOUND, TIMEOUT
 from bridge.connectors.offices.rooms.masking import masked
-from bridge.people.texts.agent_output import File, agent_words, file_name
+from bridge.people.texts.agent_output import OutputFile, file_name, format_output
 from bridge.people.texts.text import Text, one_line
 from bridge.text.times import duration
 from federation.matrix.canonical_json import NotCanonical, encode
@@ -112,7 +112,7 @@ class ToolResult:
 
     outcome: Outcome
     text: Text
-    files: tuple[File, ...] = ()
+    files: tuple[OutputFile, ...] = ()
     text_bytes: int = 0
 
 
@@ -122,7 +122,7 @@ def read_result(answer: object, name: str) -> ToolResult:
     outcome = _outcome(result)
     parts = _parts(result, name)
     output = "\n".join(parts.lines)
-    words = agent_words(output, name)
+    words = format_output(output, name)
     files = parts.files if words.file is None else [words.file, *parts.files]
     return ToolResult(outcome, words.text, tuple(files), len(output.encode("utf-8", "replace")))
 
@@ -207,7 +207,7 @@ class _Parts:
     def __init__(self, name: str | None) -> None:
         self._name = name
         self.lines: list[str] = []
-        self.files: list[File] = []
+        self.files: list[OutputFile] = []
 
     def note(self, sentence: str) -> None:
         self.lines.append(f"({sentence})")
@@ -251,7 +251,7 @@ class _Parts:
         elif len(self.files) >= MAX_FILES:
             self.note(f"{content_type}, {len(content)} bytes, omitted.")
         else:
-            file = File(self._file_name(self._name, content_type), content, content_type)
+            file = OutputFile(self._file_name(self._name, content_type), content, content_type)
             self.files.append(file)
             self.note(f"{content_type}, {len(content)} bytes, in the file {file.name}.")
 

@@ -202,7 +202,7 @@ class OfficeArchiver:
     async def _close(self, room_id: str, row: ArchivedOffice) -> None:
         backend, names = self._parts.backend, self._parts.settings.names
         await self._set_archived(room_id, is_archived=True)
-        content = content_of(archive_notice(self._parts.now_ms() - row.used_at_ms), Kind.WORD)
+        content = content_of(archive_notice(self._parts.now_ms() - row.used_at_ms), Kind.NOTICE)
         name = f"office/{row.position}/archived"
         await backend.send(room_id, self._node_user, MESSAGE, content, transaction_id=name)
         await backend.publish(room_id, published=False)

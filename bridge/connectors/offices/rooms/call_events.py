@@ -23,11 +23,11 @@ from bridge.people.texts.text import (
     Kind,
     Text,
     beginning,
-    cleaned,
+    clean,
+    concatenate,
     content_of,
-    joined,
+    format_name,
     one_line,
-    shown_name,
 )
 from federation.events import EventId
 from federation.events.format import MAX_OWN_CONTENT_BYTES
@@ -131,19 +131,19 @@ def file_content(info: MediaInfo, name: str, *, call_event: EventId) -> Content:
         "filename": name,
         "url": str(info.mxc),
         "info": {"size": info.size, "mimetype": info.content_type},
-        MARK: {"kind": Kind.WORD.value},
+        MARK: {"kind": Kind.NOTICE.value},
     }
     return in_thread(call_event, content)
 
 
 def note_content(note: Text, *, call_event: EventId, mentions: Iterable[str] = ()) -> Content:
     """Any other message in the thread of a call."""
-    return in_thread(call_event, content_of(note, Kind.WORD, mentions=mentions))
+    return in_thread(call_event, content_of(note, Kind.NOTICE, mentions=mentions))
 
 
 def call_summary(call: ToolCall, verb: str) -> Text:
     """For example: boss calls add on hands."""
-    agent, tool, computer = (shown_name(name) for name in (call.agent, call.tool_name, call.computer))
+    agent, tool, computer = (format_name(name) for name in (call.agent, call.tool_name, call.computer))
     return agent + Text.of(f" {verb} ") + tool + Text.of(" on ") + computer
 
 
@@ -168,7 +168,7 @@ def digest_content(entries: Sequence[DigestEntry]) -> Content:
     last = [Text.of(f"and {more} more")] if more else []
     message = Text(
         "\n".join([head, *(line.plain for line in [*lines, *last])]),
-        joined([paragraph(head), html_list(line.html for line in [*lines, *last])]),
+        concatenate([paragraph(head), html_list(line.html for line in [*lines, *last])]),
     )
     return _message(message, DIGEST, {"calls": machine, "more": more})
 
@@ -206,7 +206,7 @@ def _params_text(params: MaskedValue) -> Text:
     """Collapsed in HTML, since most readers skip the parameters."""
     if params.value in ({}, [], None):
         return Text.of("")
-    pretty = cleaned(_json(params.value, orjson.OPT_INDENT_2)[: 2 * MAX_DETAILS_LENGTH])
+    pretty = clean(_json(params.value, orjson.OPT_INDENT_2)[: 2 * MAX_DETAILS_LENGTH])
     shown = beginning(pretty, MAX_DETAILS_LINES, MAX_DETAILS_LENGTH)
     end = "" if len(shown) == len(pretty) else "\n[…]"
     hidden = f" ({len(params.hidden)} hidden)" if params.hidden else ""
@@ -216,7 +216,7 @@ def _params_text(params: MaskedValue) -> Text:
 
 def _message(message: Text, key: str, machine: Mapping[str, Any]) -> Content:
     max_bytes = MAX_OWN_CONTENT_BYTES - _size(machine) - _OVERHEAD
-    return {**content_of(message, Kind.WORD, most_bytes=max_bytes), key: dict(machine)}
+    return {**content_of(message, Kind.NOTICE, max_bytes=max_bytes), key: dict(machine)}
 
 
 def _json(value: object, option: int = 0) -> str:
@@ -268,7 +268,7 @@ def help_text(computers: Mapping[str, Sequence[str] | None]) -> Text:
     head = "What you can call:"
     return Text(
         "\n".join([head, *(f"- {line.plain}" for line in lines), how.plain]),
-        joined([paragraph(head), html_list(line.html for line in lines), paragraph(how.html)]),
+        concatenate([paragraph(head), html_list(line.html for line in lines), paragraph(how.html)]),
     )
 
 
@@ -279,9 +279,9 @@ def answer_text(
     there is one."""
     result = read_result(answer, tool_name)
     head = (
-        shown_name(tool_name)
+        format_name(tool_name)
         + Text.of(" on ")
-        + shown_name(computer)
+        + format_name(computer)
         + Text.of(f": {outcome_text(result.outcome, took_ms)}")
     )
     shown = beginning(result.text.plain, MAX_RESULT_LINES, MAX_RESULT_LENGTH).rstrip()
@@ -301,10 +301,10 @@ def message_link(room_id: str, event_id: str) -> str:
 
 def _computer_line(name: str, tools: Sequence[str] | None) -> Text:
     if tools is None:
-        return shown_name(name) + Text.of(": tools not known")
+        return format_name(name) + Text.of(": tools not known")
     if not tools:
-        return shown_name(name) + Text.of(": no tools")
-    line = shown_name(name) + Text.of(": ")
+        return format_name(name) + Text.of(": no tools")
+    line = format_name(name) + Text.of(": ")
     for at, tool in enumerate(tools[:MAX_TOOLS]):
         line = line + Text.of(", " if at else "") + _code(one_line(tool, MAX_SHOWN_LENGTH))
     more = f" and {len(tools) - MAX_TOOLS} more" if len(tools) > MAX_TOOLS else ""

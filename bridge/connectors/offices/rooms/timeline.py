@@ -237,7 +237,7 @@ class OfficeTimeline:
         role, name, _ = records.member_of_record(row)
         reason = records.read_body(row.body).get("reason")
         if reason:
-            content = content_of(Text.of(f"{name} was removed from the office: {reason}."), Kind.WORD)
+            content = content_of(Text.of(f"{name} was removed from the office: {reason}."), Kind.NOTICE)
             await self._send(room_id, self._names.node_user, content, f"office/{row.position}")
         address = self._address(row.office_id, name)
         ghost = self._ghost(address)

@@ -18,7 +18,7 @@ from bridge.connectors.offices.tokens import OfficeTokens
 from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.matrix.ghosts import Ghosts
 from bridge.people.permissions import Rights
-from bridge.people.settings import EVERYBODY_LOOKS, PeopleSettings
+from bridge.people.settings import DEFAULT_RIGHTS, PeopleSettings
 from tests.bridge.connectors.offices.clients import Running, serving
 from tests.federation.nodes import Node
 from tests.support.postgres import as_another_process
@@ -30,7 +30,7 @@ def now_ms() -> int:
     return NOW
 
 
-def room_parts(node: Node, problems: list[str], rights: Rights = EVERYBODY_LOOKS) -> RoomParts:
+def room_parts(node: Node, problems: list[str], rights: Rights = DEFAULT_RIGHTS) -> RoomParts:
     def report(sentence: str, error: BaseException | None) -> None:
         problems.append(f"{sentence} {error!r}")
 
@@ -49,7 +49,7 @@ def room_parts(node: Node, problems: list[str], rights: Rights = EVERYBODY_LOOKS
 
 @asynccontextmanager
 async def offices_of(
-    node: Node, *, rights: Rights = EVERYBODY_LOOKS, is_shared: bool = False, **settings: Any
+    node: Node, *, rights: Rights = DEFAULT_RIGHTS, is_shared: bool = False, **settings: Any
 ) -> AsyncIterator[tuple[Running, OfficesConnector, OfficeTokens]]:
     """With `is_shared`, offices are shared with the nodes in `nodes`."""
     problems: list[str] = []

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bridge.people.requester import in_name_of
+from bridge.people.requester import requesting_person
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode, TaskError
 from bridge.tasks.queue_settings import AgentSettings
@@ -145,7 +145,7 @@ async def test_a_task_can_be_sent_in_a_persons_name(database: Database) -> None:
             accepted = await item(items, type="accepted")
             assert accepted["from"] == "alice:their.server@here.test"
             task = await node.given()
-            assert in_name_of(task.request, "here.test") == ALICE
+            assert requesting_person(task.request, "here.test") == ALICE
             await node.local_agents.run(task, Answer(True, "Done.", 0))
             assert (await item(items, type="result"))["output"] == "Done."
         with pytest.raises(LocalError, match="cannot act for"):

@@ -1,4 +1,4 @@
-"""Events whose handling may wait for other servers: each room by itself, and each room in order."""
+"""Events whose handling may wait for other servers."""
 
 import asyncio
 import contextlib
@@ -71,8 +71,8 @@ async def reading(handler: Handler, home: Home) -> AsyncIterator[None]:
         await inbox.close()
 
 
-async def is_reading(home: Home) -> None:
-    """It has begun, so that what happens from now on is for it."""
+async def until_reading(home: Home) -> None:
+    """Wait until the reader has started, so that it receives later events."""
     async with asyncio.timeout(TIMEOUT):
         while await home.rooms.lags() == {}:
             await asyncio.sleep(0.01)
@@ -93,13 +93,13 @@ def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_rooms_do_not_wait_for_each_other(database: Database) -> None:
-    """What is said in one room is handled in its order."""
+    """The events of a room are handled in their order."""
     handler = Handler()
     async with homeserver_without_port("here", database) as home:
         alice = await home.user("alice")
         rooms = [await home.room(alice) for _ in range(4)]
         async with reading(handler, home):
-            await is_reading(home)
+            await until_reading(home)
             for number, room_id in enumerate(rooms[:3]):
                 await home.say(room_id, alice, f"wait {number}")
                 await home.say(room_id, alice, f"after {number}")
@@ -114,8 +114,8 @@ async def test_rooms_do_not_wait_for_each_other(database: Database) -> None:
     assert handler.problems == []
 
 
-async def test_a_reader_may_have_queues_of_its_own(database: Database) -> None:
-    """Within a room; what has no queue is passed over."""
+async def test_a_reader_can_define_its_queues(database: Database) -> None:
+    """Events without a queue are skipped."""
     handler = Handler()
     async with homeserver_without_port("here", database) as home:
         alice, bob, eve = [await home.user(name) for name in ("alice", "bob", "eve")]
@@ -136,7 +136,7 @@ async def test_a_reader_may_have_queues_of_its_own(database: Database) -> None:
             queue_of=queue_of,
         )
         inbox.start()
-        await is_reading(home)
+        await until_reading(home)
         await home.say(room_id, alice, "wait")
         await home.say(room_id, alice, "after")
         await home.say(room_id, eve, "nothing")
@@ -148,15 +148,15 @@ async def test_a_reader_may_have_queues_of_its_own(database: Database) -> None:
     assert handler.handled == ["at once", "wait", "after"]
 
 
-async def test_it_goes_on_where_it_was(database: Database) -> None:
-    """What was not handled to the end is handled again; what was said before it ever read is not."""
+async def test_it_continues_after_a_restart(database: Database) -> None:
+    """Unfinished events are handled again. Events before the first start are not handled."""
     handler = Handler()
     async with homeserver_without_port("here", database) as home:
         alice = await home.user("alice")
         room_id = await home.room(alice)
         await home.say(room_id, alice, "before")
         async with reading(handler, home):
-            await is_reading(home)
+            await until_reading(home)
             await home.say(room_id, alice, "one")
             await home.say(room_id, alice, "wait")
             await home.say(room_id, alice, "three")
@@ -170,24 +170,24 @@ async def test_it_goes_on_where_it_was(database: Database) -> None:
     assert handler.problems == []
 
 
-async def test_what_fails_again_and_again_is_set_aside(database: Database) -> None:
-    """What follows it in its room waits for that. Nothing of what was said is kept."""
+async def test_an_event_that_fails_repeatedly_is_set_aside(database: Database) -> None:
+    """Later events of its room wait until then. Its content is not stored."""
     handler = Handler()
     async with homeserver_without_port("here", database) as home:
         alice = await home.user("alice")
         room_id = await home.room(alice)
         async with reading(handler, home):
-            await is_reading(home)
+            await until_reading(home)
             failed = await home.say(room_id, alice, "fail")
             await home.say(room_id, alice, "after")
             await handler.until(lambda: handler.handled == ["after"])
-            assert handler.begun == ["fail"] * module.MOST_ATTEMPTS + ["after"]
+            assert handler.begun == ["fail"] * module.MAX_ATTEMPTS + ["after"]
         [entry] = await set_aside_of(database)
         assert (entry.reader, entry.room_id, entry.event_id, entry.total) == (READER, room_id, failed, 1)
         assert entry.problem == "ValueError: fail?"
         async with database.connection() as connection:
             assert await connection.fetchval("SELECT entry FROM inbox WHERE set_aside_at IS NOT NULL") is None
-        assert [failed in problem for problem in handler.problems] == [True] * module.MOST_ATTEMPTS
+        assert [failed in problem for problem in handler.problems] == [True] * module.MAX_ATTEMPTS
         async with reading(handler, home):
             await home.say(room_id, alice, "later")
             await handler.until(lambda: "later" in handler.handled)
@@ -195,13 +195,13 @@ async def test_what_fails_again_and_again_is_set_aside(database: Database) -> No
 
 
 async def test_what_takes_too_long_has_failed(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TIME_LIMIT", 0.01)
+    monkeypatch.setattr(module, "HANDLE_TIMEOUT", 0.01)
     handler = Handler()
     async with homeserver_without_port("here", database) as home:
         alice = await home.user("alice")
         room_id = await home.room(alice)
         async with reading(handler, home):
-            await is_reading(home)
+            await until_reading(home)
             await home.say(room_id, alice, "wait")
             await home.say(room_id, alice, "after")
             await handler.until(lambda: handler.handled == ["after"])
@@ -209,14 +209,14 @@ async def test_what_takes_too_long_has_failed(database: Database, monkeypatch: p
         assert entry.problem.startswith("TimeoutError: It took longer than")
 
 
-async def test_an_entry_that_cannot_be_read_is_set_aside(database: Database) -> None:
-    """It holds up nothing either."""
+async def test_an_invalid_entry_is_set_aside(database: Database) -> None:
+    """It does not block other events."""
     handler = Handler()
     async with homeserver_without_port("here", database) as home:
         alice = await home.user("alice")
         room_id = await home.room(alice)
         async with reading(handler, home):
-            await is_reading(home)
+            await until_reading(home)
             await home.say(room_id, alice, "wait")
             broken = await home.say(room_id, alice, "broken")
             await home.say(room_id, alice, "after")
@@ -233,13 +233,13 @@ async def test_an_entry_that_cannot_be_read_is_set_aside(database: Database) -> 
 async def test_set_aside_is_forgotten_after_a_while(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LOOKED_THROUGH_EVERY", 0.01)
+    monkeypatch.setattr(module, "SCAN_INTERVAL", 0.01)
     handler = Handler()
     async with homeserver_without_port("here", database) as home:
         alice = await home.user("alice")
         room_id = await home.room(alice)
         async with reading(handler, home):
-            await is_reading(home)
+            await until_reading(home)
             await home.say(room_id, alice, "fail")
             await home.say(room_id, alice, "after")
             await handler.until(lambda: handler.handled == ["after"])
@@ -251,16 +251,18 @@ async def test_set_aside_is_forgotten_after_a_while(
                     await asyncio.sleep(0.01)
 
 
-async def test_more_rooms_than_are_worked_on(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are found in the table."""
-    monkeypatch.setattr(module, "MOST_QUEUES", 2)
-    monkeypatch.setattr(module, "LOOKED_THROUGH_EVERY", 0.01)
+async def test_queues_without_a_worker_are_found_later(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the next scan of the table."""
+    monkeypatch.setattr(module, "MAX_QUEUES", 2)
+    monkeypatch.setattr(module, "SCAN_INTERVAL", 0.01)
     handler = Handler()
     async with homeserver_without_port("here", database) as home:
         alice = await home.user("alice")
         rooms = [await home.room(alice) for _ in range(5)]
         async with reading(handler, home):
-            await is_reading(home)
+            await until_reading(home)
             for number, room_id in enumerate(rooms):
                 await home.say(room_id, alice, f"wait {number}")
             await handler.until(lambda: len(handler.begun) == 2)
@@ -269,8 +271,8 @@ async def test_more_rooms_than_are_worked_on(database: Database, monkeypatch: py
     assert sorted(handler.handled) == [f"wait {number}" for number in range(5)]
 
 
-async def test_another_process_goes_on(database: Database, database_address: DatabaseAddress) -> None:
-    """It waits as long as this one reads; afterwards it begins with what this one had not handled."""
+async def test_another_process_continues(database: Database, database_address: DatabaseAddress) -> None:
+    """When this reader has ended, beginning with its unfinished events."""
     one, other = Handler(), Handler()
     async with homeserver_without_port("here.test", database) as home, home_on(database_address) as elsewhere:
         alice = await home.user("alice")
@@ -279,7 +281,7 @@ async def test_another_process_goes_on(database: Database, database_address: Dat
             first = one.reads(home)
             first.start()
             stack.push_async_callback(first.close)
-            await is_reading(home)
+            await until_reading(home)
             await home.say(room_id, alice, "first")
             await home.say(room_id, alice, "wait")
             await one.until(lambda: "wait" in one.begun)
@@ -293,14 +295,14 @@ async def test_another_process_goes_on(database: Database, database_address: Dat
     assert one.handled == ["first"]
 
 
-async def test_who_was_taken_over_begins_nothing_more(database: Database) -> None:
-    """Its session may have ended without its knowing."""
+async def test_a_replaced_reader_handles_no_more_events(database: Database) -> None:
+    """Its session may have ended unnoticed."""
     handler = Handler()
     async with homeserver_without_port("here", database) as home:
         alice = await home.user("alice")
         room_id = await home.room(alice)
         async with reading(handler, home):
-            await is_reading(home)
+            await until_reading(home)
             await home.say(room_id, alice, "wait")
             await home.say(room_id, alice, "after")
             await handler.until(lambda: "wait" in handler.begun)
@@ -318,7 +320,7 @@ async def test_who_was_taken_over_begins_nothing_more(database: Database) -> Non
 async def test_nothing_is_lost_when_the_process_is_killed(
     database: Database, database_address: DatabaseAddress
 ) -> None:
-    """At any instant, three times; the effect of each event is there once, and each room is in order."""
+    """At any time, three times. Each event has its effect once, and in the order of its room."""
     count = 60
     async with homeserver_without_port("here.test", database) as home:
         alice = await home.user("alice")

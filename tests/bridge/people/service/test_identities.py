@@ -1,4 +1,4 @@
-"""Which users are agents, and which agents are users of this node."""
+"""Agents and their Matrix users."""
 
 from appservice.registration.namespaces import Namespaces
 from bridge.matrix.ghost import AppserviceGhostNames, HomeserverGhostNames
@@ -7,8 +7,8 @@ from storage.database import Database
 from tests.support.agents import address, registered, routing_table
 
 
-async def test_agents_and_their_users(database: Database) -> None:
-    """Of this node, of another homeserver, of a node that is none; and people, who are none of them."""
+async def test_the_users_of_agents(database: Database) -> None:
+    """Of this node, of another homeserver, and of a node that is not a homeserver. People are not agents."""
     async with routing_table(database) as routes:
         agents = ("worker@here", "worker@kitchen", "cook@garden", "palaver@here")
         await routes.update([registered(one) for one in agents])
@@ -24,14 +24,14 @@ async def test_agents_and_their_users(database: Database) -> None:
         assert identities.ghost_of(address("worker@kitchen")) is None
         assert identities.ghost_of(address("cook@garden")) == "@cook=40garden:here"
         assert identities.ghost_of(address(f"{'W' * 200}@here")) is None
-        assert identities.is_ours("@anybody:here")
-        assert not identities.is_ours("@worker:kitchen")
+        assert identities.is_local("@anybody:here")
+        assert not identities.is_local("@worker:kitchen")
         plain = Identities(HomeserverGhostNames("here"), routes)
         assert plain.ghost_of(address("cook@garden")) is None
 
 
-async def test_agents_of_a_guest_and_their_users(database: Database) -> None:
-    """All of them live on the homeserver, between people whose ids are like theirs."""
+async def test_the_users_of_agents_on_an_existing_homeserver(database: Database) -> None:
+    """They share its namespace with people."""
     async with routing_table(database) as routes:
         await routes.update([registered(one) for one in ("worker@here", "worker@kitchen", "palaver@here")])
         identities = Identities(AppserviceGhostNames(Namespaces("their.server", "here", "_agent_")), routes)
@@ -49,5 +49,5 @@ async def test_agents_of_a_guest_and_their_users(database: Database) -> None:
         assert identities.ghost_of(address("worker@here")) == "@_agent_worker:their.server"
         assert identities.ghost_of(address("worker@kitchen")) == "@_agent_worker=40kitchen:their.server"
         assert identities.ghost_of(address(f"{'W' * 200}@here")) is None
-        assert identities.is_ours("@_agent_worker:their.server")
-        assert not identities.is_ours("@worker:their.server")
+        assert identities.is_local("@_agent_worker:their.server")
+        assert not identities.is_local("@worker:their.server")

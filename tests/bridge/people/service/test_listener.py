@@ -1,4 +1,4 @@
-"""Listens to what people say in rooms."""
+"""Handling people's messages."""
 
 from typing import Any
 
@@ -7,19 +7,19 @@ import pytest
 from bridge.people.texts.text import MARK
 from federation.events.room_event import RoomEvent
 from federation.matrix.message_content import in_thread, text
-from tests.bridge.people.service.scene import ALICE, HERE, NODE, WORKER, Stage
+from tests.bridge.people.service.running_node import ALICE, HERE, NODE, WORKER, Servers
 
 
-async def test_agents_do_not_hear_each_other(play: Stage) -> None:
-    """Nor themselves: our own users, notices, agents of other nodes, and what bears the mark of a Palaver.
-    What a person says after them is heard."""
-    scene = await play.scene()
-    await scene.come("bob@there.test")
-    room_id = scene.room_id
-    await play.join(room_id, ALICE, "@bob:there.test")
-    root = await play.there.say(room_id, ALICE, "@worker-1: peel")
-    await scene.do(await scene.given(), "@worker-1: peel")
-    await play.there.until_body("@worker-1: peel", sender=WORKER)
+async def test_messages_of_agents_are_ignored(servers: Servers) -> None:
+    """Of local users, bots, agents of other nodes, and with the mark of Palaver. Later messages of people are
+    handled."""
+    running = await servers.start_node()
+    await running.register_agents("bob@there.test")
+    room_id = running.room_id
+    await servers.join(room_id, ALICE, "@bob:there.test")
+    root = await servers.there.say(room_id, ALICE, "@worker-1: peel")
+    await running.complete(await running.given(), "@worker-1: peel")
+    await servers.there.until_body("@worker-1: peel", sender=WORKER)
     said: list[tuple[str, dict[str, Any]]] = [
         ("@bob:there.test", text("@worker-1: peel", mentions=[WORKER])),
         (ALICE, text("@worker-1: peel", mentions=[WORKER], msgtype="m.notice")),
@@ -27,58 +27,60 @@ async def test_agents_do_not_hear_each_other(play: Stage) -> None:
     ]
     for sender, content in said:
         for one in (content, in_thread(root, content)):
-            await play.there.node.rooms.send(room_id, sender, "m.room.message", one)
-    await scene.node.rooms.send(
+            await servers.there.node.rooms.send(room_id, sender, "m.room.message", one)
+    await running.node.rooms.send(
         room_id, WORKER, "m.room.message", in_thread(root, text("@worker-1: peel", mentions=[WORKER]))
     )
-    await play.there.say(room_id, ALICE, "@worker-1: the last")
-    assert (await scene.given()).request.prompt == "the last"
+    await servers.there.say(room_id, ALICE, "@worker-1: the last")
+    assert (await running.given()).request.prompt == "the last"
 
 
-async def test_a_room_of_agents_of_another_node_is_that_nodes(play: Stage) -> None:
-    """Which gives out the work in it; our agents are there to be seen."""
-    scene = await play.scene()
-    theirs, chat = await play.there.chat(ALICE, WORKER), await play.there.chat(ALICE, WORKER)
-    rooms = play.there.node.rooms
+async def test_requests_in_an_agents_room_of_another_node_are_ignored(servers: Servers) -> None:
+    """That node handles them."""
+    running = await servers.start_node()
+    theirs, chat = await servers.there.chat(ALICE, WORKER), await servers.there.chat(ALICE, WORKER)
+    rooms = servers.there.node.rooms
     await rooms.set_state(theirs, ALICE, "io.palaver.agents", {"namespace": "default", "node": "there.test"})
-    await play.there.say(theirs, ALICE, "@worker-1: peel")
-    await play.there.say(theirs, ALICE, "!agents help")
-    await play.there.say(chat, ALICE, "!agents help")
-    await play.there.until_body("What you can ask", room_id=chat)
-    assert scene.courier.delivered.empty()
-    assert not any("What you can ask" in body for body in play.there.bodies(theirs))
+    await servers.there.say(theirs, ALICE, "@worker-1: peel")
+    await servers.there.say(theirs, ALICE, "!agents help")
+    await servers.there.say(chat, ALICE, "!agents help")
+    await servers.there.until_body("Commands:", room_id=chat)
+    assert running.courier.delivered.empty()
+    assert not any("Commands:" in body for body in servers.there.bodies(theirs))
 
 
-async def test_what_is_said_to_another_part_of_the_node_is_left_to_it(play: Stage) -> None:
-    """Whatever else it could mean."""
+async def test_messages_handled_elsewhere_are_ignored(servers: Servers) -> None:
+    """For example commands of a connector."""
 
-    async def is_for_others(event: RoomEvent) -> bool:
+    async def is_handled_elsewhere(event: RoomEvent) -> bool:
         return "add" in str(event.content.get("body"))
 
-    scene = await play.scene(is_for_others=is_for_others)
-    await play.join(scene.room_id, ALICE)
-    tasks, chat = await play.there.chat(ALICE, NODE), await play.there.chat(ALICE, WORKER)
-    await play.there.say(tasks, ALICE, "!call hands add")
-    await play.there.say(chat, ALICE, "add")
-    await play.there.say(scene.room_id, ALICE, "@worker-1: add")
-    await play.there.say(scene.room_id, ALICE, "@worker-1: peel")
-    assert (await scene.given()).request.prompt == "peel"
-    await play.there.say(tasks, ALICE, "help")
-    await play.there.until_body("What you can ask", room_id=tasks)
-    assert not any("no command" in body for body in play.there.bodies(tasks))
+    running = await servers.start_node(is_handled_elsewhere=is_handled_elsewhere)
+    await servers.join(running.room_id, ALICE)
+    task_service, chat = await servers.there.chat(ALICE, NODE), await servers.there.chat(ALICE, WORKER)
+    await servers.there.say(task_service, ALICE, "!call hands add")
+    await servers.there.say(chat, ALICE, "add")
+    await servers.there.say(running.room_id, ALICE, "@worker-1: add")
+    await servers.there.say(running.room_id, ALICE, "@worker-1: peel")
+    assert (await running.given()).request.prompt == "peel"
+    await servers.there.say(task_service, ALICE, "help")
+    await servers.there.until_body("Commands:", room_id=task_service)
+    assert not any("no command" in body for body in servers.there.bodies(task_service))
 
 
-async def test_one_event_does_not_hold_up_the_others(play: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is wrong with it: it is tried again, set aside, and told to the operator."""
+async def test_a_failing_event_does_not_block_others(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is retried, set aside, and reported to the operator."""
     monkeypatch.setattr("bridge.people.service.event_inbox.FIRST_DELAY", 0.01)
-    scene = await play.scene()
-    await play.join(scene.room_id, ALICE)
-    async with scene.node.database.transaction() as connection:
+    running = await servers.start_node()
+    await servers.join(running.room_id, ALICE)
+    async with running.node.database.transaction() as connection:
         await connection.execute("ALTER TABLE people_tasks ADD CHECK (agent <> 'worker-2@here.test')")
-    await scene.come(f"worker-2@{HERE}")
-    await play.there.say(scene.room_id, ALICE, "@worker-2: peel")
-    await play.there.say(scene.room_id, ALICE, "@worker-1: peel")
-    assert (await scene.given()).request.to_address.agent_id == "worker-1"
+    await running.register_agents(f"worker-2@{HERE}")
+    await servers.there.say(running.room_id, ALICE, "@worker-2: peel")
+    await servers.there.say(running.room_id, ALICE, "@worker-1: peel")
+    assert (await running.given()).request.to_address.agent_id == "worker-1"
     assert [
-        f"attempt {number} of" in problem for number, problem in enumerate(scene.notebook.problems, 1)
+        f"attempt {number} of" in problem for number, problem in enumerate(running.notebook.problems, 1)
     ] == ([True] * 5)

@@ -1,4 +1,4 @@
-"""People and agents: the whole of it, between a node and people on another homeserver."""
+"""People and agents, between a node and a second homeserver."""
 
 import asyncio
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from bridge.people.texts.text import MARK
 from federation.events.room_event import RoomEvent
 from storage.database import Database
-from tests.bridge.people.service.scene import ALICE, HERE, NODE, WORKER, Scene, Stage
+from tests.bridge.people.service.running_node import ALICE, HERE, NODE, WORKER, RunningNode, Servers
 
 
 def thread_of(root: str) -> dict[str, Any]:
-    """How a message stands in a thread, for clients that know threads."""
+    """The relation of a message in a thread, with the fallback for other clients."""
     return {
         "rel_type": "m.thread",
         "event_id": root,
@@ -19,98 +19,100 @@ def thread_of(root: str) -> dict[str, Any]:
     }
 
 
-async def said_in(scene: Scene, room_id: str) -> list[RoomEvent]:
-    """All messages and reactions of a room, the oldest first."""
-    page = await scene.node.rooms.messages(room_id, limit=1_000)
+async def messages_in(running: RunningNode, room_id: str) -> list[RoomEvent]:
+    """Return all messages and reactions of a room, the oldest first."""
+    page = await running.node.rooms.messages(room_id, limit=1_000)
     events = [event for event in page.events if event.type in {"m.room.message", "m.reaction"}]
     return list(reversed(events))
 
 
-async def test_a_person_gives_an_agent_work_and_is_answered(play: Stage) -> None:
-    """By mentioning it: the task has the person for its requester, the sign is on the message, and the answer
-    of the agent's user in its thread, where the person goes on with it."""
-    scene = await play.scene()
-    await play.join(scene.room_id, ALICE)
-    await play.there.until_member(scene.room_id, WORKER, "join")
-    asked = await play.there.mention(scene.room_id, ALICE, WORKER, "worker-1: peel the potatoes")
-    task = await scene.given()
+async def test_a_person_mentions_an_agent_and_receives_the_answer(servers: Servers) -> None:
+    """The message has status reactions, and the answer of the agent's user is in its thread, which the person
+    can continue."""
+    running = await servers.start_node()
+    await servers.join(running.room_id, ALICE)
+    await servers.there.until_member(running.room_id, WORKER, "join")
+    asked = await servers.there.mention(running.room_id, ALICE, WORKER, "worker-1: peel the potatoes")
+    task = await running.given()
     assert task.request.prompt == "peel the potatoes"
     assert task.request.context == ""
     assert str(task.request.from_address) == f"alice:there.test@{HERE}"
-    waiting = await play.there.until_reaction(asked, "⏳")
+    waiting = await servers.there.until_reaction(asked, "⏳")
     assert waiting.sender == WORKER
-    await scene.do(task, "**Done**, all of <b>them</b>.")
-    answer = await play.there.until_body("**Done**")
+    await running.complete(task, "**Done**, all of <b>them</b>.")
+    answer = await servers.there.until_body("**Done**")
     assert answer.sender == WORKER
     assert answer.content["msgtype"] == "m.text"
     assert answer.content["m.relates_to"] == thread_of(asked)
     assert answer.content["formatted_body"] == "<p><strong>Done</strong>, all of &lt;b&gt;them&lt;/b&gt;.</p>"
     assert answer.content.get("m.mentions", {}) == {}
-    await play.there.until_reaction(asked, "✅")
-    assert await scene.node.rooms.relations(scene.room_id, asked, "m.annotation") == [
-        await scene.node.rooms.event(scene.room_id, (await play.there.until_reaction(asked, "✅")).event_id)
+    await servers.there.until_reaction(asked, "✅")
+    assert await running.node.rooms.relations(running.room_id, asked, "m.annotation") == [
+        await running.node.rooms.event(
+            running.room_id, (await servers.there.until_reaction(asked, "✅")).event_id
+        )
     ]
 
-    further = await play.there.answer(scene.room_id, ALICE, asked, "and the carrots")
-    task = await scene.given()
+    further = await servers.there.answer(running.room_id, ALICE, asked, "and the carrots")
+    task = await running.given()
     assert task.request.prompt == "and the carrots"
     assert task.request.context == (
         f"{ALICE}: worker-1: peel the potatoes\n\n{WORKER}: **Done**, all of <b>them</b>."
     )
-    await scene.do(task, "Those too.")
-    answer = await play.there.until_body("Those too.")
+    await running.complete(task, "Those too.")
+    answer = await servers.there.until_body("Those too.")
     assert answer.content["m.relates_to"] == {
         **thread_of(asked),
         "m.in_reply_to": {"event_id": further},
         "is_falling_back": False,
     }
-    await play.there.until_reaction(further, "✅")
-    assert scene.notebook.problems == []
+    await servers.there.until_reaction(further, "✅")
+    assert running.notebook.problems == []
 
 
-async def test_what_agents_ask_each_other_is_a_thread(play: Stage) -> None:
-    """Begun by the node, with one message of progress that is edited, and the answer of the agent."""
-    scene = await play.scene()
-    await play.join(scene.room_id, ALICE)
-    await scene.ask()
-    task = await scene.given()
-    root = await play.there.until_body("⏳ coordinator@kitchen asks", "Peel the potatoes")
+async def test_a_task_between_agents_is_a_thread(servers: Servers) -> None:
+    """The node sends its root. Progress is one edited message, followed by the answer of the agent."""
+    running = await servers.start_node()
+    await servers.join(running.room_id, ALICE)
+    await running.request_task()
+    task = await running.given()
+    root = await servers.there.until_body("⏳ coordinator@kitchen asks", "Peel the potatoes")
     assert root.sender == NODE
     assert root.content[MARK] == {"kind": "request", "task_id": "task-req-1"}
-    assert await scene.tasks.begin(task.key) is not None
-    await scene.tasks.progress(task.key, {"message": "the first one"})
-    progress = await play.there.until_body("the first one", sender=WORKER)
+    assert await running.task_service.begin(task.key) is not None
+    await running.task_service.progress(task.key, {"message": "the first one"})
+    progress = await servers.there.until_body("the first one", sender=WORKER)
     assert progress.content["m.relates_to"] == thread_of(root.event_id)
-    await scene.tasks.progress(task.key, {"message": "half of them", "percent": 50})
-    edited = await play.there.until_body("* 50 % half of them", sender=WORKER)
+    await running.task_service.progress(task.key, {"message": "half of them", "percent": 50})
+    edited = await servers.there.until_body("* 50 % half of them", sender=WORKER)
     assert edited.content["m.relates_to"] == {"rel_type": "m.replace", "event_id": progress.event_id}
-    await scene.do(task, "Done.")
-    answer = await play.there.until_body("Done.", sender=WORKER)
+    await running.complete(task, "Done.")
+    answer = await servers.there.until_body("Done.", sender=WORKER)
     assert answer.content["m.relates_to"] == thread_of(root.event_id)
-    done = await play.there.until_body("* ✅ coordinator@kitchen asks")
+    done = await servers.there.until_body("* ✅ coordinator@kitchen asks")
     assert done.content["m.relates_to"] == {"rel_type": "m.replace", "event_id": root.event_id}
-    assert (await scene.requester.answered.get()).answer is not None
-    assert scene.notebook.problems == []
+    assert (await running.requester.answered.get()).answer is not None
+    assert running.notebook.problems == []
 
 
-async def test_it_is_a_connector_like_the_others(play: Stage) -> None:
-    """The core starts it, closes it, and gives it the desk."""
-    scene = await play.scene()
-    assert scene.people.reply is not None
-    assert scene.people.name == "people"
-    await play.join(scene.room_id, ALICE)
-    await scene.people.stop()
-    asked = await play.there.say(scene.room_id, ALICE, "@worker-1: peel")
-    await play.here.until(lambda event_id, _: event_id == asked)
-    assert scene.courier.delivered.empty()
-    await play.end(scene)
-    # What was said meanwhile is heard the next time.
-    scene = await play.scene()
-    assert (await scene.given()).request.prompt == "peel"
+async def test_it_is_a_connector(servers: Servers) -> None:
+    """The core starts and closes it, and sets its task service."""
+    running = await servers.start_node()
+    assert running.people.reply is not None
+    assert running.people.name == "people"
+    await servers.join(running.room_id, ALICE)
+    await running.people.stop()
+    asked = await servers.there.say(running.room_id, ALICE, "@worker-1: peel")
+    await servers.here.until(lambda event_id, _: event_id == asked)
+    assert running.courier.delivered.empty()
+    await servers.stop_node(running)
+    # Messages of the meantime are handled after the next start.
+    running = await servers.start_node()
+    assert (await running.given()).request.prompt == "peel"
 
 
-async def read_again(database: Database) -> None:
-    """As after a kill between doing something and remembering that it was read."""
+async def repeat_everything(database: Database) -> None:
+    """Reset the positions, as after a kill between an effect and its acknowledgement."""
     async with database.transaction() as connection:
         await connection.execute("UPDATE consumer_cursors SET position = 0")
         await connection.execute(
@@ -119,57 +121,57 @@ async def read_again(database: Database) -> None:
         await connection.execute("UPDATE tasks SET due = '{show,answer}', desk = 0")
 
 
-async def test_what_is_done_again_after_a_kill_is_the_same(play: Stage) -> None:
-    """Tasks, signs, answers, words: read and shown a second time, there is nothing new in the room."""
-    scene = await play.scene()
-    room_id = scene.room_id
-    await play.join(room_id, ALICE)
-    await play.there.say(room_id, ALICE, "@worker-1: peel the potatoes")
-    task = await scene.given()
-    await scene.do(task, "Done.")
-    await play.there.until_body("Done.", sender=WORKER)
-    await scene.ask()
-    await scene.do(await scene.given(), "line\n" * 500)
-    await play.there.until_body("* ✅")
-    await play.there.say(room_id, ALICE, "!agents help")
-    await play.there.until_body("What you can ask")
-    taken_back = await play.there.say(room_id, ALICE, "@worker-1: wash the dishes")
-    await scene.given()
-    await play.there.answer(room_id, ALICE, taken_back, "cancel")
-    await play.there.until_reaction(taken_back, "❌")
-    before = await said_in(scene, room_id)
-    await play.end(scene)
+async def test_repeated_handling_sends_no_new_events(servers: Servers) -> None:
+    """Tasks, reactions, answers and replies are the same events."""
+    running = await servers.start_node()
+    room_id = running.room_id
+    await servers.join(room_id, ALICE)
+    await servers.there.say(room_id, ALICE, "@worker-1: peel the potatoes")
+    task = await running.given()
+    await running.complete(task, "Done.")
+    await servers.there.until_body("Done.", sender=WORKER)
+    await running.request_task()
+    await running.complete(await running.given(), "line\n" * 500)
+    await servers.there.until_body("* ✅")
+    await servers.there.say(room_id, ALICE, "!agents help")
+    await servers.there.until_body("Commands:")
+    taken_back = await servers.there.say(room_id, ALICE, "@worker-1: wash the dishes")
+    await running.given()
+    await servers.there.answer(room_id, ALICE, taken_back, "cancel")
+    await servers.there.until_reaction(taken_back, "❌")
+    before = await messages_in(running, room_id)
+    await servers.stop_node(running)
 
-    await read_again(play.here.database)
-    scene = await play.scene()
-    last = await play.there.say(room_id, ALICE, "!agents agent worker-1")
-    await play.there.until_body("is an agent of this node")
-    async with play.here.database.connection() as connection:
+    await repeat_everything(servers.here.database)
+    running = await servers.start_node()
+    last = await servers.there.say(room_id, ALICE, "!agents agent worker-1")
+    await servers.there.until_body("is an agent of this node")
+    async with servers.here.database.connection() as connection:
         while await connection.fetchval("SELECT count(*) FROM tasks WHERE due <> '{}'"):
             pass
-    after = [event.event_id for event in await said_in(scene, room_id)]
+    after = [event.event_id for event in await messages_in(running, room_id)]
     assert after[: after.index(last)] == [event.event_id for event in before]
     assert len(after) - after.index(last) == 2
-    assert scene.courier.delivered.empty()
-    assert scene.notebook.problems == []
+    assert running.courier.delivered.empty()
+    assert running.notebook.problems == []
 
 
-async def test_rooms_do_not_wait_for_each_other(play: Stage) -> None:
-    """What does not end in some rooms holds up nothing that is said elsewhere."""
+async def test_rooms_do_not_wait_for_each_other(servers: Servers) -> None:
+    """A handler that does not return blocks only its own room."""
     slow: set[str] = set()
 
-    async def is_for_others(event: RoomEvent) -> bool:
+    async def is_handled_elsewhere(event: RoomEvent) -> bool:
         if event.room_id in slow:
             await asyncio.Event().wait()
         return False
 
-    scene = await play.scene(is_for_others=is_for_others)
+    running = await servers.start_node(is_handled_elsewhere=is_handled_elsewhere)
     for _ in range(3):
-        room_id = await play.there.chat(ALICE, NODE)
-        await play.there.until_body("I am the node", room_id=room_id)
+        room_id = await servers.there.chat(ALICE, NODE)
+        await servers.there.until_body("I am the node", room_id=room_id)
         slow.add(room_id)
-        await play.there.say(room_id, ALICE, "help")
-    room_id = await play.there.chat(ALICE, NODE)
-    await play.there.say(room_id, ALICE, "help")
-    await play.there.until_body("What you can ask", room_id=room_id)
-    assert scene.notebook.problems == []
+        await servers.there.say(room_id, ALICE, "help")
+    room_id = await servers.there.chat(ALICE, NODE)
+    await servers.there.say(room_id, ALICE, "help")
+    await servers.there.until_body("Commands:", room_id=room_id)
+    assert running.notebook.problems == []

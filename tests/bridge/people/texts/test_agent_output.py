@@ -1,36 +1,36 @@
-"""What an agent says, as people get to see it."""
+"""An agent's output as a message and a file."""
 
 import pytest
 
-from bridge.people.texts.agent_output import LONGEST, LONGEST_BEGINNING, MOST_LINES, agent_words, file_name
+from bridge.people.texts.agent_output import LONGEST, LONGEST_BEGINNING, MAX_LINES, file_name, format_output
 
 
-def test_what_is_short_is_shown() -> None:
-    """All of it, with its form."""
-    words = agent_words("\n**a**\x1b[0m\n\n", "t-1")
-    assert (words.text.plain, str(words.text.html), words.file) == (
+def test_short_output_is_shown_completely() -> None:
+    """As formatted text."""
+    formatted = format_output("\n**a**\x1b[0m\n\n", "t-1")
+    assert (formatted.text.plain, str(formatted.text.html), formatted.file) == (
         "**a**",
         "<p><strong>a</strong></p>",
         None,
     )
 
 
-@pytest.mark.parametrize("output", ["x" * (LONGEST + 1), "x\n" * MOST_LINES + "x", "a line\n" * 10_000])
-def test_what_is_long_is_a_file(output: str) -> None:
-    """Of which the beginning is shown, with how much there is."""
-    words = agent_words(output, "t-1")
-    assert words.file is not None
-    assert words.file.name == "t-1.txt"
-    assert words.file.content.decode() == output.rstrip()
-    assert output.startswith(words.text.plain.split("\n\n[…]")[0])
-    assert len(words.text.plain) < LONGEST_BEGINNING + 200
-    assert f"{len(output.rstrip())} characters" in words.text.plain
+@pytest.mark.parametrize("output", ["x" * (LONGEST + 1), "x\n" * MAX_LINES + "x", "a line\n" * 10_000])
+def test_long_output_is_a_file(output: str) -> None:
+    """The message has the beginning and the size."""
+    formatted = format_output(output, "t-1")
+    assert formatted.file is not None
+    assert formatted.file.name == "t-1.txt"
+    assert formatted.file.content.decode() == output.rstrip()
+    assert output.startswith(formatted.text.plain.split("\n\n[…]")[0])
+    assert len(formatted.text.plain) < LONGEST_BEGINNING + 200
+    assert f"{len(output.rstrip())} characters" in formatted.text.plain
 
 
-def test_code_that_is_cut_off_is_code() -> None:
-    """Up to where it is cut."""
-    words = agent_words("```python\n" + "x = 1\n" * 200 + "```\n", "t-1")
-    assert str(words.text.html).startswith('<pre><code class="language-python">x = 1\n')
+def test_a_cut_code_block_is_still_code() -> None:
+    """Up to the cut."""
+    formatted = format_output("```python\n" + "x = 1\n" * 200 + "```\n", "t-1")
+    assert str(formatted.text.html).startswith('<pre><code class="language-python">x = 1\n')
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,6 @@ def test_code_that_is_cut_off_is_code() -> None:
         ("x" * 300, "x" * 60 + ".txt"),
     ],
 )
-def test_a_file_has_a_harmless_name(name: str, file: str) -> None:
-    """Whoever asked has chosen the task's id."""
+def test_the_file_name_is_safe(name: str, file: str) -> None:
+    """The requester chooses the task's id."""
     assert file_name(name) == file

@@ -1,4 +1,4 @@
-"""What agents write, as HTML."""
+"""Markdown of agents as HTML."""
 
 from html import unescape
 from html.parser import HTMLParser
@@ -37,8 +37,8 @@ ALLOWED = {"p", "br", "strong", "em", "code", "pre", "ul", "ol", "li", "blockquo
         ("", ""),
     ],
 )
-def test_blocks(text: str, html: str) -> None:
-    """Paragraphs, headings, quotes, lists, code; a table is shown as it was written."""
+def test_blocks_are_rendered(text: str, html: str) -> None:
+    """Paragraphs, headings, quotes, lists and code. A table is shown as code."""
     assert str(to_html(text)) == html
 
 
@@ -58,8 +58,8 @@ def test_blocks(text: str, html: str) -> None:
         ("&lt; &#x202e;", "&amp;lt; &amp;#x202e;"),
     ],
 )
-def test_code_and_emphasis(text: str, html: str) -> None:
-    """And whatever looks like them and is none stays as it is: an entity could be an unseen character."""
+def test_code_and_emphasis_are_rendered(text: str, html: str) -> None:
+    """Entities are shown as text, because they could be invisible characters."""
     assert str(to_html(text)) == f"<p>{html}</p>"
 
 
@@ -85,8 +85,8 @@ def a(address: str) -> str:
         ("[only text]", "[only text]"),
     ],
 )
-def test_a_link_shows_where_it_leads(text: str, html: str) -> None:
-    """Nothing else is a link, and no picture is fetched."""
+def test_a_link_shows_its_address(text: str, html: str) -> None:
+    """Other text is not a link, and images are not loaded."""
     assert str(to_html(text)) == f"<p>{html}</p>"
 
 
@@ -106,8 +106,8 @@ def test_a_link_shows_where_it_leads(text: str, html: str) -> None:
         "> " * 50 + "https://matrix.to/#/@alice:example.org",
     ],
 )
-def test_a_link_into_matrix_is_none(text: str) -> None:
-    """Clients make pills of them, which look like a call."""
+def test_matrix_links_are_code(text: str) -> None:
+    """Clients would turn them into pills, which look like mentions."""
     html = str(to_html(text))
     assert "<code>" in html
     for link in ("matrix.to", "matrix:"):
@@ -115,8 +115,8 @@ def test_a_link_into_matrix_is_none(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["> " * 50 + "a", "- " * 50 + "a", f"{'*' * 100}a{'*' * 100}"])
-def test_what_is_nested_too_deep_is_shown_as_it_was_written(text: str) -> None:
-    """No client shows so many levels, and nothing of the text is lost."""
+def test_deeply_nested_text_is_shown_as_plain_text(text: str) -> None:
+    """Nothing of the text is lost."""
     assert unescape(str(to_html(text))) == text
 
 
@@ -154,9 +154,8 @@ PIECES = st.sampled_from([*MARKS.split(), "a", "\n", "  ", "<img src=x onerror=y
 
 
 @given(st.lists(st.one_of(PIECES, st.text(max_size=3)), max_size=60))
-def test_nothing_gets_through_but_what_is_put_there(pieces: list[str]) -> None:
-    """Whatever an agent writes: the tags are ours, they are closed, and the only attributes are a language
-    and an address that is safe."""
+def test_the_html_is_safe_for_any_text(pieces: list[str]) -> None:
+    """Only known tags, all of them closed, with a language as the only attribute besides links."""
     read = Read(str(to_html("".join(pieces))))
     assert read.open == []
     for tag, attributes in read.tags:
@@ -204,6 +203,6 @@ def test_nothing_gets_through_but_what_is_put_there(pieces: list[str]) -> None:
     ],
     ids=lambda text: text[:8],
 )
-def test_hostile_text_takes_no_longer_than_other(hostile: str) -> None:
-    """Not the square of it: the test would not end."""
+def test_the_time_is_linear_for_hostile_text(hostile: str) -> None:
+    """With quadratic time the test would not end."""
     Read(str(to_html(hostile)))

@@ -20,7 +20,7 @@ from bridge.connectors.offices.tokens import OfficeTokens
 from bridge.node.core import AgentCore, AgentCoreParts
 from bridge.people.permissions import Rights
 from bridge.people.service.people import People
-from bridge.people.settings import EVERYBODY_LOOKS
+from bridge.people.settings import DEFAULT_RIGHTS
 from bridge.tasks.ports import Delivery
 from bridge.tasks.queue_settings import AgentSettings
 from bridge.tasks.request import TaskKey, TaskRequest
@@ -115,7 +115,7 @@ class CoreSetup:
 
 @asynccontextmanager
 async def core_with_offices(
-    node: Node, *, rights: Rights = EVERYBODY_LOOKS, people: bool = False, **settings: Any
+    node: Node, *, rights: Rights = DEFAULT_RIGHTS, people: bool = False, **settings: Any
 ) -> AsyncIterator[CoreSetup]:
     """With `people`, messages in all rooms are handled as on a node."""
     problems: list[str] = []
@@ -135,7 +135,7 @@ async def core_with_offices(
             parts.settings,
             parts.ghosts,
             now_ms=now_ms,
-            is_for_others=connector.gateway.chat_calls.is_command,
+            is_handled_elsewhere=connector.gateway.chat_calls.is_command,
             report=parts.report,
         )
         return [connector, listening]

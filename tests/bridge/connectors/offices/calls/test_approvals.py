@@ -102,7 +102,7 @@ async def test_a_call_waits_for_approval(setup: ApprovalSetup) -> None:
     assert not any(event == TOOL_CALL for event, _ in await setup.computer.unexpected())
     await setup.react(ALICE, question.event_id, "✅")
     assert await calling == DONE
-    await setup.wait_for_text(f"{ALICE} lets it")
+    await setup.wait_for_text(f"{ALICE} has approved this")
 
 
 async def test_a_call_is_refused(setup: ApprovalSetup) -> None:

@@ -25,7 +25,7 @@ from bridge.connectors.offices.rooms.call_events import (
     result_content,
 )
 from bridge.connectors.offices.rooms.masking import masked
-from bridge.people.texts.text import Kind, Text, is_ours, kind_of
+from bridge.people.texts.text import Kind, Text, is_from_palaver, kind_of
 from federation.events.format import MAX_NESTING, MAX_OWN_CONTENT_BYTES
 from federation.matrix.canonical_json import encode
 from federation.matrix.message_content import relations_of
@@ -67,8 +67,8 @@ def test_an_interrupted_call_has_no_duration() -> None:
 def checked(content: dict[str, Any]) -> dict[str, Any]:
     """What holds for every message: it mentions no user, is marked, and fits into an event."""
     assert content["m.mentions"] == {}
-    assert is_ours(content)
-    assert kind_of(content) is Kind.WORD
+    assert is_from_palaver(content)
+    assert kind_of(content) is Kind.NOTICE
     assert len(encode(content)) <= MAX_OWN_CONTENT_BYTES
     return content
 

@@ -1,4 +1,4 @@
-"""A node with agents and people, and a second homeserver on which people live who come to it."""
+"""A node with agents, and a second homeserver with people who use them."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from bridge.matrix.ghosts import Ghosts
 from bridge.people import requester as requesters
 from bridge.people.permissions import Level, Rights
 from bridge.people.requester import OPERATOR
-from bridge.people.service.listener import IsForOthers, nobody_elses
+from bridge.people.service.listener import IsHandledElsewhere, never_handled_elsewhere
 from bridge.people.service.people import People
 from bridge.people.service.rooms import NamespacesOf
 from bridge.people.settings import NAME, PeopleSettings
@@ -46,15 +46,15 @@ RIGHTS = Rights(
 
 
 @dataclass
-class Onlookers:
-    """Whoever lives on a node, and all that is seen there."""
+class RemoteUsers:
+    """The people on the second homeserver, and the events that they see."""
 
     node: Node
     entries: list[StreamedEvent] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def read(self) -> None:
-        async with self.node.rooms.subscription("onlookers") as subscription:
+        async with self.node.rooms.subscription("users") as subscription:
             while True:
                 entries = await subscription.next()
                 self.entries += entries
@@ -63,7 +63,7 @@ class Onlookers:
                     await subscription.advance(connection, entries[-1].position)
 
     async def until(self, condition: Callable[[RoomEvent], object], after: int = 0) -> RoomEvent:
-        """The first such event, whether it has come or still has to."""
+        """Return the first matching event, received before or after this call."""
         at = after
         async with asyncio.timeout(TIMEOUT):
             while True:
@@ -77,7 +77,7 @@ class Onlookers:
     async def until_body(
         self, *parts: str, room_id: str | None = None, sender: str | None = None
     ) -> RoomEvent:
-        """A message in whose text, or in that of an edit, all of that is."""
+        """Return a message or an edit whose text contains all parts."""
 
         def says(event: RoomEvent) -> bool:
             body = event.content.get("body")
@@ -95,7 +95,7 @@ class Onlookers:
         return await self.until(lambda event: event.content.get("m.relates_to") == relation)
 
     async def until_member(self, room_id: str, user: str, membership: str) -> RoomEvent:
-        """The state of the room says so, as it is seen there."""
+        """Wait until the second homeserver sees this membership."""
         rooms = self.node.rooms
         async with asyncio.timeout(TIMEOUT):
             while True:
@@ -136,7 +136,7 @@ class Onlookers:
         return await self.node.rooms.send(room_id, user, "m.reaction", reaction(event_id, key))
 
     async def chat(self, user: str, whom: str, **more: Any) -> str:
-        """A chat of two, into which the other one has come."""
+        """Create a direct chat that the other user has joined."""
         request = CreateRoomRequest(
             creator=user, preset="trusted_private_chat", invite=[whom], is_direct=True, **more
         )
@@ -147,8 +147,8 @@ class Onlookers:
 
 
 @dataclass
-class LetsSpeak:
-    """People on the second homeserver who let the node speak for them, there. Satisfies `PersonSender`."""
+class ActsForPeople:
+    """People on the second homeserver for whom the node may act. Satisfies `PersonSender`."""
 
     home: Node
     people: Collection[str]
@@ -163,12 +163,12 @@ class LetsSpeak:
 
 
 @dataclass
-class Scene:
-    """The node, and its parts in this life of it."""
+class RunningNode:
+    """The node and its running parts."""
 
     node: Node
     people: People
-    tasks: TaskService
+    task_service: TaskService
     routes: RoutingTable
     courier: RecordingDelivery
     requester: RecordingReply
@@ -178,22 +178,26 @@ class Scene:
 
     @property
     def room_id(self) -> str:
-        """That of the agents."""
+        """The agents' room."""
         return self.people.rooms.all()["default"]
 
     async def given(self) -> Task:
-        """The next task that an agent gets."""
+        """Return the next task that is delivered to an agent."""
         async with asyncio.timeout(TIMEOUT):
             return await self.courier.delivered.get()
 
-    async def do(self, task: Task, answer: Answer | str, *progress: Mapping[str, Any]) -> None:
-        assert await self.tasks.begin(task.key) is not None
+    async def complete(self, task: Task, answer: Answer | str, *progress: Mapping[str, Any]) -> None:
+        assert await self.task_service.begin(task.key) is not None
         for content in progress:
-            await self.tasks.progress(task.key, content)
-        await self.tasks.finish(task.key, Answer(True, answer, 0) if isinstance(answer, str) else answer)
+            await self.task_service.progress(task.key, content)
+        await self.task_service.finish(
+            task.key, Answer(True, answer, 0) if isinstance(answer, str) else answer
+        )
 
-    async def ask(self, request_id: str = "req-1", to: str = f"worker-1@{HERE}", **changed: Any) -> Task:
-        """As an agent of another node does."""
+    async def request_task(
+        self, request_id: str = "req-1", to: str = f"worker-1@{HERE}", **changed: Any
+    ) -> Task:
+        """Request a task as an agent of another node."""
         known: dict[str, Any] = {
             "key": TaskKey("kitchen", request_id),
             "task_id": f"task-{request_id}",
@@ -202,15 +206,17 @@ class Scene:
             "prompt": "Peel the potatoes",
             "origin": Origin("test"),
         }
-        submitted = await self.tasks.submit(TaskRequest(**{**known, **changed}))
+        submitted = await self.task_service.submit(TaskRequest(**{**known, **changed}))
         assert submitted.task is not None
         return submitted.task
 
-    async def ask_as(self, person: str, request_id: str = "req-1", to: str = f"worker-1@{HERE}") -> Task:
-        """As an operator does, in the name of a person."""
-        who = requesters.requester(person, self.node.name)
+    async def request_task_as(
+        self, person: str, request_id: str = "req-1", to: str = f"worker-1@{HERE}"
+    ) -> Task:
+        """Request a task as an operator in the name of a person."""
+        who = requesters.requester_address(person, self.node.name)
         assert isinstance(who, AgentAddress)
-        return await self.ask(
+        return await self.request_task(
             request_id,
             to,
             key=TaskKey(self.node.name, request_id),
@@ -218,8 +224,8 @@ class Scene:
             origin=Origin(OPERATOR),
         )
 
-    async def come(self, *agents: str) -> None:
-        """Agents of this node or of others."""
+    async def register_agents(self, *agents: str) -> None:
+        """Register agents of this node or of others."""
         sent_at = now_ms()
         await self.routes.update(
             [Registration(address(one), "cis", "claude", ("coding",), sent_at) for one in agents]
@@ -227,24 +233,24 @@ class Scene:
 
 
 @dataclass
-class Stage:
+class Servers:
     here: Node
-    there: Onlookers
+    there: RemoteUsers
     stack: AsyncExitStack
-    _lives: dict[int, AsyncExitStack] = field(default_factory=dict)
+    _running: dict[int, AsyncExitStack] = field(default_factory=dict)
 
-    async def scene(self, **changed: Any) -> Scene:
-        """The node begins to live, on what there is in its database."""
+    async def start_node(self, **changed: Any) -> RunningNode:
+        """Start the node on its database."""
         stack = await self.stack.enter_async_context(AsyncExitStack())
-        one = await stack.enter_async_context(scene(self.here, **changed))
-        self._lives[id(one)] = stack
+        one = await stack.enter_async_context(running_node(self.here, **changed))
+        self._running[id(one)] = stack
         return one
 
-    async def end(self, one: Scene) -> None:
-        await self._lives[id(one)].aclose()
+    async def stop_node(self, one: RunningNode) -> None:
+        await self._running[id(one)].aclose()
 
     async def join(self, room_id: str, *users: str) -> None:
-        """People come into a room of the node."""
+        """Join people to a room of the node."""
         for user in users:
             await self.there.node.rooms.join(room_id, user, via=[HERE])
 
@@ -259,7 +265,7 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def scene(
+async def running_node(
     node: Node,
     *,
     agents: Sequence[str] = ("worker-1",),
@@ -267,9 +273,9 @@ async def scene(
     names: Mapping[str, str] | None = None,
     shown_after: float = 0.0,
     speaks: PersonSender | None = None,
-    is_for_others: IsForOthers = nobody_elses,
+    is_handled_elsewhere: IsHandledElsewhere = never_handled_elsewhere,
     **changed: Any,
-) -> AsyncIterator[Scene]:
+) -> AsyncIterator[RunningNode]:
     settings = PeopleSettings(**{"names": HomeserverGhostNames(node.name), "rights": RIGHTS, **changed})
     notebook, courier, requester = RecordingObserver(), RecordingDelivery(), RecordingReply()
     agent_settings: dict[str, AgentSettings] = {}
@@ -290,10 +296,10 @@ async def scene(
         now_ms=now_ms,
         namespaces_of=namespaces_of,
         speaks=speaks,
-        is_for_others=is_for_others,
+        is_handled_elsewhere=is_handled_elsewhere,
         report=notebook.problem,
     )
-    tasks = TaskService(
+    task_service = TaskService(
         node.database,
         Ports(
             {"cis": courier},
@@ -307,30 +313,32 @@ async def scene(
         settings_of=lambda agent: agent_settings.get(agent.agent_id, AgentSettings(None)),
         sweep_interval=3600.0,
     )
-    people.use_task_service(tasks)
-    one = Scene(node, people, tasks, routes, courier, requester, notebook, settings, agent_settings)
+    people.use_task_service(task_service)
+    one = RunningNode(
+        node, people, task_service, routes, courier, requester, notebook, settings, agent_settings
+    )
     async with AsyncExitStack() as stack:
         await routes.start()
         stack.push_async_callback(routes.close)
-        await one.come(*(f"{agent}@{node.name}" for agent in agents))
-        await tasks.start()
-        stack.push_async_callback(tasks.close)
+        await one.register_agents(*(f"{agent}@{node.name}" for agent in agents))
+        await task_service.start()
+        stack.push_async_callback(task_service.close)
         await people.start()
         stack.push_async_callback(people.close)
         yield one
 
 
 @contextlib.asynccontextmanager
-async def stage(server: Server, template: str) -> AsyncIterator[Stage]:
+async def start_servers(server: Server, template: str) -> AsyncIterator[Servers]:
     async with AsyncExitStack() as stack:
         nodes = Nodes(server, template, stack)
         here, there = await nodes.start(HERE, THERE)
-        onlookers = Onlookers(there)
-        reading = asyncio.create_task(onlookers.read())
+        users = RemoteUsers(there)
+        reading = asyncio.create_task(users.read())
 
         async def end() -> None:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
         stack.push_async_callback(end)
-        yield Stage(here, onlookers, stack)
+        yield Servers(here, users, stack)

@@ -1,4 +1,4 @@
-"""Text before it is shown to anybody."""
+"""Text is cleaned before it is shown."""
 
 import unicodedata
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.people.texts.text import beginning, cleaned, one_line
+from bridge.people.texts.text import beginning, clean, one_line
 
 
 @pytest.mark.parametrize(
@@ -23,23 +23,23 @@ from bridge.people.texts.text import beginning, cleaned, one_line
         ("👩\u200d🚒 ❤\ufe0f نام\u200cها", "👩\u200d🚒 ❤\ufe0f نام\u200cها"),
     ],
 )
-def test_what_is_not_seen_goes(text: str, shown: str) -> None:
-    """What joins letters and emoji is part of them."""
-    assert cleaned(text) == shown
+def test_invisible_characters_are_removed(text: str, shown: str) -> None:
+    """Joiners of letters and emoji are kept."""
+    assert clean(text) == shown
 
 
 @given(st.text(st.characters()))
-def test_nothing_is_left_that_controls(text: str) -> None:
-    """Whatever the text; and cleaned again it is the same."""
-    shown = cleaned(text)
+def test_no_control_characters_remain(text: str) -> None:
+    """Cleaning again changes nothing."""
+    shown = clean(text)
     assert all(one in "\t\n" or unicodedata.category(one) not in {"Cc", "Cs"} for one in shown)
     assert not set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-    assert cleaned(shown) == shown
+    assert clean(shown) == shown
     shown.encode()
 
 
-def test_one_line_of_it() -> None:
-    """With blanks in place of ends of lines, and an end that is seen to be cut."""
+def test_one_line_joins_and_shortens() -> None:
+    """An ellipsis marks the cut."""
     assert one_line(" a\n\n b\t", 10) == "a b"
     assert one_line("abcdef", 4) == "abc…"
     assert one_line("x" * 10**6, 3) == "xx…"
@@ -57,14 +57,14 @@ def test_one_line_of_it() -> None:
         ("", 5, 4, ""),
     ],
 )
-def test_the_beginning_is_whole_lines(text: str, lines: int, characters: int, shown: str) -> None:
-    """Unless the first is too long by itself."""
+def test_the_beginning_has_whole_lines(text: str, lines: int, characters: int, shown: str) -> None:
+    """Unless the first line is too long."""
     assert beginning(text, lines, characters) == shown
 
 
 @given(st.text(), st.integers(1, 10), st.integers(1, 50))
-def test_a_beginning_is_one(text: str, lines: int, characters: int) -> None:
-    """Of the text, within both limits."""
+def test_the_beginning_is_within_its_limits(text: str, lines: int, characters: int) -> None:
+    """It is a prefix of the text."""
     shown = beginning(text, lines, characters)
     assert text.startswith(shown)
     assert len(shown) <= characters
