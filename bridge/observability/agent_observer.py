@@ -50,8 +50,8 @@ class AgentObserver:
         self._audit(task, dropped)
         self._feed.dropped(task, dropped)
 
-    def heard(self, task: Task, content: Mapping[str, Any]) -> None:
-        self._feed.heard(task, content)
+    def progress(self, task: Task, content: Mapping[str, Any]) -> None:
+        self._feed.progress(task, content)
 
     def problem(self, sentence: str, error: BaseException | None) -> None:
         log.error(sentence, exc_info=error)

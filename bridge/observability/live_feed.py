@@ -96,7 +96,7 @@ class LiveFeed:
         if self._listeners:
             self._publish([drop_event(task, dropped, self._now_ms())])
 
-    def heard(self, task: Task, content: Mapping[str, Any]) -> None:
+    def progress(self, task: Task, content: Mapping[str, Any]) -> None:
         if self._listeners:
             self._publish([progress_event(task, content, self._now_ms())])
 

@@ -116,7 +116,7 @@ class TaskSteps:
             match effect:
                 case SendProgress(content):
                     self._effects.send_progress(task, content)
-                    self._observer.heard(task, content)
+                    self._observer.progress(task, content)
                 case AdvanceQueue():
                     was_running = before is not None and before.state is State.RUNNING
                     self._queues.task_ended(task.request.to_address, was_running)

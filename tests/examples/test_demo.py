@@ -19,11 +19,11 @@ import pytest
 from tests.support.node import ROOT
 from tests.support.ports import lasting_port, take
 
-# The demonstration has bounds of its own, and says what did not happen in time.
+# The demonstration has its own timeouts and reports what did not happen in time.
 pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
 TIMEOUT = 600.0
-LONGEST_STORY = 65
-GOING_ON = (" tail", " agent run")
+MAX_LINES = 65
+LONG_RUNNING = (" tail", " agent run")
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ class Demo:
     async def _line(self) -> str:
         try:
             line = (await self._out.readline()).decode()
-        except OSError:  # a terminal of which nobody has the other end
+        except OSError:  # the other end of the terminal was closed
             return ""
         if line:
             self.lines.append(re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip())
@@ -111,7 +111,7 @@ def processes_of(place: Path) -> list[str]:
 async def nothing_is_left(place: Path) -> None:
     assert list(place.iterdir()) == []
     async with asyncio.timeout(TIMEOUT):
-        # The guards of commands end with the node, and need a moment to see its end.
+        # The supervisors of commands end shortly after the node.
         while processes_of(place):
             await asyncio.sleep(0.1)
 
@@ -132,7 +132,7 @@ async def test_the_demonstration_runs_to_its_end(palaver: Path, place: Path) -> 
         "Everything is stopped and removed.",
     ):
         assert part in one.text, one.text
-    assert len(one.lines) <= LONGEST_STORY, one.text
+    assert len(one.lines) <= MAX_LINES, one.text
     await nothing_is_left(place)
 
 
@@ -163,7 +163,7 @@ async def works(line: str) -> None:
     assert tried.stdout is not None
     said = b""
     async with asyncio.timeout(TIMEOUT):
-        if any(words in line for words in GOING_ON):
+        if any(words in line for words in LONG_RUNNING):
             said = await tried.stdout.readline()
             tried.send_signal(signal.SIGINT)
         said += await tried.stdout.read()

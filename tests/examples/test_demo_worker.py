@@ -9,7 +9,7 @@ from tests.support.node import ROOT
 
 def work(prompt: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        # In a Python that has nothing installed.
+        # With a Python that has no packages installed.
         [sys.executable, "-I", "-S", str(ROOT / "examples" / "demo_worker.py"), "0"],
         input=prompt,
         env={**os.environ, "PYTHONIOENCODING": "utf-8", **variables},

@@ -29,7 +29,7 @@ class RecordingObserver:
     def __init__(self, feed: LiveFeed) -> None:
         self.problems: list[tuple[str, BaseException | None]] = []
         self.changed = feed.changed
-        self.heard = feed.heard
+        self.progress = feed.progress
         self._feed = feed
 
     def heard(self, task: Task, content: Mapping[str, Any]) -> None: ...

@@ -107,7 +107,7 @@ class RecordingObserver:
     def changed(self, task: Task) -> None:
         self.states.append((task.key.request_id, task.state))
 
-    def heard(self, task: Task, content: Mapping[str, Any]) -> None: ...
+    def progress(self, task: Task, content: Mapping[str, Any]) -> None: ...
 
     def dropped(self, task: Task | None, dropped: DroppedMessage) -> None:
         self.drops.append((None if task is None else task.key.request_id, dropped))
@@ -124,10 +124,10 @@ class Process:
     routes: RoutingTable
     clock: Clock
     tasks: TaskService
-    courier: RecordingDelivery
+    delivery: RecordingDelivery
     requester: RecordingReply
-    onlooker: RecordingWatcher
-    notebook: RecordingObserver
+    watcher: RecordingWatcher
+    observer: RecordingObserver
     settings: dict[str, AgentSettings] = field(default_factory=dict)
     is_dead: bool = False
 
@@ -157,7 +157,7 @@ class Process:
         await self.database.session._tasks.close()
         self.is_dead = True
         async with self.database.connection() as other:
-            # The server notices the end a moment after it.
+            # The server notices the end a moment later.
             while await other.fetchval("SELECT count(*) FROM pg_stat_activity WHERE pid = $1", pid):
                 await asyncio.sleep(0.01)
 
@@ -172,20 +172,20 @@ async def process(
     database: Database,
     clock: Callable[[], int] | None = None,
     *,
-    courier: RecordingDelivery | None = None,
+    delivery: RecordingDelivery | None = None,
     started: bool = True,
     **changed: Any,
 ) -> AsyncIterator[Process]:
     """A further process of the node, on this database."""
     database = as_another_process(database)
     now_ms = Clock() if clock is None else clock
-    courier = RecordingDelivery() if courier is None else courier
-    requester, onlooker, notebook = RecordingReply(), RecordingWatcher(), RecordingObserver()
+    delivery = RecordingDelivery() if delivery is None else delivery
+    requester, watcher, observer = RecordingReply(), RecordingWatcher(), RecordingObserver()
     settings: dict[str, AgentSettings] = {}
     async with routing_table(database, HERE, now_ms=now_ms) as routes:
         tasks = TaskService(
             database,
-            Ports({"cis": courier}, {"cis": requester}, routes, notebook, onlooker),
+            Ports({"cis": delivery}, {"cis": requester}, routes, observer, watcher),
             now_ms=now_ms,
             **{
                 "settings_of": lambda agent: settings.get(agent.agent_id, AgentSettings()),
@@ -198,10 +198,10 @@ async def process(
             routes,
             now_ms,  # type: ignore[arg-type]
             tasks,
-            courier,
+            delivery,
             requester,
-            onlooker,
-            notebook,
+            watcher,
+            observer,
             settings,
         )
         try:

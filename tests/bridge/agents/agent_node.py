@@ -26,7 +26,7 @@ from storage.database import Database
 from tests.support.agents import Clock, address, routing_table
 from tests.support.tasks import RecordingObserver, RecordingReply, RecordingWatcher, request
 
-# Below the time that a test is given, so that it says where it hangs.
+# Shorter than the timeout of a test, so that the failure shows where the test hangs.
 TIMEOUT = 45.0
 
 
@@ -36,7 +36,7 @@ class AgentNode:
     tasks: TaskService
     local: LocalAgents
     requester: RecordingReply
-    notebook: RecordingObserver
+    observer: RecordingObserver
 
     @property
     def configured(self) -> ConfiguredAgents:
@@ -103,7 +103,7 @@ async def agent_node(
     """A node as `bridge.run` assembles it. At the end it stops in order or, if `killed`, without
     unregistering its agents."""
     clock = changed.pop("clock", Clock())
-    requester, notebook = RecordingReply(), RecordingObserver()
+    requester, observer = RecordingReply(), RecordingObserver()
     async with routing_table(database, now_ms=clock) as routes:
 
         def settings_of(agent: Agent) -> AgentSettings:
@@ -115,17 +115,17 @@ async def agent_node(
             environment={"PATH": "/usr/local/bin:/usr/bin:/bin"}, grace=grace, reserved_for=reserved_for,
         )  # fmt: skip
         tasks = TaskService(
-            database, Ports(local.deliveries, {"cis": requester}, routes, notebook, RecordingWatcher()),
+            database, Ports(local.deliveries, {"cis": requester}, routes, observer, RecordingWatcher()),
             now_ms=clock, settings_of=settings_of, statuses=statuses, **{"sweep_interval": 3600.0, **changed},
         )  # fmt: skip
         await local.start()
         local.use_task_service(tasks)
         try:
             await tasks.start()
-            yield AgentNode(routes, tasks, local, requester, notebook)
+            yield AgentNode(routes, tasks, local, requester, observer)
         finally:
             await local.stop()
-            # From here on nobody works on what waits for agents that go.
+            # From here on no task is started for agents that go offline.
             await tasks.close()
             if killed:
                 await local.attached.close()

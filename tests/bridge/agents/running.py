@@ -7,27 +7,27 @@ from pathlib import Path
 
 from bridge.agents.local.process import Command, ProcessLimits, ProcessResult, run
 
-# Far above what anything here takes: it only ends what hangs.
+# Far above what any test takes; it only ends tests that hang.
 TIMEOUT = 60.0
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 @dataclass
 class Runner:
-    """One command. `told` has its progress messages."""
+    """One command. `messages` has its progress messages."""
 
-    told: list[str] = field(default_factory=list)
-    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    messages: list[str] = field(default_factory=list)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def tell(self, message: str) -> None:
-        self.told.append(message)
-        self._news.set()
+    async def report_progress(self, message: str) -> None:
+        self.messages.append(message)
+        self._changed.set()
 
     async def until(self, message: str) -> None:
         async with asyncio.timeout(TIMEOUT):
-            while message not in self.told:
-                self._news.clear()
-                await self._news.wait()
+            while message not in self.messages:
+                self._changed.clear()
+                await self._changed.wait()
 
     async def run(
         self,
@@ -41,7 +41,7 @@ class Runner:
         grace: float = TIMEOUT,
     ) -> ProcessResult:
         command = Command(words, {"PATH": PATH, **(environment or {})}, directory, stdin, files or {})
-        return await run(command, ProcessLimits(seconds, output, grace), self.tell)
+        return await run(command, ProcessLimits(seconds, output, grace), self.report_progress)
 
     async def sh(self, script: str, **wanted: object) -> ProcessResult:
         return await self.run("/bin/sh", "-c", script, **wanted)  # type: ignore[arg-type] # passed on
@@ -79,4 +79,4 @@ async def until_closed(before: int) -> None:
     its end."""
     async with asyncio.timeout(TIMEOUT):
         while open_files() > before:
-            await asyncio.sleep(0.01)  # nobody tells when
+            await asyncio.sleep(0.01)  # there is no event to wait for

@@ -13,7 +13,7 @@ from bridge.agents.agent import (
     parse_status,
 )
 
-# Appendix A, arrow by arrow. "running counts as available, like idle"; "any —shutdown→ shutdown".
+# Appendix A, transition by transition. "running counts as available, like idle"; "any —shutdown→ shutdown".
 ARROWS = {
     ("initial", "register"): "idle",
     ("idle", "start"): "busy",

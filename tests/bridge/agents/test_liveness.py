@@ -23,17 +23,17 @@ IDLE = AgentStatus.IDLE
 
 class Announcer:
     def __init__(self) -> None:
-        self.told: list[Agent] = []
+        self.announced: list[Agent] = []
         self.failures = 0
 
     async def __call__(self, lost: Sequence[Agent]) -> None:
         if self.failures:
             self.failures -= 1
             raise ConnectionError
-        self.told += lost
+        self.announced += lost
 
     def names(self) -> list[str]:
-        return sorted(str(agent.address) for agent in self.told)
+        return sorted(str(agent.address) for agent in self.announced)
 
 
 class Process:
@@ -77,10 +77,10 @@ async def test_agents_of_a_silent_node_are_lost(one: Process) -> None:
     """After 120 s without a heartbeat; other nodes and this one are not affected."""
     await one.routes.update([registered("w@a"), registered("v@b"), registered("me@here")])
     await listen(one, TIMEOUT, "b")
-    assert one.announcer.told == []
+    assert one.announcer.announced == []
     await listen(one, 1, "b")
     assert one.announcer.names() == ["w@a"]
-    [lost] = one.announcer.told
+    [lost] = one.announcer.announced
     assert (lost.gone_reason, lost.gone_at) == ("timeout", NOW + TIMEOUT + 1)
     route = one.routes.route("w@a")
     assert isinstance(route, Unknown)
@@ -122,8 +122,8 @@ async def test_one_of_two_processes_announces(database: Database, one: Process) 
         one.clock.advance(1)
         await asyncio.gather(one.watch.check(), other.watch.check())
         await asyncio.gather(one.watch.check(), other.watch.check())
-        told = sorted(one.announcer.names() + other.announcer.names())
-    assert told == [f"w{number}@a" for number in range(10)]
+        announced = sorted(one.announcer.names() + other.announcer.names())
+    assert announced == [f"w{number}@a" for number in range(10)]
 
 
 async def test_heartbeats_received_by_another_process_count(database: Database, one: Process) -> None:
@@ -134,7 +134,7 @@ async def test_heartbeats_received_by_another_process_count(database: Database, 
             await listen(one, INTERVAL)
             await other.routes.update([NodeHeartbeat("a", one.clock())])
     await listen(one, INTERVAL)
-    assert one.announcer.told == []
+    assert one.announcer.announced == []
 
 
 async def test_a_failed_announcement_is_repeated(database: Database, one: Process) -> None:
@@ -150,7 +150,7 @@ async def test_a_failed_announcement_is_repeated(database: Database, one: Proces
         await other.watch.check()
         assert other.announcer.names() == ["w@a"]
     await one.watch.check()
-    assert one.announcer.told == []
+    assert one.announcer.announced == []
 
 
 async def test_after_an_outage_every_agent_has_the_full_timeout(database: Database, one: Process) -> None:
@@ -160,7 +160,7 @@ async def test_after_an_outage_every_agent_has_the_full_timeout(database: Databa
     one.clock.advance(10 * TIMEOUT)
     async with process(database, one.clock) as again:
         await listen(again, TIMEOUT - 1)
-        assert again.announcer.told == []
+        assert again.announcer.announced == []
         await listen(again, 1)
         assert again.announcer.names() == ["w@a"]
 

@@ -45,8 +45,8 @@ class Local:
     """Satisfies `LocalAgents`."""
 
     def __init__(self, log: Log) -> None:
-        self.courier = RecordingDelivery()
-        self.deliveries: Mapping[str, Delivery] = {"local": self.courier}
+        self.delivery = RecordingDelivery()
+        self.deliveries: Mapping[str, Delivery] = {"local": self.delivery}
         self.log = log
         self.start, self.stop, self.close = (log.note(f"local {what}") for what in ("start", "stop", "close"))
 
@@ -189,9 +189,9 @@ async def test_task_between_connectors(database: Database) -> None:
         [registered("worker@here", connector="local"), registered("far@there", connector="able")]
     )
     assert house.able.tasks is house.core.tasks
-    for to, courier in (("worker@here", house.local.courier), ("far@there", house.able.delivery)):
+    for to, delivery in (("worker@here", house.local.delivery), ("far@there", house.able.delivery)):
         await house.able.tasks.submit(request(to, to, key=TaskKey("there", to)))
-        task = await courier.delivered.get()
+        task = await delivery.delivered.get()
         assert str(task.request.to_address) == to
     assert [str(task.request.to_address) for task in house.able.prepared_tasks] == ["worker@here"]
     by, key = address("worker@here"), TaskKey("there", "worker@here")

@@ -47,7 +47,7 @@ async def test_finished_tasks(trail: AuditTrail) -> None:
         observer.changed(task)
         observer.changed(failed)
         observer.dropped(None, dropped)
-        observer.heard(task, {"percent": 50})
+        observer.progress(task, {"percent": 50})
         shown = [(await listener.next())["type"] for _ in range(4)]
     assert registry.get_sample_value("palaver_task_steps_total", {"state": "received"}) == 1
     assert registry.get_sample_value("palaver_task_failures_total", {"code": "AGENT_BUSY"}) == 1

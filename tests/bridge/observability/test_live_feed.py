@@ -33,7 +33,7 @@ async def test_watchers_receive_every_kind() -> None:
     feed = LiveFeed(now_ms=Clock())
     with feed.listening(ALL) as one, feed.listening(ALL) as other:
         feed.changed(TASK)
-        feed.heard(TASK, {"message": "halfway"})
+        feed.progress(TASK, {"message": "halfway"})
         feed.dropped(TASK, DroppedMessage("result", "it is over"))
         feed.show(partial(to_live_event, EventRecord("living", "io.cis.agent.message", Verdict.TAKEN)))
         feed.agents_changed([Change(None, _agent(1)), Change(_agent(1), _agent(1))])

@@ -78,7 +78,7 @@ async def test_acknowledgements_of_an_older_step_are_dropped(database: Database)
     over = replace(again, version=again.version + 1, due=frozenset())
     acks.discard_outdated(over)
     assert task.id not in acks._pending
-    # Of a step that another one has followed it says nothing.
+    # It says nothing about a later step.
     acks.record(over, Due.ANSWER)
     acks.record(task, Due.SHOW)
     assert acks._pending[task.id] == (over.version, {Due.ANSWER})

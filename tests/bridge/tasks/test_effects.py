@@ -38,10 +38,10 @@ class Bench:
     effects: TaskEffects
     store: TaskStore
     database: Database
-    courier: RecordingDelivery
+    delivery: RecordingDelivery
     requester: RecordingReply
-    onlooker: RecordingWatcher
-    notebook: RecordingObserver
+    watcher: RecordingWatcher
+    observer: RecordingObserver
     happened: list[Message] = field(default_factory=list)
 
     async def apply(self, key: TaskKey, message: Message) -> None:
@@ -72,14 +72,14 @@ async def bench(database: Database, **changed: Any) -> AsyncIterator[Bench]:
     async with routing_table(database) as routes:
         await routes.update([registered("worker@here")])
         store = TaskStore(database)
-        courier, requester = RecordingDelivery(), RecordingReply()
-        onlooker, notebook = RecordingWatcher(), RecordingObserver()
+        delivery, requester = RecordingDelivery(), RecordingReply()
+        watcher, observer = RecordingWatcher(), RecordingObserver()
         ports = {
-            "deliveries": {"cis": courier},
+            "deliveries": {"cis": delivery},
             "replies": {"cis": requester},
             "routes": routes,
-            "observer": notebook,
-            "watcher": onlooker,
+            "observer": observer,
+            "watcher": watcher,
             "retry": QUICK,
         }
 
@@ -90,7 +90,7 @@ async def bench(database: Database, **changed: Any) -> AsyncIterator[Bench]:
             Ports(**{**ports, **changed}),
             background,
         )
-        one = Bench(effects, store, database, courier, requester, onlooker, notebook)
+        one = Bench(effects, store, database, delivery, requester, watcher, observer)
         effects.start(one)  # type: ignore[arg-type]
         try:
             yield one
@@ -122,12 +122,12 @@ async def test_due_effects_are_performed_once(one: Bench) -> None:
     accepted = await one.stored(Accept())
     one.effects.start_due(accepted)
     assert await one.due(accepted) == frozenset()
-    assert await one.courier.delivered.get() == accepted
-    assert await one.onlooker.seen.get() == accepted
+    assert await one.delivery.delivered.get() == accepted
+    assert await one.watcher.seen.get() == accepted
     cancelled = await one.stored(Accept(), Cancel("alice"), key=TaskKey("living", "b"))
     one.effects.start_due(cancelled)
     assert await one.due(cancelled) == frozenset()
-    assert await one.courier.cancelled.get() == cancelled
+    assert await one.delivery.cancelled.get() == cancelled
     assert await one.requester.answered.get() == cancelled
 
 
@@ -144,7 +144,7 @@ async def test_the_answer_is_sent_before_people_are_shown_the_task(database: Dat
         over = await one.stored(Accept(), Cancel("alice"))
         one.effects.start_due(over)
         assert (await one.requester.answered.get()).key == over.key
-        assert one.onlooker.seen.empty()
+        assert one.watcher.seen.empty()
     known = await one.store.load(over.key)
     assert known is not None
     assert Due.SHOW in known.due
@@ -156,7 +156,7 @@ async def test_without_a_watcher_nothing_is_shown(database: Database) -> None:
         accepted = await one.stored(Accept())
         one.effects.start_due(accepted, {Due.SHOW})
         assert await one.due(accepted) == {Due.DELIVER}
-    assert one.notebook.problems == []
+    assert one.observer.problems == []
 
 
 async def test_a_step_during_an_update_is_shown_afterwards(database: Database) -> None:
@@ -185,7 +185,7 @@ async def test_slow_updates_delay_neither_deliveries_nor_answers(
         for key in keys:
             one.effects.start_due(await one.stored(Accept(), Cancel("alice"), key=key))
         async with asyncio.timeout(TIMEOUT):
-            cancelled = {(await one.courier.cancelled.get()).key for _ in keys}
+            cancelled = {(await one.delivery.cancelled.get()).key for _ in keys}
             answered = {(await one.requester.answered.get()).key for _ in keys}
         assert cancelled == answered == set(keys)
         assert watcher.seen.qsize() == MAX_CONCURRENT
@@ -213,20 +213,20 @@ async def test_an_effect_runs_once_at_a_time(one: Bench) -> None:
     accepted = await one.stored(Accept())
     for _ in range(5):
         one.effects.start_due(accepted)
-    await one.courier.delivered.get()
+    await one.delivery.delivered.get()
     one.effects.start_due(accepted)
     await one.due(accepted)
-    assert one.courier.delivered.empty()
+    assert one.delivery.delivered.empty()
 
 
 @pytest.mark.parametrize("failure", [RetryLater("away"), ConnectionError(), TimeoutError()])
 async def test_a_failed_effect_is_retried(one: Bench, failure: DeliveryOutcome | Exception) -> None:
     """By the retry policy; an exception of a connector counts as a failure."""
-    one.courier.outcomes = [failure, failure, Delivered()]
+    one.delivery.outcomes = [failure, failure, Delivered()]
     accepted = await one.stored(Accept())
     one.effects.start_due(accepted)
     assert await one.due(accepted) == frozenset()
-    assert one.courier.delivered.qsize() == 3
+    assert one.delivery.delivered.qsize() == 3
     assert one.happened == []
 
 
@@ -234,27 +234,27 @@ async def test_an_effect_that_times_out_is_retried(one: Bench, monkeypatch: pyte
     """The first attempt is cancelled."""
     monkeypatch.setattr("bridge.tasks.effects.PERFORM_TIMEOUT", 0.01)
     given_up = asyncio.Event()
-    deliver = one.courier.deliver
+    deliver = one.delivery.deliver
 
     async def never(task: Task) -> DeliveryOutcome:
-        one.courier.deliver = deliver  # type: ignore[method-assign]
+        one.delivery.deliver = deliver  # type: ignore[method-assign]
         try:
             await asyncio.Event().wait()
         finally:
             given_up.set()
         raise AssertionError("nobody waits for it any more")
 
-    one.courier.deliver = never  # type: ignore[method-assign]
+    one.delivery.deliver = never  # type: ignore[method-assign]
     accepted = await one.stored(Accept())
     one.effects.start_due(accepted, {Due.DELIVER})
     assert await one.due(accepted) == {Due.SHOW}
     assert given_up.is_set()
-    assert one.courier.delivered.qsize() == 1
+    assert one.delivery.delivered.qsize() == 1
 
 
 async def test_a_delivery_that_keeps_failing_ends_the_task(one: Bench) -> None:
     """The reason is that of the last attempt."""
-    one.courier.outcomes = [RetryLater("one"), RetryLater("two"), RetryLater("three")]
+    one.delivery.outcomes = [RetryLater("one"), RetryLater("two"), RetryLater("three")]
     accepted = await one.stored(Accept())
     one.effects.start_due(accepted)
     assert Due.DELIVER in await one.due(accepted)
@@ -267,7 +267,7 @@ async def test_an_answer_that_keeps_failing_stays_due(one: Bench) -> None:
     cancelled = await one.stored(Cancel("alice"))
     one.effects.start_due(cancelled)
     assert await one.due(cancelled) == {Due.ANSWER}
-    assert "retried later" in one.notebook.problems[-1]
+    assert "retried later" in one.observer.problems[-1]
     one.effects.start_due(cancelled)
     assert await one.due(cancelled) == frozenset()
 
@@ -275,7 +275,7 @@ async def test_an_answer_that_keeps_failing_stays_due(one: Bench) -> None:
 async def test_a_refused_delivery_is_not_retried(one: Bench) -> None:
     """The task ends with the connector's error."""
     error = TaskError(ErrorCode.AGENT_BUSY, "no")
-    one.courier.outcomes = [Rejected(error)]
+    one.delivery.outcomes = [Rejected(error)]
     one.effects.start_due(accepted := await one.stored(Accept()))
     await one.due(accepted)
     assert one.happened == [Error(error)]
@@ -287,7 +287,7 @@ async def test_an_effect_for_another_process_stays_due_and_is_notified(one: Benc
     received: asyncio.Queue[str | None] = asyncio.Queue()
     as_another_process(one.database).session.subscribe(TOPIC, received.put_nowait)
     await received.get()
-    one.courier.outcomes = [NotInThisProcess()]
+    one.delivery.outcomes = [NotInThisProcess()]
     accepted = await one.stored(Accept())
     one.effects.start_due(accepted, announce=announce)
     assert await one.due(accepted) == {Due.DELIVER}
@@ -308,7 +308,7 @@ async def test_an_effect_without_a_connector_stays_due(database: Database) -> No
         one.effects.start_due(cancelled)
         assert await one.due(cancelled) == {Due.CANCEL, Due.ANSWER}
         one.effects.send_progress(cancelled, {"percent": 1})
-        assert one.notebook.problems == []
+        assert one.observer.problems == []
 
 
 async def test_a_cancelled_delivery_is_not_retried(one: Bench) -> None:
@@ -316,12 +316,12 @@ async def test_a_cancelled_delivery_is_not_retried(one: Bench) -> None:
     going, release = asyncio.Event(), asyncio.Event()
 
     async def deliver(task: Task) -> DeliveryOutcome:
-        one.courier.delivered.put_nowait(task)
+        one.delivery.delivered.put_nowait(task)
         going.set()
         await release.wait()
         return RetryLater("away")
 
-    one.courier.deliver = deliver  # type: ignore[method-assign]
+    one.delivery.deliver = deliver  # type: ignore[method-assign]
     accepted = await one.stored(Accept())
     one.effects.start_due(accepted)
     await going.wait()
@@ -330,11 +330,11 @@ async def test_a_cancelled_delivery_is_not_retried(one: Bench) -> None:
         assert await one.store.store_step(connection, cancelled, 1)
     one.effects.start_due(cancelled)
     await one.requester.answered.get()
-    assert one.courier.cancelled.empty()
+    assert one.delivery.cancelled.empty()
     release.set()
     assert await one.due(cancelled) == frozenset()
-    assert one.courier.cancelled.qsize() == 1
-    assert one.courier.delivered.qsize() == 1
+    assert one.delivery.cancelled.qsize() == 1
+    assert one.delivery.delivered.qsize() == 1
 
 
 async def test_a_request_repeated_during_the_answer_is_answered_again(one: Bench) -> None:
@@ -384,7 +384,7 @@ async def test_progress_is_forwarded_in_order(one: Bench) -> None:
     while not one.effects.is_idle:
         await asyncio.sleep(0.005)
     assert heard == [0, *(n for n in range(11, MAX_PENDING_PROGRESS + 11) if n != MAX_PENDING_PROGRESS)]
-    assert len(one.notebook.problems) == 1
+    assert len(one.observer.problems) == 1
 
 
 async def test_the_answer_follows_the_progress(one: Bench) -> None:
@@ -404,8 +404,8 @@ async def test_the_answer_follows_the_progress(one: Bench) -> None:
     ended = await one.stored(Accept(), Cancel("alice"))
     one.effects.send_progress(ended, {"n": 0})
     one.effects.start_due(ended)
-    await one.onlooker.seen.get()
-    await one.courier.cancelled.get()
+    await one.watcher.seen.get()
+    await one.delivery.cancelled.get()
     release.set()
     await one.due(ended)
     assert heard == ["report", "answer"]
@@ -415,7 +415,7 @@ async def test_acknowledgements_are_written_at_the_end(one: Bench) -> None:
     """An orderly stop repeats nothing."""
     accepted = await one.stored(Accept())
     one.effects.start_due(accepted, {Due.DELIVER})
-    await one.courier.delivered.get()
+    await one.delivery.delivered.get()
     await one.effects.close()
     known = await one.store.load(accepted.key)
     assert known is not None

@@ -89,7 +89,7 @@ async def test_the_id_of_a_pruned_request_is_new(one: Process) -> None:
     assert (await one.tasks.submit(request(to="worker@kitchen"))).is_new
 
 
-# ---- what was read -----------------------------------------------------------------------------------
+# ---- requests from a stream --------------------------------------------------------------------------
 
 
 async def reader(database: Database) -> int:
@@ -179,8 +179,8 @@ async def test_two_processes_together_keep_an_agents_limits(one: Process, databa
 
 async def test_a_task_that_is_not_stored_is_not_delivered(database: Database) -> None:
     """Because its request id belongs to another task, because of a database error, or because of a kill."""
-    courier = RecordingDelivery()
-    async with process(database, courier=courier) as one:
+    delivery = RecordingDelivery()
+    async with process(database, delivery=delivery) as one:
         await one.routes.update([registered("worker@kitchen")])
         await one.tasks.submit(request(to="worker@kitchen"))
         refused = await one.tasks.submit(request(to="worker@kitchen", task_id="another"))
@@ -190,9 +190,9 @@ async def test_a_task_that_is_not_stored_is_not_delivered(database: Database) ->
         with pytest.raises(asyncpg.CheckViolationError):
             await one.tasks.submit(request("req-2", to="worker@kitchen"))
         await one.settled()
-        assert (await courier.delivered.get()).request.task_id == "task-req-1"
-        assert courier.delivered.empty()
+        assert (await delivery.delivered.get()).request.task_id == "task-req-1"
+        assert delivery.delivered.empty()
         await one.kill()
-    async with process(database, courier=courier) as other:
+    async with process(database, delivery=delivery) as other:
         await other.settled()
-        assert courier.delivered.empty()
+        assert delivery.delivered.empty()

@@ -38,7 +38,7 @@ async def test_queued_tasks_start_in_order(one: Process) -> None:
         await one.tasks.submit(request(name))
     assert [(await one.task(name)).state for name in names] == [State.ACCEPTED, *[State.QUEUED] * 4]
     for name in names:
-        assert (await one.courier.delivered.get()).key.request_id == name
+        assert (await one.delivery.delivered.get()).key.request_id == name
         await finish(one, name)
     assert [(await one.requester.answered.get()).key.request_id for _ in names] == names
 
@@ -66,7 +66,7 @@ async def test_a_task_queued_while_the_last_one_ends_is_started(database: Databa
             await one.tasks.finish(TaskKey("living", "a"), GOOD)
             await looked.wait()
         one.tasks.committed(submitted)
-        assert [(await one.courier.delivered.get()).key.request_id for _ in range(2)] == ["a", "b"]
+        assert [(await one.delivery.delivered.get()).key.request_id for _ in range(2)] == ["a", "b"]
 
 
 async def test_a_queue_that_is_empty_is_not_checked(one: Process) -> None:
@@ -138,8 +138,8 @@ async def test_a_queued_task_can_be_cancelled(one: Process) -> None:
         await one.tasks.submit(request(name))
     await one.tasks.cancel(TaskKey("living", "b"), "alice")
     await finish(one, "a")
-    assert [(await one.courier.delivered.get()).key.request_id for _ in range(2)] == ["a", "c"]
-    assert one.courier.cancelled.empty(), "the agent never had it"
+    assert [(await one.delivery.delivered.get()).key.request_id for _ in range(2)] == ["a", "c"]
+    assert one.delivery.cancelled.empty(), "the agent never had it"
 
 
 async def test_an_agent_gets_no_more_tasks_than_its_limit(one: Process, database: Database) -> None:
@@ -147,8 +147,8 @@ async def test_an_agent_gets_no_more_tasks_than_its_limit(one: Process, database
     clock = one.clock
     async with process(database, clock) as other:
         other.settings["worker"] = one.settings["worker"] = AgentSettings(parallel=3, queue_length=100)
-        desks = [one.tasks, other.tasks]
-        await asyncio.gather(*(desks[number % 2].submit(request(f"r{number}")) for number in range(20)))
+        services = [one.tasks, other.tasks]
+        await asyncio.gather(*(services[number % 2].submit(request(f"r{number}")) for number in range(20)))
         states = [(await one.task(f"r{number}")).state for number in range(20)]
         assert sorted(states) == sorted([State.ACCEPTED] * 3 + [State.QUEUED] * 17)
 
@@ -179,7 +179,7 @@ async def test_the_sweep_checks_queues(one: Process, database: Database) -> None
     await one.tasks.finish(TaskKey("living", "a"), GOOD)
     async with process(database, clock) as other:
         other.settings["worker"] = AgentSettings(queue_length=100)
-        assert (await other.courier.delivered.get()).key.request_id == "b"
+        assert (await other.delivery.delivered.get()).key.request_id == "b"
 
 
 async def test_a_lower_limit_applies_to_new_tasks_only(one: Process) -> None:

@@ -37,20 +37,20 @@ async def one(database: Database, clock: Clock) -> AsyncIterator[Process]:
         yield one
 
 
-# ---- the way of a task -------------------------------------------------------------------------------
+# ---- the life of a task ------------------------------------------------------------------------------
 
 
 async def test_a_task_is_delivered_run_and_answered(one: Process) -> None:
     """With its progress, and with every state shown to people."""
     submitted = await one.tasks.submit(request())
     assert submitted.is_new
-    delivered = await one.courier.delivered.get()
+    delivered = await one.delivery.delivered.get()
     assert delivered.request == request()
     running = await one.run()
     assert running.state is State.RUNNING
     await one.tasks.progress(KEY, {"percent": 50}, by=address("worker@here"))
     assert await one.requester.heard.get() == (KEY, {"percent": 50})
-    assert await one.onlooker.heard.get() == (KEY, {"percent": 50})
+    assert await one.watcher.heard.get() == (KEY, {"percent": 50})
     await one.tasks.finish(KEY, GOOD, by=address("worker@here"))
     answered = await one.requester.answered.get()
     assert (answered.state, answered.answer) == (State.DONE, GOOD)
@@ -60,16 +60,16 @@ async def test_a_task_is_delivered_run_and_answered(one: Process) -> None:
     assert (task.due, task.answer, task.finished_at) == (frozenset(), GOOD, NOW)
     [progress] = await one.tasks.progress_of(task)
     assert (progress.number, progress.content) == (1, b'{"percent":50}')
-    shown = [one.onlooker.seen.get_nowait().state for _ in range(one.onlooker.seen.qsize())]
+    shown = [one.watcher.seen.get_nowait().state for _ in range(one.watcher.seen.qsize())]
     assert shown[-1] is State.DONE
-    assert [state for _, state in one.notebook.states] == [State.ACCEPTED, State.RUNNING, State.DONE]
+    assert [state for _, state in one.observer.states] == [State.ACCEPTED, State.RUNNING, State.DONE]
 
 
 async def test_progress_or_the_answer_starts_a_task_on_another_node(one: Process) -> None:
     """Nodes do not report the start of a task to each other."""
     await one.tasks.submit(request("a", "worker@kitchen"))
     await one.tasks.submit(request("b", "worker@kitchen"))
-    task = await one.courier.delivered.get()
+    task = await one.delivery.delivered.get()
     assert task.elsewhere
     await one.tasks.progress(TaskKey("living", "a"), {"x": 1}, by=address("worker@kitchen"))
     assert (await one.task("a")).state is State.RUNNING
@@ -92,13 +92,13 @@ async def test_a_task_and_its_readers_position_are_stored_together(one: Process,
     async with database.transaction() as connection:
         first = await one.tasks.accept(connection, request())
         second = await one.tasks.accept(connection, request())
-        assert one.courier.delivered.empty()
+        assert one.delivery.delivered.empty()
     assert (first.is_new, second.is_new) == (True, False)
     one.tasks.committed(first)
     one.tasks.committed(second)
-    await one.courier.delivered.get()
+    await one.delivery.delivered.get()
     await one.settled()
-    assert one.courier.delivered.empty()
+    assert one.delivery.delivered.empty()
 
 
 # ---- the errors --------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ async def test_a_task_for_an_unknown_agent(one: Process) -> None:
     assert error_code(answered.answer) is ErrorCode.AGENT_NOT_FOUND
     assert answered.answer is not None
     assert answered.answer.metadata["candidates"] == ["worker@here", "worker@kitchen"]
-    assert (await one.onlooker.seen.get()).state is State.FAILED
+    assert (await one.watcher.seen.get()).state is State.FAILED
 
 
 async def test_a_task_for_a_busy_agent(one: Process) -> None:
@@ -129,34 +129,34 @@ async def test_a_task_times_out(one: Process, clock: Clock) -> None:
     """TIMEOUT, and the agent is told to stop. The timeout was capped."""
     async with process(one.database, clock, limits=TaskLimits(max_timeout_ms=50)) as other:
         await other.tasks.submit(request(timeout_ms=10**9))
-        await other.courier.delivered.get()
+        await other.delivery.delivered.get()
         await other.run()
         clock.advance(50)
         other.tasks._timers._moved.set()
         answered = await other.requester.answered.get()
         assert answered.state is State.TIMED_OUT
         assert error_code(answered.answer) is ErrorCode.TIMEOUT
-        await other.courier.cancelled.get()
+        await other.delivery.cancelled.get()
 
 
 async def test_a_task_for_an_unreachable_node(one: Process) -> None:
     """NODE_UNREACHABLE after 3 retries; an exception of a connector counts as a failure."""
-    one.courier.outcomes = [RetryLater("away"), KeyError(), RetryLater("away"), RetryLater("still away")]
+    one.delivery.outcomes = [RetryLater("away"), KeyError(), RetryLater("away"), RetryLater("still away")]
     await one.tasks.submit(request(to="worker@kitchen"))
     answered = await one.requester.answered.get()
     assert error_code(answered.answer) is ErrorCode.NODE_UNREACHABLE
     assert answered.answer is not None
     assert answered.answer.output == "still away"
-    assert one.courier.delivered.qsize() == 4
+    assert one.delivery.delivered.qsize() == 4
 
 
 async def test_a_task_that_is_refused(one: Process) -> None:
     """There is no retry, and the error code is passed on."""
-    one.courier.outcomes = [Rejected(TaskError(ErrorCode.INVALID_PAYLOAD, "It cannot be read."))]
+    one.delivery.outcomes = [Rejected(TaskError(ErrorCode.INVALID_PAYLOAD, "It cannot be read."))]
     await one.tasks.submit(request(to="worker@kitchen"))
     answered = await one.requester.answered.get()
     assert error_code(answered.answer) is ErrorCode.INVALID_PAYLOAD
-    assert one.courier.delivered.qsize() == 1
+    assert one.delivery.delivered.qsize() == 1
 
 
 async def test_a_task_fails_when_the_outbox_gives_up(one: Process) -> None:
@@ -197,7 +197,7 @@ async def test_the_live_tasks_of_a_node_are_limited(one: Process, clock: Clock) 
         assert (await other.tasks.submit(request("c", "worker@kitchen"))).is_new
 
 
-# ---- agents that go ----------------------------------------------------------------------------------
+# ---- agents that go offline --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("state", [State.QUEUED, State.ACCEPTED, State.RUNNING])
@@ -276,7 +276,7 @@ async def test_a_task_is_cancelled(one: Process) -> None:
     answered = await one.requester.answered.get()
     assert answered.answer is not None
     assert answered.answer.output == "Cancelled by alice: wrong one"
-    assert (await one.courier.cancelled.get()).key == KEY
+    assert (await one.delivery.cancelled.get()).key == KEY
     await one.tasks.finish(KEY, GOOD)
     assert (await one.task()).state is State.CANCELLED
 
@@ -288,7 +288,7 @@ async def test_a_cancelled_task_cannot_be_started(one: Process) -> None:
     assert await one.tasks.begin(KEY) is None
 
 
-# ---- being asked twice -------------------------------------------------------------------------------
+# ---- repeated requests -------------------------------------------------------------------------------
 
 
 async def test_a_repeated_request_gets_the_stored_answer(one: Process) -> None:
@@ -307,7 +307,7 @@ async def test_a_repeated_request_gets_the_stored_answer(one: Process) -> None:
     assert (answered.answer, answered.asked) == (GOOD, 3)
     assert answered.request.origin.reference == {"event_id": "$3"}
     await one.settled()
-    assert one.courier.delivered.qsize() == 1
+    assert one.delivery.delivered.qsize() == 1
     assert one.requester.answered.empty()
 
 
@@ -329,11 +329,11 @@ async def test_concurrent_repetitions_are_one_task(one: Process) -> None:
     found = await asyncio.gather(*(one.tasks.submit(request(to="worker@kitchen")) for _ in range(10)))
     assert sum(submitted.is_new for submitted in found) == 1
     await one.settled()
-    assert one.courier.delivered.qsize() == 1
+    assert one.delivery.delivered.qsize() == 1
     assert (await one.task()).asked == 10
 
 
-# ---- what is not taken -------------------------------------------------------------------------------
+# ---- messages that are dropped -----------------------------------------------------------------------
 
 
 async def test_a_late_answer_is_audited_and_dropped(one: Process) -> None:
@@ -343,7 +343,7 @@ async def test_a_late_answer_is_audited_and_dropped(one: Process) -> None:
     await one.tasks.finish(KEY, GOOD)
     await one.tasks.finish(KEY, replace(GOOD, output="another"))
     assert (await one.task()).answer == GOOD
-    [(name, dropped)] = one.notebook.drops
+    [(name, dropped)] = one.observer.drops
     assert (name, dropped.message, dropped.reason) == ("req-1", "result", "the task is done already")
 
 
@@ -355,7 +355,7 @@ async def test_only_the_target_may_answer(one: Process) -> None:
         assert await one.tasks.progress(KEY, {}, by=address(by)) is None
         assert await one.tasks.fail(KEY, TaskError(ErrorCode.TIMEOUT, ""), by=address(by)) is None
     assert (await one.task()).state is State.ACCEPTED
-    assert len(one.notebook.drops) == 6
+    assert len(one.observer.drops) == 6
 
 
 async def test_messages_about_an_unknown_task_are_dropped(one: Process) -> None:
@@ -364,7 +364,7 @@ async def test_messages_about_an_unknown_task_are_dropped(one: Process) -> None:
         assert await one.tasks.finish(TaskKey("living", name), GOOD) is None
         assert await one.tasks.cancel(TaskKey("living", name), "alice") is None
         assert await one.tasks.find(name) == []
-    assert len(one.notebook.drops) == 8
+    assert len(one.observer.drops) == 8
 
 
 async def test_progress_that_is_too_long_is_dropped(one: Process) -> None:
@@ -372,7 +372,7 @@ async def test_progress_that_is_too_long_is_dropped(one: Process) -> None:
     await one.tasks.submit(request(to="worker@kitchen"))
     for content in ({"x": "y" * 20_000}, {"x": 10**30}, {"x": object()}):
         assert await one.tasks.progress(KEY, content) is None
-    assert len(one.notebook.drops) == 3
+    assert len(one.observer.drops) == 3
 
 
 async def test_tasks_are_found_by_their_names(one: Process) -> None:
@@ -395,7 +395,7 @@ async def test_an_answer_that_fails_is_sent_by_a_later_sweep(database: Database,
         await one.run()
         await one.tasks.finish(KEY, GOOD)
         assert (await one.requester.answered.get()).answer == GOOD
-        assert any("answer" in problem for problem in one.notebook.problems)
+        assert any("answer" in problem for problem in one.observer.problems)
 
 
 async def test_a_recovered_agent_gets_its_queued_tasks(one: Process) -> None:
@@ -406,12 +406,12 @@ async def test_a_recovered_agent_gets_its_queued_tasks(one: Process) -> None:
     await one.run("a")
     await one.routes.update([StatusUpdate(address("worker@here"), AgentStatus.ERROR, None, NOW + 1)])
     await one.tasks.finish(TaskKey("living", "a"), GOOD)
-    assert (await one.courier.delivered.get()).key.request_id == "a"
+    assert (await one.delivery.delivered.get()).key.request_id == "a"
     await one.tasks._queues.sweep()
     await one.settled()
     assert (await one.task("b")).state is State.QUEUED
     await one.routes.update([StatusUpdate(address("worker@here"), AgentStatus.IDLE, None, NOW + 2)])
-    assert (await one.courier.delivered.get()).key.request_id == "b"
+    assert (await one.delivery.delivered.get()).key.request_id == "b"
 
 
 async def test_an_agent_that_is_online_again_gets_its_queued_tasks(database: Database, clock: Clock) -> None:
@@ -429,19 +429,19 @@ async def test_an_agent_that_is_online_again_gets_its_queued_tasks(database: Dat
         await two.tasks.start()
         assert error_code((await two.requester.answered.get()).answer) is ErrorCode.NODE_UNREACHABLE
         await two.settled()
-        assert two.courier.delivered.empty()
+        assert two.delivery.delivered.empty()
         assert (await two.task("req-2")).state is State.QUEUED
         await two.routes.update([registered("worker@here", NOW + 2)])
-        assert (await two.courier.delivered.get()).key.request_id == "req-2"
+        assert (await two.delivery.delivered.get()).key.request_id == "req-2"
 
 
 async def test_a_task_is_delivered_by_its_agents_connector(database: Database, clock: Clock) -> None:
     """Each agent names its connector. Without that connector the task may be for another process."""
-    courier = RecordingDelivery()
-    async with process(database, clock, courier=courier) as one:
+    delivery = RecordingDelivery()
+    async with process(database, clock, delivery=delivery) as one:
         news = Registration(address("guest@here"), "offices", "other", (), NOW)
         await one.routes.update([news])
         await one.tasks.submit(request(to="guest@here"))
         await one.settled()
-        assert courier.delivered.empty()
+        assert delivery.delivered.empty()
         assert (await one.task()).due == {Due.DELIVER}

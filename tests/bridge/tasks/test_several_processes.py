@@ -51,7 +51,7 @@ async def test_a_step_of_another_process_is_noticed(one: Process, database: Data
     """The cached task is out of date, and is loaded again."""
     async with process(database, clock) as other:
         await one.tasks.submit(request())
-        await one.courier.delivered.get()
+        await one.delivery.delivered.get()
         assert await other.tasks.begin(KEY, runner="remote-1") is not None
         assert await one.tasks.begin(KEY) is None
         finished = await one.tasks.finish(KEY, GOOD)
@@ -65,27 +65,27 @@ async def test_a_task_reaches_an_agent_that_is_attached_to_another_process(
     one: Process, database: Database, clock: Clock
 ) -> None:
     """And so does its cancellation."""
-    one.courier.outcomes = [NotInThisProcess()]
+    one.delivery.outcomes = [NotInThisProcess()]
     async with process(database, clock) as other:
         await one.tasks.submit(request())
-        assert (await other.courier.delivered.get()).key == KEY
+        assert (await other.delivery.delivered.get()).key == KEY
         assert await other.tasks.begin(KEY) is not None
-        one.courier.has_agent = False
+        one.delivery.has_agent = False
         await one.tasks.cancel(KEY, "alice")
-        assert (await other.courier.cancelled.get()).key == KEY
+        assert (await other.delivery.cancelled.get()).key == KEY
 
 
 async def test_a_task_of_a_detached_agent_stays_due(one: Process) -> None:
     """It is delivered when the agent attaches itself again."""
-    # The sweep with which a process begins may come in between, and try as well.
-    one.courier.outcomes = [NotInThisProcess()] * 10
+    # The first sweep of a process may run in between and try as well.
+    one.delivery.outcomes = [NotInThisProcess()] * 10
     await one.tasks.submit(request())
-    await one.courier.delivered.get()
+    await one.delivery.delivered.get()
     await one.settled()
     assert (await one.task()).due == {Due.DELIVER}
-    one.courier.outcomes = []
+    one.delivery.outcomes = []
     assert [task.key for task in await one.tasks.agent_attached(address("worker@here"))] == [KEY]
-    await one.courier.delivered.get()
+    await one.delivery.delivered.get()
     await one.settled()
     assert (await one.task()).due == frozenset()
 
@@ -100,7 +100,7 @@ async def killed_after(one: Process, state: State) -> None:
     await one.tasks.submit(request())
     if state is State.ACCEPTED:
         return
-    await one.courier.delivered.get()
+    await one.delivery.delivered.get()
     await one.settled()
     if state is State.RUNNING:
         one.skip_effects()
@@ -125,7 +125,7 @@ async def test_killed_before_the_delivery(one: Process, database: Database, cloc
     await killed_after(one, State.ACCEPTED)
     await one.kill()
     async with process(database, clock) as again:
-        assert (await again.courier.delivered.get()).key == KEY
+        assert (await again.delivery.delivered.get()).key == KEY
         assert await again.tasks.begin(KEY) is not None
         await again.tasks.finish(KEY, GOOD)
         assert (await again.requester.answered.get()).answer == GOOD
@@ -136,11 +136,11 @@ async def test_killed_after_the_delivery_and_before_the_start(
 ) -> None:
     """The task is delivered again: the agent was in the process that was killed."""
     await one.tasks.submit(request())
-    await one.courier.delivered.get()
+    await one.delivery.delivered.get()
     await one.settled()
     await one.kill()
     async with process(database, clock) as again:
-        assert (await again.courier.delivered.get()).key == KEY
+        assert (await again.delivery.delivered.get()).key == KEY
 
 
 async def test_killed_while_the_task_ran(one: Process, database: Database, clock: Clock) -> None:
@@ -153,7 +153,7 @@ async def test_killed_while_the_task_ran(one: Process, database: Database, clock
         assert answered.answer is not None
         assert answered.answer.metadata["interrupted"] is True
         await again.settled()
-        assert again.courier.delivered.empty()
+        assert again.delivery.delivered.empty()
         assert await again.tasks.begin(KEY) is None
 
 
@@ -166,7 +166,7 @@ async def test_killed_before_the_answer(one: Process, database: Database, clock:
         answered = await again.requester.answered.get()
         assert answered.state is state
         if state is State.CANCELLED:
-            await again.courier.cancelled.get()
+            await again.delivery.cancelled.get()
         await again.settled()
         assert (await again.task()).due == frozenset()
     async with process(database, clock) as third:
@@ -185,7 +185,7 @@ async def test_killed_while_the_task_was_queued(one: Process, database: Database
     async with process(database, clock) as again:
         again.settings["worker"] = AgentSettings(queue_length=5)
         assert (await again.requester.answered.get()).key.request_id == "a"
-        assert (await again.courier.delivered.get()).key.request_id == "b"
+        assert (await again.delivery.delivered.get()).key.request_id == "b"
 
 
 async def test_killed_before_the_next_queued_task_started(
@@ -201,7 +201,7 @@ async def test_killed_before_the_next_queued_task_started(
     await one.tasks.finish(TaskKey("living", "a"), GOOD)
     await one.kill()
     async with process(database, clock) as again:
-        assert (await again.courier.delivered.get()).key.request_id == "b"
+        assert (await again.delivery.delivered.get()).key.request_id == "b"
 
 
 async def test_killed_while_another_node_runs_the_task(
@@ -216,7 +216,7 @@ async def test_killed_while_another_node_runs_the_task(
         await again.tasks._sweep.sweep()
         await again.settled()
         assert (await again.task()).state is State.RUNNING
-        assert again.courier.delivered.empty()
+        assert again.delivery.delivered.empty()
         clock.advance(300_000)
         again.tasks._timers._moved.set()
         assert error_code((await again.requester.answered.get()).answer) is ErrorCode.TIMEOUT
@@ -249,14 +249,14 @@ async def test_a_runner_that_outlives_the_process_keeps_its_task(
 async def test_a_running_process_keeps_its_tasks(one: Process, database: Database, clock: Clock) -> None:
     """Another process that starts does not take them over."""
     await one.tasks.submit(request())
-    await one.courier.delivered.get()
+    await one.delivery.delivered.get()
     await one.run()
     await one.settled()
     async with process(database, clock) as other:
         await other.tasks._sweep.sweep()
         await other.settled()
         assert (await one.task()).state is State.RUNNING
-        assert other.courier.delivered.empty()
+        assert other.delivery.delivered.empty()
         await one.kill()
         await other.tasks._sweep.sweep()
         assert error_code((await other.requester.answered.get()).answer) is ErrorCode.NODE_UNREACHABLE

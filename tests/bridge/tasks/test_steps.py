@@ -64,7 +64,7 @@ async def test_a_message_is_not_dropped_because_of_an_outdated_task(one: Process
     assert one.tasks._store.cached(KEY) == old
     await one.tasks._steps.apply(KEY, Result(GOOD))
     assert (await one.task()).state is State.DONE
-    assert one.notebook.drops == []
+    assert one.observer.drops == []
 
 
 async def test_concurrent_steps_are_serialised(one: Process) -> None:
@@ -76,9 +76,9 @@ async def test_concurrent_steps_are_serialised(one: Process) -> None:
     await asyncio.gather(*reports, *answers)
     task = await one.task()
     assert task.state is State.DONE
-    dropped = sum(drop.message == "progress" for _, drop in one.notebook.drops)
+    dropped = sum(drop.message == "progress" for _, drop in one.observer.drops)
     assert len(await one.tasks.progress_of(task)) + dropped == 20
-    assert sum(drop.message == "result" for _, drop in one.notebook.drops) == 4
+    assert sum(drop.message == "result" for _, drop in one.observer.drops) == 4
 
 
 async def test_an_agent_of_this_node_is_reported_busy_and_idle(one: Process, duty: Duty) -> None:
@@ -100,7 +100,7 @@ async def test_a_message_of_another_agent_is_dropped(one: Process) -> None:
     """It is written to the audit log."""
     await one.tasks.submit(request())
     assert await one.tasks._steps.apply(KEY, Start("x"), by=address("other@here")) is None
-    [(name, drop)] = one.notebook.drops
+    [(name, drop)] = one.observer.drops
     assert (name, drop.message, drop.reason) == ("req-1", "start", "the task is not addressed to other@here")
 
 
@@ -123,7 +123,7 @@ async def test_a_task_that_is_taken_over_has_a_new_version(one: Process) -> None
 async def test_the_observer_gets_progress(one: Process) -> None:
     """Every message that was stored, and none that came too late."""
     heard: list[tuple[TaskKey, object]] = []
-    one.notebook.heard = lambda task, content: heard.append((task.key, content))  # type: ignore[attr-defined]
+    one.observer.progress = lambda task, content: heard.append((task.key, content))  # type: ignore[attr-defined]
     await one.tasks.submit(request())
     await one.tasks.progress(KEY, {"message": "too early"})
     await one.run()

@@ -42,7 +42,7 @@ async def test_many_tasks_of_an_ended_process(one: Process) -> None:
             await tasks.accept_task(connection, row_of(receive(task, Accept(), NOW).task, 77))
     await one.tasks._sweep.sweep()
     await one.settled()
-    delivered = {one.courier.delivered.get_nowait().key for _ in range(one.courier.delivered.qsize())}
+    delivered = {one.delivery.delivered.get_nowait().key for _ in range(one.delivery.delivered.qsize())}
     assert len(delivered) == count
     async with one.database.transaction() as connection:
         assert await tasks.list_processes(connection) == [one.tasks._lease.number]
@@ -53,9 +53,9 @@ async def test_due_effects_of_an_unknown_commit_are_started(one: Process) -> Non
     one.skip_effects()
     await one.tasks.submit(request())
     del one.tasks._steps.committed  # type: ignore[method-assign]
-    assert one.courier.delivered.empty()
+    assert one.delivery.delivered.empty()
     await one.tasks._sweep.sweep()
-    assert (await one.courier.delivered.get()).key == KEY
+    assert (await one.delivery.delivered.get()).key == KEY
     assert one.tasks._timers.live("living") == 1
 
 
@@ -66,7 +66,7 @@ async def test_a_lost_session_causes_a_sweep(one: Process) -> None:
     await one.tasks.submit(request())
     del one.tasks._steps.committed  # type: ignore[method-assign]
     lose_session(one.database)
-    assert (await one.courier.delivered.get()).key == KEY
+    assert (await one.delivery.delivered.get()).key == KEY
 
 
 async def test_answers_are_pruned_after_a_week(one: Process, database: Database) -> None:
@@ -101,4 +101,4 @@ async def test_the_sweep_continues_after_an_error(database: Database) -> None:
         one.skip_effects()
         await one.tasks.submit(request())
         del one.tasks._steps.committed  # type: ignore[method-assign]
-        assert (await one.courier.delivered.get()).received_at == NOW
+        assert (await one.delivery.delivered.get()).received_at == NOW

@@ -98,7 +98,7 @@ ENDS = {
     Unreachable: State.FAILED,
     AgentUnavailable: State.FAILED,
 }
-# Where each input leads that does not leave the state as it is, before the deadline.
+# The target of each message that leaves the state, before the deadline.
 STEPS: dict[tuple[State, type[Any]], State] = {
     (State.RECEIVED, Accept): State.ACCEPTED,
     (State.RECEIVED, Enqueue): State.QUEUED,
@@ -270,7 +270,7 @@ def test_a_lease_does_not_extend_the_deadline() -> None:
     assert then(task, Tick(), now_ms=DEADLINE).state is State.TIMED_OUT
 
 
-# ---- being run once ----------------------------------------------------------------------------------
+# ---- starting once -----------------------------------------------------------------------------------
 
 
 def test_a_task_that_was_not_started_is_delivered_again() -> None:

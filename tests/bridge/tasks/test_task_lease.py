@@ -90,7 +90,7 @@ async def test_a_new_session_keeps_the_number(database: Database, two: tuple[Pro
     number = one.lease.number
     before = await locks(database)
     lose_session(one.database)
-    # To ask for the lease would take it, if only for a moment.
+    # Trying to take the lease would take it for a moment.
     async with asyncio.timeout(TIMEOUT):
         while (now := await locks(database)) == before or len(now) != len(before):
             await asyncio.sleep(0.01)

@@ -122,7 +122,7 @@ class Socket:
         """The next message; None when the socket is closed."""
         message = await asyncio.wait_for(self.socket.receive(), TIMEOUT)
         if message.type is aiohttp.WSMsgType.CLOSE:
-            # What the client itself makes of it depends on who is faster.
+            # What the client reports depends on which side closes first.
             self.code = message.data
         if message.type is not aiohttp.WSMsgType.TEXT:
             return None

@@ -107,7 +107,7 @@ async def test_a_new_session_replaces_the_old_one(database: Database, tmp_path: 
         task, _ = await node.work.take("worker", "session-2", 30.0, [])
         assert task is not None
         assert (task.work_id, task.task_id) == (offered.work_id, "task-b")
-        # What the old one still says does not count.
+        # Messages of the old session are refused.
         assert not await node.work.finish(old, work_id, attempt, DONE)
 
 

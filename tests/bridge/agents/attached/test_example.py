@@ -20,7 +20,7 @@ CLIENT = Path(__file__).parents[4] / "examples" / "agent_client.py"
 async def echo(one: Api, directory: Path, token: str) -> AsyncIterator[asyncio.subprocess.Process]:
     (directory / "token").write_text(f"{token}\n")
     process = await asyncio.create_subprocess_exec(
-        # In a Python that has nothing installed.
+        # With a Python that has no packages installed.
         sys.executable, "-I", "-S", str(CLIENT), "--token-file", "token",
         "--url", f"http://127.0.0.1:{one.port}",
         cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

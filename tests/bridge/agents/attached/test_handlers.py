@@ -41,7 +41,7 @@ async def test_a_lost_database_connection_is_a_503(database: Database, tmp_path:
             asking = asyncio.create_task(
                 call_operation(one.services, HOLDER, OPERATIONS_BY_NAME["register"], {"session": SESSION})
             )
-            # Postgres goes away while the operation waits for it.
+            # The connection to Postgres is lost while the operation waits for it.
             while not asking.done():
                 await connection.execute(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"

@@ -30,7 +30,7 @@ def test_all_references_resolve() -> None:
     there = {f"#/components/{kind}/{name}" for kind in ("schemas", "responses") for name in components[kind]}
     mentioned = references(described)
     assert mentioned <= there
-    # Those of the WebSocket are referred to in its description.
+    # The schemas of the WebSocket are named in its description only.
     assert there - mentioned <= {f"#/components/schemas/{name}" for name in ("Call", "CallAnswer", "Push")}
 
 

@@ -28,5 +28,5 @@ async def test_only_failed_authentication_is_counted(database: Database, tmp_pat
         for _ in range(3):
             assert (await one.ask("GET", "")).status == 404
         assert [(await one.ask("GET", "", headers={})).status for _ in range(2)] == [401, 429]
-        # From here on nobody at this address is asked who he is.
+        # From here on requests from this address are refused without authentication.
         assert (await one.ask("GET", "")).status == 429

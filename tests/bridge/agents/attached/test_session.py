@@ -64,7 +64,7 @@ def test_the_next_result() -> None:
     assert one.next(["7"], 0.0, 30.0) == ["7"]
     one.deliver(work(1))
     assert one.next(["7"], 0.0, 30.0) == assignment_of(work(1))
-    # What was offered will be offered again before the time is over.
+    # The offer expires before the wait ends.
     assert one.next([], 0.0, 30.0) == 10.0
     assert one.next([], 0.0, 5.0) == 5.0
 

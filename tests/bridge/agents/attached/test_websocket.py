@@ -132,7 +132,7 @@ async def test_a_task_for_a_closed_connection_is_pushed_again(database: Database
         one.node.attached.limits = AttachedLimits(begin_timeout=0.1)
         async with one.socket() as socket:
             await socket.call("register")
-            # As a cable is pulled.
+            # As if a cable were unplugged.
             socket.socket._response.connection.transport.abort()  # type: ignore[union-attr]
             await one.node.ask("a")
         async with one.socket() as socket:
@@ -144,7 +144,7 @@ async def test_a_revoked_token_closes_its_sockets(database: Database, tmp_path: 
     """Registered or not, and calls on another connection are refused."""
     async with api(database, tmp_path) as one, one.socket() as socket, one.socket() as idle:
         await socket.call("register")
-        # Its handshake is over, and it is among those that are open.
+        # Its handshake is complete, and it is among the open sockets.
         await idle.call("heartbeat")
         [row] = await one.tokens.list_tokens("worker")
         await one.tokens.revoke("worker", row.token_id)
@@ -229,7 +229,7 @@ async def test_invalid_frames_close_the_connection(database: Database, tmp_path:
             await socket.socket.send_bytes(b"{}")
             assert await socket.is_closed() == aiohttp.WSCloseCode.UNSUPPORTED_DATA
         async with one.socket() as socket:
-            # The end may come before all of it was sent.
+            # The node may close the connection before everything was sent.
             with contextlib.suppress(ConnectionError):
                 await socket.socket.send_str(json.dumps({"id": 1, "do": "x" * MAX_BODY}))
             assert await socket.is_closed() in {aiohttp.WSCloseCode.MESSAGE_TOO_BIG, None}

@@ -54,5 +54,5 @@ def test_the_capture_is_bounded(pieces: list[bytes], most: int) -> None:
     if found.total <= most:
         assert found == CapturedOutput(b"".join(pieces).decode("utf-8", "replace"), found.total, 0)
     else:
-        # At each cut a character may be missing of which three bytes are here.
+        # At each cut up to three bytes of a character may be dropped.
         assert 0 < found.total - most <= found.left_out <= found.total - most + 6

@@ -23,7 +23,7 @@ from tests.support.agents import address
 
 ROOT = Path(__file__).parents[4]
 
-# The desk's clock stands still at a time that is far from now, so a deadline that is met is met by it alone.
+# The task service's clock stands still far from now, so that only the tested limit can expire.
 
 
 def sh(script: str, agent_id: str = "worker", **changed: Any) -> Agent:
@@ -199,7 +199,7 @@ async def test_a_stopping_node_ends_its_tasks(database: Database, tmp_path: Path
     assert (gone.is_online, gone.gone_reason) == (False, "shutdown")
     async with agent_node(database, tmp_path, [sh(script)]) as node:
         while (await node.answered()).key == key:
-            pass  # perhaps the node had no time left to say that it was answered
+            pass  # the node may have been killed before it recorded the answer
         assert (await node.task("b")).state is State.DONE
         task = await node.tasks.task(key)
         assert task is not None

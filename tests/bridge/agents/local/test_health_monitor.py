@@ -36,7 +36,7 @@ async def test_nothing_starts_until_the_command_may_work(
     while fitness.problem == "x is missing.":
         await asyncio.sleep(0.01)
     assert fitness.problem == f"The command {program} was not found or is not executable."
-    # One that was begun before it failed, and ends well, does not make it work.
+    # A task that started before the failure and succeeds does not end the pause.
     fitness.record(GOOD)
     assert "not found" in fitness.problem
     assert not waiting.done()

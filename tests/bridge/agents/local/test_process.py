@@ -91,8 +91,8 @@ async def test_signals_have_their_defaults() -> None:
     ran = await Runner().sh("yes | head -n 1; grep SigIgn /proc/self/status", output=1000)
     said, _, ignored = ran.output.text.partition("\nSigIgn:\t")
     assert said == "y"
-    # Signals 32 and 33 are the C library's own: whoever started the tests may ignore them, and nobody can
-    # undo it.
+    # Signals 32 and 33 belong to the C library: the process that started the tests may ignore them, and that
+    # cannot be undone.
     assert int(ignored, 16) & ~(0b11 << 31) == 0
 
 
@@ -242,7 +242,7 @@ async def test_a_command_that_cannot_be_started(tmp_path: Path) -> None:
 
 async def test_no_more_open_files() -> None:
     """No exception, and nothing is left open."""
-    # The event loop opens some for good with its first process.
+    # The event loop opens some permanently with its first process.
     await Runner().run("true")
     before = open_files()
     with _files_left(4):

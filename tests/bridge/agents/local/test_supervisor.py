@@ -29,7 +29,7 @@ async def node(loop: str, grace: float, script: str) -> AsyncIterator[asyncio.su
         if process.returncode is None:
             process.kill()
         await asyncio.wait_for(process.wait(), TIMEOUT)
-        # The rest of its output, or its transport would stay open.
+        # Read the rest of the output, or its transport would stay open.
         assert process.stdout is not None
         await process.stdout.read()
 

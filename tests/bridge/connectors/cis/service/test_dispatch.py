@@ -106,7 +106,7 @@ async def test_a_task_is_committed_with_its_event(fixture: DispatcherFixture) ->
     """It is delivered after the commit."""
     await fixture.dispatch(submit_effect())
     assert fixture.committed == 1
-    assert (await fixture.tasks.courier.delivered.get()).key == TaskKey("living.local", "req-1")
+    assert (await fixture.tasks.delivery.delivered.get()).key == TaskKey("living.local", "req-1")
 
 
 async def test_nothing_is_stored_if_the_commit_fails(fixture: DispatcherFixture) -> None:
@@ -142,9 +142,9 @@ async def test_effects_are_committed_with_the_readers_position(
     await fixture.tasks.routes.update([registered("worker@kitchen")])
     key, by = TaskKey("here", "a"), address("worker@kitchen")
     await fixture.tasks.tasks.submit(task("a", "worker@kitchen", key=key, from_address=address("boss@here")))
-    assert (await fixture.tasks.courier.delivered.get()).key == key
+    assert (await fixture.tasks.delivery.delivered.get()).key == key
     await fixture.dispatcher.dispatch_read([submit_effect()], reader, 1)
-    assert (await fixture.tasks.courier.delivered.get()).key == TaskKey("living.local", "req-1")
+    assert (await fixture.tasks.delivery.delivered.get()).key == TaskKey("living.local", "req-1")
     await fixture.dispatcher.dispatch_read([submit_effect()], reader, 2)
     await fixture.dispatcher.dispatch_read([submit_effect(request_id="req-2")], reader, 3)
     busy = await fixture.tasks.tasks.task(TaskKey("living.local", "req-2"))
@@ -217,7 +217,7 @@ async def test_a_task_for_an_agent_outside_the_namespace_is_rejected(fixture: Di
     codes = [refused.error.code for refused in fixture.rejections.rejected]
     assert codes == [ErrorCode.AGENT_NOT_FOUND, ErrorCode.AGENT_NOT_FOUND]
     await fixture.dispatch(submit_effect("secret@here", "alpha", "req-3"))
-    assert (await fixture.tasks.courier.delivered.get()).request.key.request_id == "req-3"
+    assert (await fixture.tasks.delivery.delivered.get()).request.key.request_id == "req-3"
 
 
 async def test_a_refusal_of_the_task_service_is_reported(fixture: DispatcherFixture) -> None:
