@@ -71,12 +71,12 @@ def updated_member_content(content: Mapping[str, Any], profile: Mapping[str, Any
     has it. Other fields of the content are kept."""
     if all(content.get(name) == profile.get(name) for name in MAX_CHARACTERS):
         return None
-    kept = {
+    other_fields = {
         name: value
         for name, value in content.items()
         if name not in MAX_CHARACTERS and name not in _OF_ONE_EVENT
     }
-    return {**kept, **{name: profile[name] for name in MAX_CHARACTERS if name in profile}}
+    return {**other_fields, **{name: profile[name] for name in MAX_CHARACTERS if name in profile}}
 
 
 def parse_profile_query(query: Mapping[str, str]) -> tuple[str, str | None]:

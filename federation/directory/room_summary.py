@@ -212,8 +212,8 @@ class RoomSummaries:
         async with self._database.transaction(readonly=True) as connection:
             entries = await fetch_entries(connection, space.room_id, CHILD)
         events = await self._rooms.events(sorted(entries.values())[:MAX_EVENTS])
-        shown = await self._rooms.apply_redactions(list(events.values()))
-        result = children_of(shown, suggested_only=suggested_only)
+        redacted = await self._rooms.apply_redactions(list(events.values()))
+        result = children_of(redacted, suggested_only=suggested_only)
         self._children[key] = (view.generation, result)
         return result
 

@@ -182,8 +182,8 @@ def check_certificate(authorization: list[str], connection: Connection, required
         # Endpoints that require authorization parse it with the same function and refuse it. Others, such
         # as the key endpoint, ignore it.
         return
-    shown = connection.certificate.peers if connection.certificate else ()
-    if any(lacks_required_certificate(claim.origin, shown, required) for claim in claims):
+    presented = connection.certificate.peers if connection.certificate else ()
+    if any(lacks_required_certificate(claim.origin, presented, required) for claim in claims):
         raise refusals.certificate_missing()
 
 

@@ -85,8 +85,8 @@ class MembershipOperations(Operations):
         originals = [known[row.event_id] for row in rows]
         redacted = await self._services.graph.apply_redactions(originals)
         return [
-            member_of(to_room_event(seen, original, version))
-            for seen, original in zip(redacted, originals, strict=True)
+            member_of(to_room_event(current, original, version))
+            for current, original in zip(redacted, originals, strict=True)
         ]
 
     async def membership(self, room_id: str, user: str) -> str | None:

@@ -95,13 +95,13 @@ class ReadOperations(Operations):
         limit = max(1, min(limit, MAX_LIMIT))
         # A redaction removes the relation from the content. Redacted events are found only after loading;
         # if there are some, more events are loaded to fill the limit.
-        for looked_at in (limit, MAX_LIMIT):
+        for batch in (limit, MAX_LIMIT):
             async with self._services.database.transaction(readonly=True) as connection:
-                ids = await fetch_relations(connection, room_id, event_id, rel_type, looked_at)
+                ids = await fetch_relations(connection, room_id, event_id, rel_type, batch)
             related = [
                 event for event in await self._visible_events(room_id, ids, reader) if not event.is_redacted
             ]
-            if len(related) >= limit or len(ids) < looked_at:
+            if len(related) >= limit or len(ids) < batch:
                 break
         return related[:limit]
 
@@ -162,7 +162,10 @@ class ReadOperations(Operations):
             is_joined = await self._membership_in(room_id, reader) == "join"
             pdus = [pdu for pdu in pdus if await self._may_see(reader, pdu, is_joined_now=is_joined)]
         redacted = await self._services.graph.apply_redactions(pdus)
-        return [to_room_event(seen, original, version) for seen, original in zip(redacted, pdus, strict=True)]
+        return [
+            to_room_event(current, original, version)
+            for current, original in zip(redacted, pdus, strict=True)
+        ]
 
     async def _may_see(self, reader: str, pdu: Pdu, *, is_joined_now: bool) -> bool:
         """Check the state before the event and the state after it: an event that changes the visibility or

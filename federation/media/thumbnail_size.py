@@ -51,10 +51,10 @@ def choose_size(width: int, height: int, method: Method) -> ThumbnailSize:
 def parse_size(width: str | None, height: str | None, method: str | None) -> ThumbnailSize:
     """Parse the query of a request. "the caller requested non-integer dimensions, or asked for
     negatively-sized images" is a 400; so is an unknown method."""
-    asked = Method.SCALE if method is None else next((one for one in Method if one == method), None)
-    if asked is None:
+    known_method = Method.SCALE if method is None else next((one for one in Method if one == method), None)
+    if known_method is None:
         raise MatrixError("M_INVALID_PARAM", "method must be scale or crop.")
-    return choose_size(_side("width", width), _side("height", height), asked)
+    return choose_size(_side("width", width), _side("height", height), known_method)
 
 
 def _side(name: str, text: str | None) -> int:

@@ -226,8 +226,8 @@ class DestinationPacer:
         """Return when the next probe is due."""
         if self._probing() >= MAX_PROBES:
             return None
-        paces = (self._rooms.get(room_id) for room_id in waiting)
-        return min((room.probe_at for room in paces if room and room.probe_at is not None), default=None)
+        pacers = (self._rooms.get(room_id) for room_id in waiting)
+        return min((room.probe_at for room in pacers if room and room.probe_at is not None), default=None)
 
     def allowed_at(self, waiting: Mapping[str, int]) -> int | None:
         """Return when events of one of the rooms may be sent, if no event is confirmed until then."""

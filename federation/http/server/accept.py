@@ -41,7 +41,7 @@ async def respond_and_close(accepted: socket.socket, response: bytes, seconds: f
                 pass
 
 
-async def readable(waiting: socket.socket) -> None:
+async def readable(sock: socket.socket) -> None:
     """Wait until the socket can be read, or for a listening socket until a connection can be accepted."""
     loop = asyncio.get_running_loop()
     ready = loop.create_future()
@@ -51,11 +51,11 @@ async def readable(waiting: socket.socket) -> None:
         if not ready.done():
             ready.set_result(None)
 
-    loop.add_reader(waiting, on_readable)
+    loop.add_reader(sock, on_readable)
     try:
         await ready
     finally:
-        loop.remove_reader(waiting)
+        loop.remove_reader(sock)
 
 
 # Not an error of this server: the peer disconnected before its connection was accepted.

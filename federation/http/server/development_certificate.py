@@ -89,15 +89,15 @@ def build(names: Sequence[str], now: datetime) -> DevelopmentCertificate:
     )
 
 
-def is_usable(made: DevelopmentCertificate, names: Sequence[str], now: datetime) -> bool:
+def is_usable(generated: DevelopmentCertificate, names: Sequence[str], now: datetime) -> bool:
     """Whether the files are intact, for exactly these names, and valid for another `RENEW_BEFORE`.
 
     After a crash the files may come from two different runs and not match.
     """
     try:
-        authority = x509.load_pem_x509_certificate(made.authority)
-        certificate = x509.load_pem_x509_certificate(made.certificate)
-        key = load_pem_private_key(made.private_key, None)
+        authority = x509.load_pem_x509_certificate(generated.authority)
+        certificate = x509.load_pem_x509_certificate(generated.certificate)
+        key = load_pem_private_key(generated.private_key, None)
         certificate.verify_directly_issued_by(authority)
         alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm, x509.ExtensionNotFound):
@@ -142,10 +142,10 @@ def _read(files: DevelopmentFiles) -> DevelopmentCertificate:
     )
 
 
-def _write(files: DevelopmentFiles, made: DevelopmentCertificate) -> None:
-    write_durably(files.private_key, made.private_key, mode=0o600)
-    write_durably(files.certificate, made.certificate, mode=0o644)
-    write_durably(files.authority, made.authority, mode=0o644)
+def _write(files: DevelopmentFiles, generated: DevelopmentCertificate) -> None:
+    write_durably(files.private_key, generated.private_key, mode=0o600)
+    write_durably(files.certificate, generated.certificate, mode=0o644)
+    write_durably(files.authority, generated.authority, mode=0o644)
 
 
 def _name(common: str) -> x509.Name:

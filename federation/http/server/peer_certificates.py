@@ -46,13 +46,13 @@ class PeerCertificates:
         parsed."""
         try:
             certificate = x509.load_der_x509_certificate(der)
-            shown = PresentedCertificate(
+            presented = PresentedCertificate(
                 fingerprint_of(certificate), _names(certificate), self._signers(certificate)
             )
         except (ValueError, UnsupportedAlgorithm):
             # OpenSSL parses some certificates that this library does not.
             return ClientCertificate(der, frozenset())
-        return ClientCertificate(der, peers_of_certificate(shown, [pin for pin, _ in self.pinned]))
+        return ClientCertificate(der, peers_of_certificate(presented, [pin for pin, _ in self.pinned]))
 
     def _signers(self, certificate: x509.Certificate) -> frozenset[str]:
         return frozenset(
