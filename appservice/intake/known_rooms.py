@@ -126,7 +126,7 @@ class KnownRooms:
         ]
 
     async def resident(self, room_id: str) -> str | None:
-        """Return a ghost in the room as whom the homeserver can be asked about it."""
+        """Return a ghost in the room, to act as when asking the homeserver about it."""
         if "\0" in room_id:
             return None
         found = await self._fetching.residents(room_id)

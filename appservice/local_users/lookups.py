@@ -111,8 +111,8 @@ MAX_PAGINATION_TOKEN: Final = 1_024
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """`user` is the ghost as whom the homeserver is asked, `reader` the user whom the events are for; None
-    for the node itself."""
+    """`user` is the ghost that acts in requests to the homeserver, `reader` the user that the events are for;
+    None for the node itself."""
 
     user: str
     reader: str | None = None

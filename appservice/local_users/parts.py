@@ -61,7 +61,7 @@ class UserOperations:
             raise unknown_room()
 
     async def _resident(self, room_id: str) -> str:
-        """Return a ghost in the room as whom it can be read."""
+        """Return a ghost in the room, to act as when reading it."""
         resident = await self._parts.rooms.resident(room_id)
         if resident is None:
             raise unknown_room()

@@ -3,7 +3,7 @@
 Each watcher has its own bounded queue; a slow watcher loses the oldest events and receives their count.
 Without watchers no events are built.
 
-Sources are the node's task observer (`changed`, `dropped`, `heard`), connectors (`show`) and the routing
+Sources are the node's task observer (`changed`, `dropped`, `progress`), connectors (`show`) and the routing
 table (`agents_changed`). Task events cover this process only, agent events all processes of the node.
 """
 
@@ -28,7 +28,7 @@ from bridge.tasks.task import Task
 MAX_WAITING: Final = 1_000
 """Queued events per watcher; each has at most a few kilobytes."""
 MAX_AT_ONCE: Final = 10_000
-"""Events per batch of changes: of a node with more agents nobody reads each one."""
+"""Events per batch of changes: a person cannot read the events of more agents one by one."""
 
 
 class LiveListener:
