@@ -191,7 +191,7 @@ async def list_live_of_agents(
 async def list_live_of_requester(
     connection: Connection, node_id: str, after: int, limit: int
 ) -> list[TaskRow]:
-    """The unfinished tasks that agents of this node have requested, with an id greater than `after`, ordered
+    """The unfinished tasks that agents of the node have requested, with an id greater than `after`, ordered
     by id."""
     rows = await connection.fetch(SQL.list_live_of_requester, node_id, after, limit)
     return [TaskRow(*row) for row in rows]
