@@ -86,7 +86,7 @@ async def test_a_trace_explains_a_missing_delegation(neighbourhood: Neighbourhoo
     server = await neighbourhood.server(answering(b"", 302, Location="http://a.test/"), "a.test")
     reach = neighbourhood.reach(well_known_port=server.port)
     assert await _problem(reach, "a.test") == "redirects in a loop, or not to https"
-    # What could not be found for sure is nothing to remember.
+    # A provisional result is not cached.
     before = await reach.resolver.route("b.test")
     explained = await reach.resolver.trace("b.test")
     assert before.provisional

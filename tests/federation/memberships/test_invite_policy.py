@@ -27,8 +27,8 @@ async def test_the_policy_is_asked_about_existing_users(
         await invite_policy(alice, "@bob:there.test", "!r:there.test")
         with pytest.raises(MatrixError, match="403 M_INVITE_BLOCKED"):
             await invite_policy(alice, "@spam:there.test", "!r:there.test")
-        for nobody in ("@nobody:here.test", "@bob:there.test"):
+        for unknown in ("@nobody:here.test", "@bob:there.test"):
             with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
-                await invite_policy(nobody, "@bob:there.test", "!r:there.test")
+                await invite_policy(unknown, "@bob:there.test", "!r:there.test")
         assert asked == [alice, alice]
         await build_invite_policy(home.homeserver.profiles)(alice, "@spam:there.test", "!r:there.test")

@@ -145,7 +145,7 @@ async def test_an_invite_is_rejected_before_its_server_has_committed_it(pair: tu
     alice, bob = there.user("alice"), here.user("bob")
     room_id = await there.create("12", alice, "invite")
     await there.membership.invite(room_id, alice, bob)
-    # As it is when the answer to the invite is still on its way: there it has not happened.
+    # The inviting server has not committed the invite yet, while its response is pending.
     await there.graph.send_event(room_id, "m.room.member", {"membership": "leave"}, alice, bob)
     leaving = asyncio.create_task(here.membership.leave(room_id, bob, {"reason": "busy"}))
     async with asyncio.timeout(TIMEOUT):
@@ -215,7 +215,7 @@ async def test_a_knock_is_accepted_answered_and_withdrawn(pair: tuple[Node, Node
     await there.membership.invite(room_id, alice, bob)
     await here.membership.join(room_id, bob)
     assert await there.membership_of(room_id, bob) == "join"
-    # The room is here now: the next knock need not travel to be refused or heard.
+    # This server has the room now, so the next knock is local.
     await here.membership.knock(room_id, here.user("fay"))
     assert await here.membership_of(room_id, here.user("fay")) == "knock"
 
@@ -245,7 +245,7 @@ async def test_a_restricted_room_is_joined_by_a_member_of_an_allowed_room(
     await here.membership.join(condition, bob, ["there.test"])
     await here.membership.join(room_id, bob, ["there.test"])
     assert await here.membership_of(room_id, bob) == "join"
-    # For the second of this server the first can vouch, and nobody elsewhere is asked.
+    # The first local user can authorise the second, so no other server is asked.
     await here.membership.join(condition, eve)
     await here.membership.join(room_id, eve)
     await there.until_member(room_id, eve, "join")

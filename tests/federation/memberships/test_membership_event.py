@@ -92,10 +92,10 @@ def test_the_authoriser_of_a_join() -> None:
     assert authoriser_of(join_of(room, **{key: ALICE}), room.version) == ALICE
     old = public_room("7")
     assert authoriser_of(join_of(old, **{key: ALICE}), old.version) is None
-    nobody: Any
-    for nobody in (None, 1, "alice"):
+    invalid: Any
+    for invalid in (None, 1, "alice"):
         with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
-            authoriser_of(join_of(room, **{key: nobody}), room.version)
+            authoriser_of(join_of(room, **{key: invalid}), room.version)
 
 
 def test_a_returned_signature_is_added() -> None:

@@ -36,7 +36,7 @@ async def test_local_members_of_a_restricted_room_are_loaded(database: Database)
         part = await state.for_join(room.room_id, BOB)
         members = {key[1] for key in part.events if key[0] == "m.room.member"}
         assert members == {US}
-        # This server is not in the room of the condition, so it cannot say.
+        # This server is not in the allowed room, so it does not know the membership.
         assert await state.memberships_elsewhere(BOB, part) == {}
 
 

@@ -122,7 +122,7 @@ def test_failed_authentication_is_limited() -> None:
         limiter.authentication_succeeded(HERE)
     assert [limiter.begin_authentication(HERE, NOW) is None for _ in range(3)] == [True, True, False]
     assert limiter.begin_authentication(ip_address("192.0.2.2"), NOW) is None
-    # As soon as one may be tried again, and it is good, the next may too.
+    # A successful authentication returns its token, so that the next one is allowed as well.
     for _ in range(10):
         assert limiter.begin_authentication(HERE, NOW + 1) is None
         limiter.authentication_succeeded(HERE)

@@ -40,7 +40,7 @@ async def test_a_certificate_is_read_whether_it_is_trusted_or_not(neighbourhood:
     for name, code in (("a.test", None), ("other.test", 62)):
         handshake, _ = await tls_handshake(probe(server.port), name, pinned_context(der))
         assert handshake.code == code
-    # What was pinned says nothing of any other.
+    # A pinned certificate does not make any other trusted.
     other = await neighbourhood.server(answering({}), "a.test")
     handshake, _ = await tls_handshake(probe(other.port), "a.test", pinned_context(der))
     assert handshake.code == 20

@@ -114,7 +114,7 @@ async def test_a_healthy_server(neighbourhood: Neighbourhood, check: Any) -> Non
     assert facts.signed is not None
     assert isinstance(facts.signed.problem, PeerRefused)
     assert {finding.verdict for finding in report(facts)} == {Verdict.FINE}
-    # It is asked as any server would ask it; only the last request is signed.
+    # The requests use the host name of the route; only the last one is signed.
     assert {request.headers["Host"] for request in peer.requests} == {PEER}
     assert ["Authorization" in request.headers for request in peer.requests] == [False, False, True]
 
