@@ -71,7 +71,7 @@ def test_a_response_without_members_names_the_servers(version: str) -> None:
     assert "m.room.create" in types
     assert [event["type"] for event in content["auth_chain"]] == [
         "m.room.member"
-    ]  # an old membership of Alice
+    ]  # of Alice, an auth event of the others
 
 
 def test_few_members_are_not_omitted() -> None:
