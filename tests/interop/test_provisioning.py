@@ -93,7 +93,7 @@ async def test_people_manage_their_bridge(
         assert [one["state"]["state_event"] for one in said["logins"]] == ["BAD_CREDENTIALS"]
         assert (await ask(node, "POST", f"logout/{login_id}", alice.access_token))[0] == 200
         code, refused = await node.cli(*given[:-1], "Bread for none")
-        assert (code, "cannot speak for" in refused["problem"]) == (1, True)
+        assert (code, "cannot act for" in refused["problem"]) == (1, True)
 
         status, said = await ask(node, "POST", "login/start/access_token", bob.access_token)
         assert (status, said["errcode"]) == (403, "M_FORBIDDEN")
