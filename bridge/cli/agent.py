@@ -138,7 +138,7 @@ def run(
 async def _run(runner: AgentRunner) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, runner.leave)
+        loop.add_signal_handler(number, runner.stop)
     await runner.run()
 
 

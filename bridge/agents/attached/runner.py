@@ -92,10 +92,10 @@ class AgentRunner:
     # -- running --
 
     async def run(self) -> None:
-        """Run until `leave` was called and all tasks are finished. Raises `LocalError` if the program cannot
+        """Run until `stop` was called and all tasks are finished. Raises `LocalError` if the program cannot
         be this agent."""
-        attached = self._background.spawn("stay attached", self._keep_attached(), reports=False)
-        finished = self._background.spawn("finish", self._idle.wait())
+        attached = self._background.spawn("keep attached", self._keep_attached(), reports=False)
+        finished = self._background.spawn("wait for tasks", self._idle.wait())
         try:
             await asyncio.wait({attached, finished}, return_when=asyncio.FIRST_COMPLETED)
             if attached.done():
@@ -103,13 +103,13 @@ class AgentRunner:
             else:
                 await self._unregister()
         finally:
-            works = list(self._active.values())
-            for work in works:
-                work.is_begun = False  # the node cannot be reached any more
+            active_tasks = list(self._active.values())
+            for active in active_tasks:
+                active.is_begun = False  # the node cannot be reached any more
             await self._background.close(STOP_TIMEOUT)
             await self._health.close()
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """Accept no more tasks, and finish those that are begun. The second call ends them, the third one
         does not wait."""
         if self._is_aborting:
@@ -117,20 +117,20 @@ class AgentRunner:
         elif self._is_stopping:
             self._is_aborting = True
             self._report("Running commands are stopped.")
-            for work in self._active.values():
-                if work.work is not None:
-                    work.work.cancel()
+            for active in self._active.values():
+                if active.work is not None:
+                    active.work.cancel()
         else:
             self._is_stopping = True
-            count = sum(work.is_begun for work in self._active.values())
+            count = sum(active.is_begun for active in self._active.values())
             if count:
                 self._report(
-                    f"Leaving when {'one task is' if count == 1 else f'{count} tasks are'} finished."
+                    f"Stopping when {'one task is' if count == 1 else f'{count} tasks are'} finished."
                 )
         self._check_idle()
 
     def _check_idle(self) -> None:
-        if self._is_stopping and not any(work.is_begun for work in self._active.values()):
+        if self._is_stopping and not any(active.is_begun for active in self._active.values()):
             self._idle.set()
 
     async def _unregister(self) -> None:
@@ -187,7 +187,7 @@ class AgentRunner:
             await tasks.close()
 
     async def _register(self, connection: AgentConnection) -> RegisterResponse:
-        begun = [work for work in self._active.values() if work.is_begun]
+        begun = [active for active in self._active.values() if active.is_begun]
         registered = await connection.call(
             "register",
             {
@@ -196,18 +196,20 @@ class AgentRunner:
                 "capabilities": list(self._description.capabilities),
                 "parallel": self._description.parallel,
                 "queue": self._description.queue,
-                "working": [{"work_id": work.task.work_id, "attempt": work.task.attempt} for work in begun],
+                "working": [
+                    {"work_id": active.task.work_id, "attempt": active.task.attempt} for active in begun
+                ],
             },
             RegisterResponse,
         )
         wanted = {one.work_id for one in registered.working}
-        self._cancel_tasks([work.task.work_id for work in begun if work.task.work_id not in wanted])
+        self._cancel_tasks([active.task.work_id for active in begun if active.task.work_id not in wanted])
         return registered
 
     async def _send_heartbeats(self, connection: AgentConnection, every: float) -> None:
         while True:
             await asyncio.sleep(every)
-            working = [work_id for work_id, work in self._active.items() if work.is_begun]
+            working = [work_id for work_id, active in self._active.items() if active.is_begun]
             alive = await connection.call(
                 "heartbeat", {"session": self._session, "working": working}, HeartbeatResponse
             )
@@ -229,75 +231,78 @@ class AgentRunner:
         elif self._is_stopping:
             self._send_later(self._refuse(push.task))
         else:
-            work = self._active[task.work_id] = _ActiveTask(task)
-            work.work = self._background.spawn("task of the node", self._do(work))
+            active = self._active[task.work_id] = _ActiveTask(task)
+            active.work = self._background.spawn("run a task", self._do(active))
 
     def _cancel_tasks(self, work_ids: list[str]) -> None:
         """Stop tasks that were cancelled."""
         for work_id in work_ids:
-            work = self._active.get(work_id)
-            if work is not None and work.work is not None:
-                self._report(f"The task {work.task.task_id} was cancelled.")
-                work.outcome = None
-                work.is_begun = False
-                work.work.cancel()
+            active = self._active.get(work_id)
+            if active is not None and active.work is not None:
+                self._report(f"The task {active.task.task_id} was cancelled.")
+                active.outcome = None
+                active.is_begun = False
+                active.work.cancel()
 
     async def _refuse(self, task: Task) -> None:
-        error = TaskError(ErrorCode.AGENT_BUSY, "The agent is leaving.")
+        error = TaskError(ErrorCode.AGENT_BUSY, "The agent is stopping.")
         await self._send_outcome(task.work_id, task.attempt, error)
 
-    async def _do(self, work: _ActiveTask) -> None:
+    async def _do(self, active: _ActiveTask) -> None:
         try:
             await self._health.wait()
-            if not await self._begin(work):
+            if not await self._begin(active):
                 return
-            self._report(f"Working on the task {work.task.task_id} of {work.task.from_agent}.")
+            self._report(f"Working on the task {active.task.task_id} of {active.task.from_agent}.")
             try:
                 run = await run_task(
-                    self._settings, work.task, lambda text: self._progress(work, text), now_ms=self._now_ms
+                    self._settings,
+                    active.task,
+                    lambda text: self._progress(active, text),
+                    now_ms=self._now_ms,
                 )
                 self._health.record(run)
-                work.outcome = run.outcome
+                active.outcome = run.outcome
             except asyncio.CancelledError:
-                if not work.is_begun:
+                if not active.is_begun:
                     raise
                 # The program was told to stop.
                 reason = "The program that ran the task was stopped."
-                work.outcome = TaskError(ErrorCode.NODE_UNREACHABLE, reason, {"interrupted": True})
-            await self._deliver(work, work.outcome)
+                active.outcome = TaskError(ErrorCode.NODE_UNREACHABLE, reason, {"interrupted": True})
+            await self._deliver(active, active.outcome)
         finally:
-            del self._active[work.task.work_id]
+            del self._active[active.task.work_id]
             self._check_idle()
 
-    async def _begin(self, work: _ActiveTask) -> bool:
+    async def _begin(self, active: _ActiveTask) -> bool:
         """Ask the node for permission to begin. Without it the node offers the task again."""
         connection = self._connection
         if connection is None or self._is_stopping:
             return False
         try:
             response = await connection.call(
-                "begin", self._task_fields(work.task.attempt), TaskCallResponse, work.task.work_id
+                "begin", self._task_fields(active.task.attempt), TaskCallResponse, active.task.work_id
             )
         except (ConnectionClosed, CallRefused) as error:
-            self._report(f"The task {work.task.task_id} could not be started: {error}")
+            self._report(f"The task {active.task.task_id} could not be started: {error}")
             return False
-        work.is_begun = response.wanted
+        active.is_begun = response.wanted
         return response.wanted
 
-    async def _progress(self, work: _ActiveTask, text: str) -> None:
+    async def _progress(self, active: _ActiveTask, text: str) -> None:
         if self._connection is not None:
             try:
-                body = {**self._task_fields(work.task.attempt), "text": text}
-                await self._connection.call("progress", body, TaskCallResponse, work.task.work_id)
+                body = {**self._task_fields(active.task.attempt), "text": text}
+                await self._connection.call("progress", body, TaskCallResponse, active.task.work_id)
             except (ConnectionClosed, CallRefused):
                 pass  # the next message says more
 
-    async def _deliver(self, work: _ActiveTask, outcome: WorkOutcome) -> None:
+    async def _deliver(self, active: _ActiveTask, outcome: WorkOutcome) -> None:
         """Send the outcome until the node has stored it or no longer wants it."""
         while True:
             await self._connected.wait()
             try:
-                wanted = await self._send_outcome(work.task.work_id, work.task.attempt, outcome)
+                wanted = await self._send_outcome(active.task.work_id, active.task.attempt, outcome)
             except ConnectionClosed:
                 await asyncio.sleep(MIN_RETRY_DELAY)
                 continue
@@ -305,16 +310,16 @@ class AgentRunner:
                 if refused.is_temporary or refused.status == 409:
                     await asyncio.sleep(MIN_RETRY_DELAY)
                     continue
-                self._report(f"The answer to the task {work.task.task_id} was refused: {refused.sentence}")
+                self._report(f"The answer to the task {active.task.task_id} was refused: {refused.sentence}")
                 # The node does not accept the form of the answer. Send a valid one, so that the requester
                 # need not wait for the deadline.
                 outcome = Answer(False, "The agent's answer was refused by its node.", 1)
-                if work.outcome == outcome:
+                if active.outcome == outcome:
                     return
-                work.outcome = outcome
+                active.outcome = outcome
                 continue
             if wanted:
-                self._report(f"The task {work.task.task_id} was answered.")
+                self._report(f"The task {active.task.task_id} was answered.")
             return
 
     async def _send_outcome(self, work_id: str, attempt: int, outcome: WorkOutcome) -> bool:
@@ -346,10 +351,10 @@ class AgentRunner:
                 "set_status", {"session": self._session, "status": status}, EmptyResponse
             )
 
-    def _send_later(self, work: Coroutine[Any, Any, Any]) -> None:
+    def _send_later(self, call: Coroutine[Any, Any, Any]) -> None:
         async def run() -> None:
             try:
-                await work
+                await call
             except (ConnectionClosed, CallRefused) as error:
                 self._report(f"The node could not be notified: {error}")
 

@@ -69,7 +69,7 @@ async def test_the_agent_is_attached_until_sigterm(database: Database, tmp_path:
             while not (tmp_path / "on").exists():
                 await asyncio.sleep(0.01)
             process.send_signal(signal.SIGTERM)
-            await until(process, "Leaving when one task is finished.")
+            await until(process, "Stopping when one task is finished.")
             (tmp_path / "go").touch()
             assert (await one.node.answered()).answer == Answer(True, " /\n", 0)
             assert await asyncio.wait_for(process.wait(), TIMEOUT) == 0

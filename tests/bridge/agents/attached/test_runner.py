@@ -93,7 +93,7 @@ async def test_the_first_stop_finishes_tasks(database: Database, tmp_path: Path)
             await one.node.status_is(AgentStatus.IDLE)
             await one.node.ask("a")
             await other.until("Working on")
-            other.runner.leave()
+            other.runner.stop()
             await one.node.ask("b")
             refused = (await one.node.answered()).answer
             assert refused is not None
@@ -114,8 +114,8 @@ async def test_the_second_stop_ends_tasks(database: Database, tmp_path: Path) ->
             await one.node.status_is(AgentStatus.IDLE)
             await one.node.ask("a")
             it = await process_in(tmp_path / "it")
-            other.runner.leave()
-            other.runner.leave()
+            other.runner.stop()
+            other.runner.stop()
             answer = (await one.node.answered()).answer
             assert answer is not None
             assert (answer.error_code, answer.metadata["interrupted"]) == (ErrorCode.NODE_UNREACHABLE, True)
@@ -130,7 +130,7 @@ async def test_without_tasks_the_runner_stops_at_once(database: Database, tmp_pa
         where = await place(one)
     async with running(where, "true") as other:
         await other.until("Trying again")
-        other.runner.leave()
+        other.runner.stop()
         async with asyncio.timeout(TIMEOUT):
             await other.task
 
@@ -144,7 +144,7 @@ async def test_the_third_stop_does_not_wait_for_the_node(database: Database, tmp
         await one.listener.close(TIMEOUT)
         await other.until("Trying again")
         for _ in range(3):
-            other.runner.leave()
+            other.runner.stop()
         async with asyncio.timeout(TIMEOUT):
             await other.task
 
