@@ -1,7 +1,8 @@
--- Inserts a new task if its agent has the capacity. $23: an accepted task requires fewer active tasks of the agent than
--- this, and none queued; null: nothing is required, locked or counted. $24: a queued task requires fewer queued tasks
--- than this. $25 to $27, if given, are the position of the stream's reader, which is advanced together with the task; the
--- statement fails if another process is the reader now. Returns the id, null if nothing was written, and the counts.
+-- Inserts a new task if its agent has the capacity. $23: an accepted task requires fewer active tasks of the agent
+-- than this, and none queued; null: nothing is required, locked or counted. $24: a queued task requires fewer queued
+-- tasks than this. $25 to $27, if given, are the position of the stream's reader, which is advanced together with the
+-- task; the statement fails if another process is the reader now. Returns the id, null if nothing was written, and
+-- the counts.
 -- name: accept_task
 WITH load AS MATERIALIZED (
     SELECT active, waiting, current_task FROM agent_load($5) WHERE $23::integer IS NOT NULL
@@ -115,8 +116,8 @@ SELECT
     version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
 FROM tasks WHERE desk = $1 AND id > $2 AND due <> '{}' ORDER BY id LIMIT $3;
 
--- A task that has ended and has nothing due any more belongs to no process. If a step was written meanwhile, the version
--- does not match and the effects stay due.
+-- A task that has ended and has nothing due any more belongs to no process. If a step was written meanwhile, the
+-- version does not match and the effects stay due.
 -- name: clear_due
 UPDATE tasks SET
     due = ARRAY(SELECT unnest(tasks.due) EXCEPT SELECT unnest(string_to_array(done.due, ' '))),

@@ -1,5 +1,5 @@
--- Each row has the completeness of the room's state. For a cached room, the first two statements return at least one row,
--- which may have no entry.
+-- Each row has the completeness of the room's state. For a cached room, the first two statements return at least one
+-- row, which may have no entry.
 
 -- name: fetch_entry
 SELECT
@@ -58,7 +58,8 @@ SELECT doubts, (SELECT last_value - 1 + is_called::integer FROM guest_state_chan
 -- name: fetch_last_change
 SELECT last_value - 1 + is_called::integer FROM guest_state_changes;
 
--- Changes received since the fetch began are kept: they are at least as new as the fetched state, or a newer one follows.
+-- Changes received since the fetch began are kept: they are at least as new as the fetched state, or a newer one
+-- follows.
 -- name: merge_state
 WITH fetched AS MATERIALIZED (
     SELECT * FROM unnest($3::guest_state[])

@@ -1,9 +1,9 @@
--- Writes everything that belongs to new messages of a room, local or received, if the room has the generation for which
--- they were built or authorised, none of them is stored or has been redacted, and neither their transaction ids nor the
--- received transaction is stored. All other parts depend on the row of `head`: so nothing is written unless the room was
--- updated, and positions are taken under the lock on the room's row. Positions in the stream are taken after the lock
--- that holds its readers back, because the rows are sorted before. A row without a destination is a position in the
--- stream.
+-- Writes everything that belongs to new messages of a room, local or received, if the room has the generation for
+-- which they were built or authorised, none of them is stored or has been redacted, and neither their transaction ids
+-- nor the received transaction is stored. All other parts depend on the row of `head`: so nothing is written unless
+-- the room was updated, and positions are taken under the lock on the room's row. Positions in the stream are taken
+-- after the lock that holds its readers back, because the rows are sorted before. A row without a destination is a
+-- position in the stream.
 -- name: append
 WITH head AS (
     UPDATE rooms SET generation = $2 + 1, forward_extremities = $3
