@@ -95,7 +95,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """Nobody has answered before the deadline."""
+    """There was no answer before the deadline."""
 
 
 @dataclass(frozen=True, slots=True)

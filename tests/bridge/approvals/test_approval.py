@@ -144,10 +144,10 @@ def test_answers_of_others_have_no_effect(said: Input) -> None:
 
 def test_the_number_of_notifications_is_limited() -> None:
     approval = started()
-    told = [
+    notified = [
         approval.receive(Reaction(f"@u{n}:x.test", "✅", False), STARTED) for n in range(MAX_NOTIFIED + 20)
     ]
-    assert sum(map(len, told)) == MAX_NOTIFIED
+    assert sum(map(len, notified)) == MAX_NOTIFIED
 
 
 @given(

@@ -148,22 +148,22 @@ async def test_members_and_calls_are_shown(palaver: Palaver, tmp_path: Path, dat
     )
     await control.start()
 
-    async def told(*words: str) -> str:
+    async def run(*words: str) -> str:
         result = await asyncio.to_thread(palaver, "offices", *words)
         assert result.code == 0, result
         return result.out
 
     try:
-        listed = await told("list")
+        listed = await run("list")
         for words in ("kitchen", "boss", "knife", "(@stove/knife:cellar.test)", "pan", "cellar", "none"):
             assert words in listed
-        assert await told("calls") == "There are no recorded calls.\n"
+        assert await run("calls") == "There are no recorded calls.\n"
         await insert_calls(database, 3)
-        called = await told("calls", "--limit", "2")
+        called = await run("calls", "--limit", "2")
         for words in ("no answer", "done", "fry", "continue with --before"):
             assert words in called
-        assert "kitchen" in await told("show", "kitchen")
+        assert "kitchen" in await run("show", "kitchen")
         members.clear()
-        assert await told("list") == "No office has members.\n"
+        assert await run("list") == "No office has members.\n"
     finally:
         await control.stop()

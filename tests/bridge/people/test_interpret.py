@@ -90,7 +90,7 @@ def interpreted(
     return interpret(event(content, sender, **more), room, tasks, CONTEXT, NOW)
 
 
-# ---- who is asked ------------------------------------------------------------------------------------
+# ---- addressees --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("room", [OWN, ROOM])
@@ -133,7 +133,7 @@ def test_in_a_direct_chat_every_message_is_a_request() -> None:
     assert interpreted(in_thread("$t", text("peel")), CHAT) == AgentRequest(
         (WORKER,), "peel", "$t", continues=True
     )
-    # There is nobody else, whoever is talked of.
+    # Other mentions do not change the addressee.
     assert interpreted(text("@helper peels"), CHAT) == AgentRequest(
         (WORKER,), "@helper peels", None, continues=True
     )
@@ -197,7 +197,7 @@ def test_messages_of_agents_are_ignored(room: RoomContext) -> None:
     assert interpreted(said, room, TASK, sender="@anybody:here.test") is None
     assert interpreted(said, room, TASK, sender=KITCHEN_USER) is None
     assert interpreted({**said, "msgtype": "m.notice"}, room, TASK) is None
-    # Said by a node in the person's name: whoever had it say so has asked already.
+    # A node has sent it in the person's name, for a request that exists already.
     assert interpreted({**said, "fi.mau.double_puppet_source": "palaver"}, room, TASK) is None
     assert interpreted({**said, "fi.mau.double_puppet_source": "another-bridge"}, room, TASK) is not None
     marked = content_of(Text.of("@worker: peel"), Said.ANSWER, msgtype="m.text", mentions=[WORKER_USER])
@@ -231,7 +231,7 @@ def test_a_reply_continues_the_thread_of_its_task() -> None:
     said = reply("$answer", text("> <@worker:here.test> done\n\nand the carrots", mentions=[WORKER_USER]))
     assert related_events(event(said)) == ("$answer",)
     assert interpreted(said, OWN, TASK) == AgentRequest((WORKER,), "and the carrots", "$root", continues=True)
-    # Clients mention whom they answer: the node is not called by it.
+    # Clients mention the author of the message to which they reply.
     to_node = reply("$root", text("and the carrots", mentions=[NODE]))
     assert interpreted(to_node, OWN, TASK) == AgentRequest(
         (WORKER,), "and the carrots", "$root", continues=True
@@ -249,7 +249,7 @@ def test_an_agent_can_be_mentioned_in_a_thread_of_people() -> None:
     assert interpreted(said, ROOM) == AgentRequest((WORKER,), "sum it up", "$talk", continues=True)
 
 
-# ---- taking back -------------------------------------------------------------------------------------
+# ---- cancelling --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("key", ["❌", "❌\ufe0f"])

@@ -80,7 +80,7 @@ async def test_existing_rooms_are_found(home: Home) -> None:
     async with running_node(home, join_rule="invite", agents=("worker-1", "worker-2")) as one:  # type: ignore[arg-type]
         assert one.room_id == room_id
         assert await home.state(room_id, "m.room.join_rules") == {"join_rule": "invite"}
-        # Nobody comes in by himself; agents are brought in.
+        # Agents do not join by themselves; the connector joins them.
         await until_in(one, room_id, f"@worker-2:{HERE}")
         assert one.notebook.problems == []
 

@@ -105,7 +105,7 @@ class Hesitant(set[str]):
 
 
 async def test_an_invite_that_fails_is_sent_again(servers: Servers) -> None:
-    """Whoever knocks hears nothing of the first one, and would wait for ever."""
+    """The user is not told about a failed attempt, and would wait forever."""
     running = await servers.start_node(join_rule="knock")
     servers.there.node.refuses_invites = Hesitant(2)
     await servers.there.node.rooms.knock(running.room_id, BOB, via=[HERE])
@@ -114,7 +114,7 @@ async def test_an_invite_that_fails_is_sent_again(servers: Servers) -> None:
 
 
 async def test_many_who_come_at_once_say_it_once(servers: Servers) -> None:
-    """Whoever is invited into an encrypted room, and however many of them: one sentence, by one of them."""
+    """Only one of the invited agents sends the notice about the encryption."""
     agents = [f"worker-{number}" for number in range(1, 6)]
     running = await servers.start_node(agents=agents)
     users = [*(f"@{agent}:{HERE}" for agent in agents), NODE]

@@ -54,7 +54,7 @@ HOSTILE = f"""\
 
 
 async def test_output_is_sanitised(servers: Servers) -> None:
-    """It mentions nobody, and has no active HTML or invisible characters."""
+    """It has no mentions, no active HTML or invisible characters."""
     running = await servers.start_node()
     await servers.join(running.room_id, ALICE)
     await servers.there.say(running.room_id, ALICE, "@worker-1: peel")
