@@ -129,7 +129,7 @@ def _invalid(value: Mapping[str, Any]) -> InvalidPayload | None:
     signatures = value.get("signatures")
     if signatures is not None and not (
         isinstance(signatures, dict)
-        and all(made is not None and _is_map_of_strings(made) for made in signatures.values())
+        and all(keys is not None and _is_map_of_strings(keys) for keys in signatures.values())
     ):
         return InvalidPayload("signatures", "is not an object of objects of strings")
     return None

@@ -116,12 +116,12 @@ def encode_numbers(content: dict[str, Any]) -> dict[str, Any]:
     pointers = [*_pointers(content, "")]
     if not pointers:
         return content
-    made: dict[str, Any] = _copy(content)
+    encoded: dict[str, Any] = _copy(content)
     for pointer in pointers:
-        container, name = _locate(made, pointer)
+        container, name = _locate(encoded, pointer)
         container[name] = orjson.dumps(container[name]).decode()
-    made[NUMBERS_KEY] = pointers
-    return made
+    encoded[NUMBERS_KEY] = pointers
+    return encoded
 
 
 def decode_numbers(content: dict[str, Any]) -> dict[str, Any] | InvalidPayload:
@@ -131,17 +131,17 @@ def decode_numbers(content: dict[str, Any]) -> dict[str, Any] | InvalidPayload:
         return content
     if not isinstance(pointers, list) or not all(isinstance(one, str) for one in pointers):
         return InvalidPayload(NUMBERS_KEY, "is not a list of JSON pointers")
-    made: dict[str, Any] = _copy({name: value for name, value in content.items() if name != NUMBERS_KEY})
+    decoded: dict[str, Any] = _copy({name: value for name, value in content.items() if name != NUMBERS_KEY})
     for pointer in pointers:
         try:
-            container, name = _locate(made, pointer)
+            container, name = _locate(decoded, pointer)
             number = _number(container[name])
         except (LookupError, TypeError, ValueError):
             number = None
         if number is None:
             return InvalidPayload(NUMBERS_KEY, "points to a value that is not a number")
         container[name] = number
-    return made
+    return decoded
 
 
 def _pointers(value: Any, path: str) -> Iterator[str]:
