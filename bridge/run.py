@@ -119,7 +119,7 @@ class Node:
             self.database.pool,
             now_ms=now_ms,
             report=log_problem,
-            homeserver=config.guest_of,
+            homeserver=config.attached_to,
         )
         await self.peers.start()
         stack.push_async_callback(self.peers.close)
@@ -170,7 +170,7 @@ class Node:
         background.supervise("event loop lag", partial(measure_event_loop_lag, self.metrics.lag.observe))
 
     def _make_backend(self) -> NodeBackend:
-        if self.config.guest_of is not None:
+        if self.config.attached_to is not None:
             return AppserviceBackend(
                 self.config, metrics=self.metrics, health=self._health, now_ms=now_ms, step=self._step
             )

@@ -43,7 +43,7 @@ def registration(
     Example: palaver registration --check"""
     output = Output(as_json=as_json)
     config = loaded(path).config
-    if config.guest_of is None:
+    if config.attached_to is None:
         raise LocalError(
             "This node is a homeserver itself, so it has no registration.",
             'For an application service set matrix_side = "appservice" and [appservice] in the'
@@ -79,7 +79,7 @@ def _check(output: Output, config: Config) -> None:
         if not problems:
             console.print("[green]✓[/] ", end="")
             console.print(
-                f"{config.guest_of} at {homeserver} has loaded {file} and reaches this node.", markup=False
+                f"{config.attached_to} at {homeserver} has loaded {file} and reaches this node.", markup=False
             )
 
     output.show({"registration": str(file), "homeserver": homeserver, "wrong": list(problems)}, report)
@@ -121,9 +121,10 @@ def _write_double_puppet(output: Output, config: Config, option: str, *, new_tok
             "users": [namespace.regex for namespace in written.users],
         },
         lambda console: console.print(
-            f"Wrote {file}. Its tokens give full access to all accounts of {config.guest_of}. Next:\n{enable}"
-            f"  add the file to the homeserver's configuration, beside the first one: {file.resolve()}\n"
-            f"  restart the homeserver, then run here: palaver registration --check{option}",
+            f"Wrote {file}. Its tokens give full access to all accounts of {config.attached_to}."
+            f" Next:\n{enable}  add the file to the homeserver's configuration, beside the first one:"
+            f" {file.resolve()}\n  restart the homeserver, then run here: palaver registration"
+            f" --check{option}",
             markup=False,
         ),
     )
@@ -132,7 +133,7 @@ def _write_double_puppet(output: Output, config: Config, option: str, *, new_tok
 def _next_steps(config: Config, file: Path, option: str) -> str:
     return "\n".join(
         [
-            f"Wrote {file}. Next, on {config.guest_of}:",
+            f"Wrote {file}. Next, on {config.attached_to}:",
             "  add the file to the homeserver's configuration, for example in Synapse's homeserver.yaml:",
             f"    app_service_config_files: [{file.resolve()}]",
             f"  restart the homeserver, then run here: palaver registration --check{option}",

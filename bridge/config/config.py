@@ -271,7 +271,7 @@ class NodeConfig(Section):
         in_rooms = sorted(
             peer.node_id
             for peer in self.agent_federation.peers
-            if self.guest_of is not None and peer.profile is PeerProfile.MATRIX
+            if self.attached_to is not None and peer.profile is PeerProfile.MATRIX
         )
         if in_rooms:
             raise ValueError(
@@ -303,7 +303,7 @@ class NodeConfig(Section):
         return frozenset(kind for connector in CONNECTORS for kind in connector.alias_kinds(self))
 
     @property
-    def guest_of(self) -> str | None:
+    def attached_to(self) -> str | None:
         """The name of the homeserver to which this node is attached as an application service, or None if
         this node is a homeserver itself."""
         return self.appservice.domain if self.matrix_side == "appservice" else None

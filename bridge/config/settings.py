@@ -68,7 +68,7 @@ def external_database(config: Config) -> DatabaseAddress | None:
 
 
 def homeserver_settings(config: Config, version: str) -> HomeserverSettings:
-    assert config.guest_of is None, "an application service is not a homeserver"
+    assert config.attached_to is None, "an application service is not a homeserver"
     federation = config.federation
     return HomeserverSettings(
         config.server_name,

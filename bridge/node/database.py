@@ -59,7 +59,7 @@ class NodeDatabase:
             self._health.set("database", None)
             self.schema_version = await migrate(self.pool, progress=_log_migration)
             async with self.pool.transaction() as connection:
-                await claim(connection, self._config.server_name, self._config.guest_of)
+                await claim(connection, self._config.server_name, self._config.attached_to)
             self._health.set("migrations", None)
         except BaseException:
             await self._stack.aclose()

@@ -182,7 +182,7 @@ async def configuration(context: CheckContext) -> Finding:
 
 async def matrix_backend(context: CheckContext) -> Finding:
     config = context.config
-    if config.guest_of is None:
+    if config.attached_to is None:
         return ok("matrix backend", "This node is a homeserver.")
     wrong = (
         *await check_registration(config.appservice, config.server_name, config.alias_kinds),
@@ -192,7 +192,7 @@ async def matrix_backend(context: CheckContext) -> Finding:
         return fault("matrix backend", " ".join(wrong), "`palaver registration --check` shows each problem.")
     return ok(
         "matrix backend",
-        f"This node is attached to {config.guest_of} at {config.appservice.homeserver}, which has"
+        f"This node is attached to {config.attached_to} at {config.appservice.homeserver}, which has"
         f" {config.appservice.registration} and reaches this node.",
     )
 
@@ -306,7 +306,7 @@ async def database(context: CheckContext) -> Finding:
         await connection.close()
     if isinstance(steps, LocalError):
         raise steps
-    not_ours = wrong_owner(owner, NodeOwner(context.config.server_name, context.config.guest_of))
+    not_ours = wrong_owner(owner, NodeOwner(context.config.server_name, context.config.attached_to))
     if not_ours is not None:
         raise not_ours
     if steps:
@@ -362,11 +362,11 @@ async def _check_listener(config: Config, address: str) -> Finding:
     reachable = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)  # noqa: S104 - compared, not bound
     # An attached node does not federate and publishes no keys.
     healths = [one.health for one in CONNECTORS if one.health is not None]
-    if config.guest_of is not None and not healths:
+    if config.attached_to is not None and not healths:
         return ok(
             "port", f"{address} belongs to an attached node, and no endpoint on it identifies the node."
         )
-    path = KEYS if config.guest_of is None else healths[0]
+    path = KEYS if config.attached_to is None else healths[0]
     url = f"https://{reachable}:{number}{path}"
     unverified = ssl.create_default_context()
     unverified.check_hostname = False
@@ -380,7 +380,7 @@ async def _check_listener(config: Config, address: str) -> Finding:
             document = decode(await answer.read())
     except (aiohttp.ClientError, TimeoutError, OSError, NotCanonical) as error:
         return fault("port", f"{address} does not respond: {type(error).__name__}.", "Read the node's log.")
-    if config.guest_of is not None:
+    if config.attached_to is not None:
         if not isinstance(document, dict) or document.get("server_name") != config.server_name:
             return fault(
                 "port", f"{address} responds, but is not this node.", "Find out which program uses the port."

@@ -112,10 +112,10 @@ def test_paths_are_relative_to_the_file() -> None:
 def test_only_an_appservice_is_attached_to_a_homeserver() -> None:
     """The section [appservice] has no effect while the node is a homeserver itself."""
     section = {"homeserver": "http://127.0.0.1:8008", "domain": "their.server"}
-    assert Config().guest_of is None
-    assert Config.model_validate({"appservice": section}).guest_of is None
+    assert Config().attached_to is None
+    assert Config.model_validate({"appservice": section}).attached_to is None
     attached = Config.model_validate({"matrix_side": "appservice", "appservice": section})
-    assert attached.guest_of == "their.server"
+    assert attached.attached_to == "their.server"
 
 
 def test_an_appservice_exchanges_agents_only_with_published_nodes() -> None:
@@ -123,8 +123,8 @@ def test_an_appservice_exchanges_agents_only_with_published_nodes() -> None:
     section = {"homeserver": "http://127.0.0.1:8008", "domain": "their.server"}
     published = {"node_id": "old.test", "profile": "cis-1.1", "url": "http://10.0.0.2:7676"}
     values = {"appservice": section, "agent_federation": {"peers": [published, {"node_id": "file.test"}]}}
-    assert Config.model_validate(values).guest_of is None
+    assert Config.model_validate(values).attached_to is None
     with pytest.raises(ValidationError, match=r"file\.test with profile = "):
         Config.model_validate({**values, "matrix_side": "appservice"})
     values["agent_federation"] = {"peers": [published]}
-    assert Config.model_validate({**values, "matrix_side": "appservice"}).guest_of == "their.server"
+    assert Config.model_validate({**values, "matrix_side": "appservice"}).attached_to == "their.server"
