@@ -12,7 +12,7 @@ import pytest
 from bridge.people.permissions import Level, Rights
 from bridge.tasks.task import State
 from federation.http.server.tls import TlsFiles
-from tests.bridge.people.service.scene import Scene, scene
+from tests.bridge.people.service.running_node import RunningNode, running_node
 from tests.federation.nodes import Node, nodes
 from tests.support.matrix_client import MatrixClient
 from tests.support.matrix_client.seen import Event
@@ -31,7 +31,7 @@ class Company:
     administers, and bob may read."""
 
     node: Node
-    here: Scene
+    here: RunningNode
     alice: MatrixClient
     bob: MatrixClient
     carol: MatrixClient
@@ -77,7 +77,7 @@ async def company(
                 carol.user_id: Level.ADMINISTER,
             }
         )
-        here = await stack.enter_async_context(scene(node, rights=rights))
+        here = await stack.enter_async_context(running_node(node, rights=rights))
         for person in people:
             await person.join(f"#agents-default:{node.name}", via=[node.name])
         yield Company(node, here, alice, bob, carol)
@@ -99,12 +99,12 @@ async def test_an_agent_gets_a_task_and_answers(company: Company) -> None:
     task = await company.given()
     assert task.request.prompt == "peel the potatoes"
     await company.until_reaction(alice, asked, "⏳")
-    assert await here.tasks.begin(task.key) is not None
-    await here.tasks.progress(task.key, {"message": "the first"})
+    assert await here.task_service.begin(task.key) is not None
+    await here.task_service.progress(task.key, {"message": "the first"})
     progress = await alice.wait_for(says("the first"))
-    await here.tasks.progress(task.key, {"message": "the last"})
+    await here.task_service.progress(task.key, {"message": "the last"})
     await alice.wait_for(says("* the last"))
-    await here.do(task, "All of **them**:\n\n```python\npeel()\n```\n@room")
+    await here.complete(task, "All of **them**:\n\n```python\npeel()\n```\n@room")
     answer = await alice.wait_for(says("All of **them**"))
     assert answer["sender"] == company.worker
     assert '<code class="language-python">peel()\n</code>' in answer["content"]["formatted_body"]
@@ -123,7 +123,7 @@ async def test_an_agent_gets_a_task_and_answers(company: Company) -> None:
     task = await company.given()
     assert task.request.prompt == "and the carrots"
     assert task.request.context.startswith(f"{alice.user_id}: worker-1: peel the potatoes")
-    await here.do(task, "x\n" * 200)
+    await here.complete(task, "x\n" * 200)
     sent = await alice.wait_for(lambda event: event["content"].get("msgtype") == "m.file")
     assert (await alice.download(sent["content"]["url"])).data == b"x\n" * 199 + b"x"
     assert here.notebook.problems == []
@@ -132,10 +132,10 @@ async def test_an_agent_gets_a_task_and_answers(company: Company) -> None:
 async def test_people_read_the_work_of_agents(company: Company) -> None:
     """A task that no person has given is a thread as well, whose first message shows its state."""
     here = company.here
-    await here.ask(to=f"worker-1@{company.node.name}")
+    await here.request_task(to=f"worker-1@{company.node.name}")
     task = await company.given()
     root = await company.bob.wait_for(says("⏳ coordinator@kitchen asks", "Peel the potatoes"))
-    await here.do(task, "Done.")
+    await here.complete(task, "Done.")
     answer = await company.bob.wait_for(says("Done."))
     assert answer["content"]["m.relates_to"]["event_id"] == root["event_id"]
     await company.bob.wait_for(says("* ✅ coordinator@kitchen asks"))
@@ -158,7 +158,7 @@ async def test_a_task_is_cancelled(company: Company) -> None:
     await alice.edit(here.room_id, asked, "@worker-1: peel the carrots")
     second = await company.given()
     assert second.request.prompt == "peel the carrots"
-    ended = await here.tasks.task(first.key)
+    ended = await here.task_service.task(first.key)
     assert ended is not None
     assert ended.state is State.CANCELLED
     await company.carol.react(here.room_id, asked, "❌")
@@ -184,7 +184,7 @@ async def test_direct_chats(company: Company) -> None:
     chat = await alice.create_room(preset="trusted_private_chat", invite=[company.worker], is_direct=True)
     await alice.wait_for_member(chat, company.worker, "join")
     asked = await alice.say(chat, "peel")
-    await here.do(await company.given(), "Peeled.")
+    await here.complete(await company.given(), "Peeled.")
     answer = await alice.wait_for_text("Peeled.", room_id=chat)
     assert answer["content"]["m.relates_to"] == {"m.in_reply_to": {"event_id": asked}}
 
