@@ -25,7 +25,7 @@ from bridge.config.people import people_settings, rights
 from bridge.connectors.interface import Connector, NodeParts, PortalRoom
 from bridge.connectors.registry import CONNECTORS
 from bridge.control.agents import commands as agent_operator
-from bridge.control.agents.commands import PROTOCOL, OperatorReply, Parts
+from bridge.control.agents.commands import PROTOCOL, CommandContext, OperatorReply
 from bridge.control.agents.context import ForPeople
 from bridge.control.socket import Command
 from bridge.control.stream import Stream
@@ -178,8 +178,8 @@ class NodeCore:
 
     # -- parts --
 
-    def _operated(self) -> Parts:
-        return Parts(
+    def _operated(self) -> CommandContext:
+        return CommandContext(
             node_id=self._config.server_name,
             database=self._backend.database,
             routes=self.core.table,

@@ -9,7 +9,7 @@ from typing import Any
 
 from bridge.agents.routing_table import RoutingTable
 from bridge.agents.statuses import AgentStatuses
-from bridge.control.agents.commands import PROTOCOL, OperatorReply, Parts, commands, streams
+from bridge.control.agents.commands import PROTOCOL, CommandContext, OperatorReply, commands, streams
 from bridge.control.stream import Items
 from bridge.node.core import AgentCore, AgentCoreParts
 from bridge.observability.live_feed import LiveFeed
@@ -45,7 +45,7 @@ class RecordingObserver:
 class Operated:
     """`ask("agents-list", node="a")` does what the command line does."""
 
-    parts: Parts
+    parts: CommandContext
     core: AgentCore
     local_agents: ScriptedAgents
     observer: RecordingObserver
@@ -116,7 +116,7 @@ async def operated(database: Database, **changed: Any) -> AsyncIterator[Operated
         )
     )
     end = core.table.subscribe(feed.agents_changed)
-    parts = Parts(
+    parts = CommandContext(
         node_id=HERE,
         database=database,
         routes=core.table,

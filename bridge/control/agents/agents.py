@@ -14,7 +14,7 @@ from bridge.agents.agent import Agent
 from bridge.agents.routing import Local, Remote, Unknown
 from bridge.agents.search import GONE, STATUSES, AgentSearch, display_status
 from bridge.agents.updates import MAX_TEXT_LENGTH, Unregistration, Updated
-from bridge.control.agents.context import Parts
+from bridge.control.agents.context import CommandContext
 from bridge.control.agents.lookup import find_agent
 from bridge.control.server.arguments import Arguments
 from bridge.tasks.store import task_of
@@ -31,7 +31,7 @@ MAX_TASKS: Final = 20
 MAX_TOKENS: Final = 100
 
 
-async def agents_list(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
+async def agents_list(context: CommandContext, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """List matching agents: those of this node first, then by node and id."""
     arguments = Arguments(given)
     limit = arguments.number("limit", PAGE, MAX_PAGE)
@@ -42,7 +42,7 @@ async def agents_list(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, An
         words=AgentSearch.words_of(arguments.optional_text("search") or ""),
         with_gone=arguments.flag("all"),
     )
-    known = list(parts.routes.table.agents())
+    known = list(context.routes.table.agents())
     first: list[Agent] = []
     total = 0
     for begin in range(0, len(known), AT_ONCE):
@@ -50,9 +50,9 @@ async def agents_list(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, An
         total += len(found)
         first += found
         if len(first) > 2 * limit:
-            first = _first(parts, first, limit)
+            first = _first(context, first, limit)
         await asyncio.sleep(0)
-    return {"agents": [_listed(parts, agent) for agent in _first(parts, first, limit)], "total": total}
+    return {"agents": [_listed(context, agent) for agent in _first(context, first, limit)], "total": total}
 
 
 def _status(text: str | None) -> str | None:
@@ -61,47 +61,47 @@ def _status(text: str | None) -> str | None:
     return text
 
 
-def _first(parts: Parts, agents: Iterable[Agent], limit: int) -> list[Agent]:
-    return heapq.nsmallest(limit, agents, key=lambda agent: _sort_key(parts, agent))
+def _first(context: CommandContext, agents: Iterable[Agent], limit: int) -> list[Agent]:
+    return heapq.nsmallest(limit, agents, key=lambda agent: _sort_key(context, agent))
 
 
-def _sort_key(parts: Parts, agent: Agent) -> tuple[bool, str, str]:
-    return agent.node_id != parts.node_id, agent.node_id, agent.agent_id
+def _sort_key(context: CommandContext, agent: Agent) -> tuple[bool, str, str]:
+    return agent.node_id != context.node_id, agent.node_id, agent.agent_id
 
 
-def _listed(parts: Parts, agent: Agent) -> dict[str, Any]:
+def _listed(context: CommandContext, agent: Agent) -> dict[str, Any]:
     return {
         "address": str(agent.address),
         "agent_id": agent.agent_id,
         "node_id": agent.node_id,
-        "is_local": agent.node_id == parts.node_id,
+        "is_local": agent.node_id == context.node_id,
         "runtime": agent.runtime,
         "capabilities": list(agent.capabilities),
         "status": display_status(agent),
         "current_task": agent.current_task,
-        "last_heard": parts.routes.table.last_seen(agent),
+        "last_heard": context.routes.table.last_seen(agent),
         "registered_at": agent.registered_at,
         "gone_at": agent.gone_at,
         "gone_reason": agent.gone_reason,
     }
 
 
-async def agents_show(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    agent = find_agent(parts, Arguments(given).text("agent"))
+async def agents_show(context: CommandContext, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    agent = find_agent(context, Arguments(given).text("agent"))
     address = str(agent.address)
-    is_local = agent.node_id == parts.node_id
-    async with parts.database.transaction(readonly=True) as connection:
+    is_local = agent.node_id == context.node_id
+    async with context.database.transaction(readonly=True) as connection:
         load = await fetch_load(connection, address)
         rows = await list_live_of_agents(connection, [address], 0, MAX_TASKS + 1)
         tokens = await list_tokens(connection, agent.agent_id, MAX_TOKENS) if is_local else []
-    settings = parts.local.settings(agent) if is_local else None
-    node = parts.routes.table.node(agent.node_id)
+    settings = context.local.settings(agent) if is_local else None
+    node = context.routes.table.node(agent.node_id)
     return {
-        **_listed(parts, agent),
-        "why": parts.routes.explain(agent.address),
+        **_listed(context, agent),
+        "why": context.routes.explain(agent.address),
         "connector": agent.connector,
-        "configured": is_local and agent.agent_id in parts.configured,
-        "namespaces": sorted(parts.local.namespaces(agent)) if is_local else None,
+        "configured": is_local and agent.agent_id in context.configured,
+        "namespaces": sorted(context.local.namespaces(agent)) if is_local else None,
         "last_word": agent.sent_at,
         "heard_by_itself": agent.last_seen is not None,
         "was": agent.status.value if display_status(agent) == GONE else None,
@@ -124,40 +124,40 @@ async def agents_show(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, An
         },
         "tasks": [task_summary(task_of(row)) for row in rows[:MAX_TASKS]],
         "more_tasks": len(rows) > MAX_TASKS,
-        "tokens": sum(token.is_valid(parts.now_ms()) for token in tokens),
+        "tokens": sum(token.is_valid(context.now_ms()) for token in tokens),
     }
 
 
 REASON: Final = "removed by the operator"
 
 
-async def agents_remove(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
+async def agents_remove(context: CommandContext, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Remove an agent. `tokens` in the answer are the ids of tokens with which it can attach again."""
     arguments = Arguments(given)
-    agent = find_agent(parts, arguments.text("agent"))
+    agent = find_agent(context, arguments.text("agent"))
     reason = arguments.optional_text("reason", MAX_TEXT_LENGTH) or REASON
-    is_local = agent.node_id == parts.node_id
-    if is_local and agent.agent_id in parts.configured:
+    is_local = agent.node_id == context.node_id
+    if is_local and agent.agent_id in context.configured:
         raise LocalError(
             f"The node runs the agent {agent.agent_id} because it is in the configuration.",
             "Remove it from the configuration and restart the node.",
         )
-    refusal = parts.removal_refusal(agent) if is_local and agent.is_online else None
+    refusal = context.removal_refusal(agent) if is_local and agent.is_online else None
     if refusal is not None:
         raise refusal
     if not agent.is_online:
         raise LocalError(
             f"{agent.address} is already offline: {agent.gone_reason}.", "There is nothing to do."
         )
-    await _unregister(parts, agent, reason)
-    tokens = await _tokens(parts, agent) if is_local else []
+    await _unregister(context, agent, reason)
+    tokens = await _tokens(context, agent) if is_local else []
     return {"address": str(agent.address), "is_local": is_local, "reason": reason, "tokens": tokens}
 
 
-async def _unregister(parts: Parts, agent: Agent, reason: str) -> None:
+async def _unregister(context: CommandContext, agent: Agent, reason: str) -> None:
     # Newer than the agent's last update even if this clock was set back or the agent's node is ahead.
-    sent_at = max(parts.now_ms(), agent.sent_at + 1)
-    [verdict] = await parts.routes.update([Unregistration(agent.address, reason, sent_at)])
+    sent_at = max(context.now_ms(), agent.sent_at + 1)
+    [verdict] = await context.routes.update([Unregistration(agent.address, reason, sent_at)])
     if not isinstance(verdict, Updated):
         why = getattr(verdict, "reason", "it is no longer known")
         raise LocalError(
@@ -166,17 +166,17 @@ async def _unregister(parts: Parts, agent: Agent, reason: str) -> None:
         )
 
 
-async def _tokens(parts: Parts, agent: Agent) -> list[str]:
-    now_ms = parts.now_ms()
-    async with parts.database.transaction(readonly=True) as connection:
+async def _tokens(context: CommandContext, agent: Agent) -> list[str]:
+    now_ms = context.now_ms()
+    async with context.database.transaction(readonly=True) as connection:
         rows = await list_tokens(connection, agent.agent_id, MAX_TOKENS)
     return [row.token_id for row in rows if row.is_valid(now_ms)]
 
 
-async def route(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
+async def route(context: CommandContext, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Explain the route of an address. For an invalid address `why` has the error."""
     text = Arguments(given).text("address")
-    decision = parts.routes.route(text)
+    decision = context.routes.route(text)
     said: dict[str, Any] = {
         "asked": text,
         "address": None,
@@ -185,7 +185,7 @@ async def route(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
         "code": None,
         "candidates": [],
         "advice": None,
-        "why": parts.routes.explain(text),
+        "why": context.routes.explain(text),
     }
     match decision:
         case Local(address):

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from bridge.control.agents.agents import agents_list, agents_remove, agents_show, route
-from bridge.control.agents.context import PROTOCOL, OperatorReply, Parts
+from bridge.control.agents.context import PROTOCOL, CommandContext, OperatorReply
 from bridge.control.agents.send import task_send, task_wait
 from bridge.control.agents.tasks import task_cancel, task_list, task_show
 from bridge.control.server.arguments import Arguments
@@ -17,13 +17,13 @@ from bridge.observability.live_event_text import TYPES
 from storage.errors import LocalError
 
 
-async def tail(parts: Parts, given: Mapping[str, Any]) -> Items:
+async def tail(context: CommandContext, given: Mapping[str, Any]) -> Items:
     """Stream live events until the client disconnects."""
-    return _tail(parts, _filter(Arguments(given)))
+    return _tail(context, _filter(Arguments(given)))
 
 
-async def _tail(parts: Parts, wanted: LiveFilter) -> Items:
-    with parts.feed.listening(wanted) as listener:
+async def _tail(context: CommandContext, wanted: LiveFilter) -> Items:
+    with context.feed.listening(wanted) as listener:
         # Tells the client that it receives all events from now on.
         yield {"type": "listening"}
         while True:
@@ -45,7 +45,7 @@ def _type(text: str) -> str:
     return text
 
 
-__all__ = ["COMMANDS", "PROTOCOL", "STREAMS", "OperatorReply", "Parts", "commands", "streams"]
+__all__ = ["COMMANDS", "PROTOCOL", "STREAMS", "CommandContext", "OperatorReply", "commands", "streams"]
 
 COMMANDS: Final = {
     "agents-list": agents_list,
@@ -59,10 +59,10 @@ COMMANDS: Final = {
 STREAMS: Final = {"task-send": task_send, "task-wait": task_wait, "tail": tail}
 
 
-def commands(parts: Parts) -> Mapping[str, Command]:
+def commands(context: CommandContext) -> Mapping[str, Command]:
     """Return the commands by their names on the control socket."""
-    return {name: partial(command, parts) for name, command in COMMANDS.items()}
+    return {name: partial(command, context) for name, command in COMMANDS.items()}
 
 
-def streams(parts: Parts) -> Mapping[str, Stream]:
-    return {name: partial(stream, parts) for name, stream in STREAMS.items()}
+def streams(context: CommandContext) -> Mapping[str, Stream]:
+    return {name: partial(stream, context) for name, stream in STREAMS.items()}

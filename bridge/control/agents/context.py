@@ -99,7 +99,7 @@ class OperatorReply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class CommandContext:
     """The services of a node that the commands use.
 
     `replies` is the reply channel for `PROTOCOL`. `configured` are the ids of agents in the configuration.

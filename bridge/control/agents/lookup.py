@@ -4,7 +4,7 @@ from typing import Final
 
 from bridge.agents.address import AgentAddress, BareAgentId, InvalidAddress, parse_target
 from bridge.agents.agent import Agent
-from bridge.control.agents.context import Parts
+from bridge.control.agents.context import CommandContext
 from bridge.tasks.request import key_text, read_key
 from bridge.tasks.task import Task
 from storage.errors import LocalError
@@ -14,24 +14,24 @@ _LIST: Final = "`palaver agents list` shows the known agents."
 _TASKS: Final = "`palaver task list` shows the stored tasks."
 
 
-def find_agent(parts: Parts, text: str) -> Agent:
+def find_agent(context: CommandContext, text: str) -> Agent:
     """Find an agent by its address, or by its id if that is unique. The agent may be offline."""
     match parse_target(text):
         case InvalidAddress(reason):
             raise LocalError(f"That is not an address. {reason}", _LIST)
         case AgentAddress() as address:
-            agent = parts.routes.agent(address)
+            agent = context.routes.agent(address)
             if agent is None:
-                raise LocalError(parts.routes.explain(address), _LIST)
+                raise LocalError(context.routes.explain(address), _LIST)
             return agent
         case BareAgentId(agent_id):
-            return _by_id(parts, agent_id)
+            return _by_id(context, agent_id)
 
 
-def _by_id(parts: Parts, agent_id: str) -> Agent:
+def _by_id(context: CommandContext, agent_id: str) -> Agent:
     """Choose as the routing does: the agent of this node, or the only agent with this id."""
-    table = parts.routes.table
-    local = table.agents_of(parts.node_id).get(agent_id)
+    table = context.routes.table
+    local = table.agents_of(context.node_id).get(agent_id)
     if local is not None:
         return local
     addresses = (AgentAddress(agent_id, node.node_id) for node in table.nodes())
@@ -47,13 +47,13 @@ def _by_id(parts: Parts, agent_id: str) -> Agent:
     )
 
 
-async def find_task(parts: Parts, text: str) -> Task:
+async def find_task(context: CommandContext, text: str) -> Task:
     """Find a task by its key, or by its task id or request id if that is unique."""
     key = read_key(text)
-    task = None if key is None else await parts.tasks.task(key)
+    task = None if key is None else await context.tasks.task(key)
     if task is not None:
         return task
-    found = await parts.tasks.find(text, _SHOWN + 1)
+    found = await context.tasks.find(text, _SHOWN + 1)
     if len(found) == 1:
         return found[0]
     if not found:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from bridge.agents.address import AgentAddress
 from bridge.agents.routing import Unknown
-from bridge.control.agents.context import PROTOCOL, Parts, address_of
+from bridge.control.agents.context import PROTOCOL, CommandContext, address_of
 from bridge.control.agents.lookup import find_task
 from bridge.control.agents.tasks import progress_of
 from bridge.control.server.arguments import Arguments
@@ -31,14 +31,14 @@ POLL_INTERVAL: Final = 1.0
 of other protocols send none."""
 
 
-async def follow(parts: Parts, key: TaskKey) -> Items:
+async def follow(context: CommandContext, key: TaskKey) -> Items:
     """Stream the task's states and progress, and finally its result."""
     after = 0
     state: State | None = None
-    with parts.replies.listening(key) as changed:
+    with context.replies.listening(key) as changed:
         while True:
             changed.clear()
-            current = await _fetch(parts, key, after)
+            current = await _fetch(context, key, after)
             if current is not None:
                 task, reports = current
                 if task.state is not state and not task.state.is_final:
@@ -58,16 +58,16 @@ async def follow(parts: Parts, key: TaskKey) -> Items:
                     await changed.wait()
 
 
-async def _fetch(parts: Parts, key: TaskKey, after: int) -> tuple[Task, list[ProgressRow]] | None:
+async def _fetch(context: CommandContext, key: TaskKey, after: int) -> tuple[Task, list[ProgressRow]] | None:
     """Fetch the task and its progress after the report `after`, or None while the database is unavailable.
     The task is fetched first: no progress is added after its end, so none is missed."""
     try:
-        task = await parts.tasks.task(key)
+        task = await context.tasks.task(key)
         if task is None:
             raise LocalError(
                 f"The task {key_text(key)} is no longer stored.", "It ended more than a week ago."
             )
-        return task, await parts.tasks.progress_of(task, after)
+        return task, await context.tasks.progress_of(task, after)
     except ConnectionLost:
         return None
 
@@ -78,61 +78,61 @@ LONGEST_TIMEOUT_MS: Final = 366 * 24 * 3_600_000
 MAX_METADATA: Final = 100
 
 
-async def task_send(parts: Parts, given: Mapping[str, Any]) -> Items:
+async def task_send(context: CommandContext, given: Mapping[str, Any]) -> Items:
     """Submit a task and stream it. Without `wait` the stream ends when the task is accepted. A refused
     request creates no task, so it can be repeated with the same id. Repeating an accepted request returns its
     task."""
-    request = await _request(parts, given)
-    return _send(parts, request, is_awaited=Arguments(given).flag("wait"))
+    request = await _request(context, given)
+    return _send(context, request, is_awaited=Arguments(given).flag("wait"))
 
 
-async def task_wait(parts: Parts, given: Mapping[str, Any]) -> Items:
+async def task_wait(context: CommandContext, given: Mapping[str, Any]) -> Items:
     """Stream an existing task of any requester."""
-    task = await find_task(parts, Arguments(given).text("task"))
-    return _wait(parts, task)
+    task = await find_task(context, Arguments(given).text("task"))
+    return _wait(context, task)
 
 
-async def _send(parts: Parts, request: TaskRequest | TaskError, *, is_awaited: bool) -> Items:
+async def _send(context: CommandContext, request: TaskRequest | TaskError, *, is_awaited: bool) -> Items:
     if isinstance(request, TaskError):
         yield {"type": "refused", **refusal_json(request)}
         return
-    submitted = await parts.tasks.submit(request)
+    submitted = await context.tasks.submit(request)
     if submitted.task is None:
         assert submitted.refusal is not None, "without a task there is a refusal"
         yield {"type": "refused", **refusal_json(submitted.refusal)}
         return
     yield {"type": "accepted", **task_summary(submitted.task), "again": not submitted.is_new}
     if is_awaited or submitted.task.state.is_final:
-        async with contextlib.aclosing(follow(parts, request.key)) as items:
+        async with contextlib.aclosing(follow(context, request.key)) as items:
             async for item in items:
                 yield item
 
 
-async def _wait(parts: Parts, task: Task) -> Items:
+async def _wait(context: CommandContext, task: Task) -> Items:
     yield {"type": "accepted", **task_summary(task), "again": True}
-    async with contextlib.aclosing(follow(parts, task.key)) as items:
+    async with contextlib.aclosing(follow(context, task.key)) as items:
         async for item in items:
             yield item
 
 
-async def _request(parts: Parts, given: Mapping[str, Any]) -> TaskRequest | TaskError:
+async def _request(context: CommandContext, given: Mapping[str, Any]) -> TaskRequest | TaskError:
     arguments = Arguments(given)
-    from_address = AgentAddress(PROTOCOL, parts.node_id)
+    from_address = AgentAddress(PROTOCOL, context.node_id)
     person = arguments.optional_text("as")
     if person is not None:
-        from_address = await address_of(person, parts.for_people, parts.node_id)
+        from_address = await address_of(person, context.for_people, context.node_id)
     to_text = arguments.text("to")
     to = AgentAddress.parse(to_text)
     if not isinstance(to, AgentAddress):
         # The routing table accepts a unique id without its node, and explains any other text.
-        decision = parts.routes.route(to_text)
+        decision = context.routes.route(to_text)
         if isinstance(decision, Unknown):
             return decision.error()
         to = decision.address
     request_id = arguments.optional_text("id") or f"{PROTOCOL}-{secrets.token_hex(8)}"
     timeout_ms = arguments.number("timeout_ms", 1, LONGEST_TIMEOUT_MS) if "timeout_ms" in given else None
     return TaskRequest(
-        key=TaskKey(parts.node_id, request_id),
+        key=TaskKey(context.node_id, request_id),
         task_id=request_id,
         from_address=from_address,
         to_address=to,

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import orjson
 
-from bridge.control.agents.context import PROTOCOL, Parts
+from bridge.control.agents.context import PROTOCOL, CommandContext
 from bridge.control.agents.lookup import find_task
 from bridge.control.server.arguments import Arguments
 from bridge.observability.live_event import progress_summary
@@ -21,7 +21,7 @@ ALL_LIVE: Final = "live"
 STATES: Final = (*(state.value for state in State), ALL_LIVE)
 
 
-async def task_list(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
+async def task_list(context: CommandContext, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """List tasks, the newest first. `next` is the `before` of the next page, None on the last page."""
     arguments = Arguments(given)
     limit = arguments.number("limit", PAGE, MAX_PAGE)
@@ -32,7 +32,7 @@ async def task_list(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]
         states=_states(arguments.texts("states")),
         before=before,
     )
-    async with parts.database.transaction(readonly=True) as connection:
+    async with context.database.transaction(readonly=True) as connection:
         found = await search_tasks(connection, wanted, limit + 1)
     more = len(found) > limit
     return {
@@ -67,9 +67,9 @@ def _listed(line: TaskSummary) -> dict[str, Any]:
     }
 
 
-async def task_show(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    task = await find_task(parts, Arguments(given).text("task"))
-    return task_details(task, [progress_of(row) for row in await parts.tasks.progress_of(task)])
+async def task_show(context: CommandContext, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    task = await find_task(context, Arguments(given).text("task"))
+    return task_details(task, [progress_of(row) for row in await context.tasks.progress_of(task)])
 
 
 def progress_of(row: ProgressRow) -> dict[str, Any]:
@@ -78,13 +78,13 @@ def progress_of(row: ProgressRow) -> dict[str, Any]:
     return {"number": row.number, "at": row.at, "text": progress_summary(content), "content": content}
 
 
-async def task_cancel(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
+async def task_cancel(context: CommandContext, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Cancel a task. `cancelled` in the answer is true if it is cancelled now or was before; a task that has
     ended otherwise is not changed."""
     arguments = Arguments(given)
-    task = await find_task(parts, arguments.text("task"))
+    task = await find_task(context, arguments.text("task"))
     reason = arguments.optional_text("reason") or None
-    ended = await parts.tasks.cancel(task.key, f"{PROTOCOL}@{parts.node_id}", reason)
+    ended = await context.tasks.cancel(task.key, f"{PROTOCOL}@{context.node_id}", reason)
     if ended is None:
         raise LocalError(f"The task {key_text(task.key)} is no longer stored.", "There is nothing to do.")
     return {**task_summary(ended), "cancelled": ended.state is State.CANCELLED}

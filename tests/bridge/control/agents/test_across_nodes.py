@@ -2,7 +2,7 @@
 
 import asyncio
 
-from bridge.control.agents.commands import PROTOCOL, OperatorReply, Parts
+from bridge.control.agents.commands import PROTOCOL, CommandContext, OperatorReply
 from bridge.observability.live_feed import LiveFeed
 from bridge.tasks.answer import Answer
 from tests.bridge.connectors.cis.cis_nodes import LOCAL, CisNode, cis_nodes
@@ -17,7 +17,7 @@ def _operator(node: CisNode) -> Operated:
     ports = node.core.tasks._ports
     assert isinstance(ports.replies, dict)
     ports.replies[PROTOCOL] = reply
-    parts = Parts(
+    parts = CommandContext(
         node_id=node.name,
         database=node.node.database,
         routes=node.core.table,
