@@ -1,0 +1,63 @@
+"""The documents: every page is reached, every link leads somewhere, generated pages are up to date."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bridge.cli.reference import pages
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def links(page: Path) -> list[tuple[Path, str]]:
+    """Files of this repository to which a page links, each with the anchor or an empty text."""
+    found = []
+    for target in _LINK.findall(page.read_text("utf-8")):
+        if "://" not in target:
+            path, _, anchor = target.partition("#")
+            found.append(((page.parent / path).resolve() if path else page, anchor))
+    return found
+
+
+def anchors(page: Path) -> set[str]:
+    """As GitHub derives them from headings."""
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in _HEADING.findall(page.read_text("utf-8"))
+    }
+
+
+PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md"), ROOT / "bench/README.md", ROOT / "examples/README.md"])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, anchor in links(page):
+        assert target.exists(), f"{page}: {target}"
+        assert not anchor or anchor in anchors(target), f"{page}: {target}#{anchor}"
+
+
+def test_every_page_is_reached_from_the_index() -> None:
+    """Over as many links as it takes."""
+    reached = {DOCS / "index.md"}
+    waiting = list(reached)
+    while waiting:
+        for target, _ in links(waiting.pop()):
+            if target.suffix == ".md" and target not in reached:
+                reached.add(target)
+                waiting.append(target)
+    assert set(DOCS.rglob("*.md")) <= reached
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 80
+
+
+@pytest.mark.parametrize("name", sorted(pages()))
+def test_generated_pages_are_up_to_date(name: str) -> None:
+    """`make docs` writes them."""
+    assert (DOCS / "reference" / name).read_text("utf-8") == pages()[name]
