@@ -84,7 +84,7 @@ async def test_queued_events_are_sent_when_the_peer_is_back(pair: tuple[Node, No
     assert (code, retried["tried"]) == (0, [{"server": name(there), "waiting": True}])
     await until(here, "queue", lambda queue: not queue["servers"])
     code, refused = await here.cli("peers", "retry", "stranger.test")
-    assert (code, "does not let this node speak with" in refused["problem"]) == (1, True)
+    assert (code, "does not allow federation with" in refused["problem"]) == (1, True)
 
 
 async def test_missing_rooms_and_events(pair: tuple[Node, Node]) -> None:

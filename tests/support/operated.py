@@ -32,7 +32,7 @@ class RecordingObserver:
         self.progress = feed.progress
         self._feed = feed
 
-    def heard(self, task: Task, content: Mapping[str, Any]) -> None: ...
+    def progress(self, task: Task, content: Mapping[str, Any]) -> None: ...
 
     def dropped(self, task: Task | None, dropped: DroppedMessage) -> None:
         self._feed.dropped(task, dropped)

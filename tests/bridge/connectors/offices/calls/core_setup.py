@@ -60,7 +60,7 @@ class Observer:
 
     def changed(self, task: Task) -> None: ...
 
-    def heard(self, task: Task, content: Mapping[str, Any]) -> None: ...
+    def progress(self, task: Task, content: Mapping[str, Any]) -> None: ...
 
     def dropped(self, task: Task | None, dropped: object) -> None: ...
 
@@ -102,9 +102,7 @@ class CoreSetup:
                 await asyncio.sleep(0.01)
         return task
 
-    async def known(
-        self, name: str, condition: Callable[[Agent], object] = lambda agent: agent.is_online
-    ) -> Agent:
+    async def known(self, name: str, condition: Callable[[Agent], object] = lambda agent: agent.is_online) -> Agent:
         """Wait for the routing table's entry of a member."""
         address = member_address("a", name, self.node.name)
         async with asyncio.timeout(TIMEOUT):
