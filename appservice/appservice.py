@@ -128,9 +128,7 @@ async def open_appservice(
         session = await stack.enter_async_context(open_session())
         monitor = AvailabilityMonitor(session, url, registration, wanted, observer)
         stack.push_async_callback(monitor.close)
-        client = HomeserverClient(
-            session, url, registration.secrets.as_token, observer=observer, monitor=monitor
-        )
+        client = HomeserverClient(session, url, registration.secrets.as_token, observer=observer, monitor=monitor)
 
         async def record_created(user: str) -> None:
             # A newly created user is in no room.
@@ -209,11 +207,7 @@ class MonitoredIntake:
     failed to push."""
 
     def __init__(
-        self,
-        intake: Intake,
-        monitor: AvailabilityMonitor,
-        missed_events: MissedEvents,
-        observer: AppserviceObserver,
+        self, intake: Intake, monitor: AvailabilityMonitor, missed_events: MissedEvents, observer: AppserviceObserver
     ) -> None:
         self._intake = intake
         self._monitor = monitor

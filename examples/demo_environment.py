@@ -158,9 +158,7 @@ class DemoEnvironment:
         self._programs: list[subprocess.Popen[bytes]] = []
         self._running: dict[str, tuple[subprocess.Popen[bytes], Path]] = {}
         # All settings come from the configuration files.
-        self._environment = {
-            name: value for name, value in os.environ.items() if not name.startswith("PALAVER_")
-        }
+        self._environment = {name: value for name, value in os.environ.items() if not name.startswith("PALAVER_")}
         # Tables are as wide as the terminal. The commands have none, so they get its width.
         self._environment.setdefault("COLUMNS", str(shutil.get_terminal_size((110, 24)).columns))
         self.choose_ports((0, 0))
@@ -213,9 +211,7 @@ class DemoEnvironment:
         self.finish(self.start(*words), expected, words)
 
     def finish(self, program: subprocess.Popen[bytes], expected: Sequence[int], words: Sequence[str]) -> None:
-        self.wait(
-            lambda: program.poll() is not None, f"`palaver {shlex.join(words)}` did not come to an end."
-        )
+        self.wait(lambda: program.poll() is not None, f"`palaver {shlex.join(words)}` did not come to an end.")
         self._programs.remove(program)
         if program.returncode not in expected:
             raise DemoFailed(f"`palaver {shlex.join(words)}` ended with code {program.returncode}.")

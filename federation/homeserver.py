@@ -121,13 +121,7 @@ def open_peer_clients(
         recorder=recorder,
     )
     key_ring = KeyRing(
-        settings.server_name,
-        own_keys,
-        client,
-        database,
-        now_ms=now_ms,
-        notaries=settings.notaries,
-        observer=observer,
+        settings.server_name, own_keys, client, database, now_ms=now_ms, notaries=settings.notaries, observer=observer
     )
     stack.push_async_callback(key_ring.close)
     web = PublicWeb(dns, user_agent=user_agent, authorities=settings.authorities)
@@ -201,13 +195,7 @@ async def open_homeserver(
         audit.start()
         stack.push_async_callback(audit.close)
         clients = open_peer_clients(
-            stack,
-            settings,
-            database,
-            own_keys,
-            now_ms=now_ms,
-            observer=observer,
-            recorder=audit,
+            stack, settings, database, own_keys, now_ms=now_ms, observer=observer, recorder=audit
         )
         client, key_ring = clients.client, clients.key_ring
         membership_client = MembershipClient(client)

@@ -55,9 +55,7 @@ class HomeserverObserver:
 
     # -- the outbox --
 
-    def transaction_ended(
-        self, destination: str, outcome: Outcome, pdus: int, edus: int, seconds: float
-    ) -> None: ...
+    def transaction_ended(self, destination: str, outcome: Outcome, pdus: int, edus: int, seconds: float) -> None: ...
 
     def removed_from_queue(self, destination: str, reason: str, count: int) -> None:
         """`reason` is a `federation.outbox.messages.RemovalReason`."""

@@ -41,11 +41,7 @@ def client_environment(address: DatabaseAddress) -> dict[str, str]:
 
 @contextlib.asynccontextmanager
 async def running_program(
-    program: Path,
-    *arguments: str,
-    address: DatabaseAddress,
-    stdin: int | None = None,
-    stdout: int | None = None,
+    program: Path, *arguments: str, address: DatabaseAddress, stdin: int | None = None, stdout: int | None = None
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """Run a program with stderr on a pipe. It is killed at the end of the context if it still runs."""
     process = await asyncio.create_subprocess_exec(
@@ -92,19 +88,12 @@ CHUNK = 256 << 10
 # A restored database generates a new epoch: the database that was backed up may since have given the same
 # queue positions to other events.
 EXCLUDE_EPOCH = "--exclude-table-data=public.outbox_epoch"
-HEADER = (
-    b"--",
-    b"\\",
-    b"SET ",
-    b"SELECT pg_catalog.set_config(",
-)  # prefixes of lines before the first object
+HEADER = (b"--", b"\\", b"SET ", b"SELECT pg_catalog.set_config(")  # prefixes of lines before the first object
 
 Progress = Callable[[int, int, str], None]
 
 
-async def dump(
-    address: DatabaseAddress, file: Path, *, progress: Progress = lambda done, total, table: None
-) -> None:
+async def dump(address: DatabaseAddress, file: Path, *, progress: Progress = lambda done, total, table: None) -> None:
     """Write a consistent snapshot; the node may keep running. `file` appears only when it is complete."""
     connection = await connect_once(address)
     try:
@@ -116,19 +105,11 @@ async def dump(
         os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
     except OSError as error:
         raise LocalError(
-            f"No backup can be written into {file.parent}: {error.strerror}.",
-            "Choose a file in another directory.",
+            f"No backup can be written into {file.parent}: {error.strerror}.", "Choose a file in another directory."
         ) from None
     # A file name instead of standard output, in which pg_dump cannot seek back to write the offset of each
     # table; then a truncated file could not be detected.
-    words = (
-        "--format=custom",
-        "--no-owner",
-        "--no-privileges",
-        "--verbose",
-        f"--file={beside}",
-        EXCLUDE_EPOCH,
-    )
+    words = ("--format=custom", "--no-owner", "--no-privileges", "--verbose", f"--file={beside}", EXCLUDE_EPOCH)
     try:
         async with running_program(pg_dump(), *words, f"--dbname={address.url}", address=address) as process:
             output = await read_messages(process, progress_reporter(progress, total))
@@ -143,11 +124,7 @@ async def dump(
 
 
 async def restore(
-    address: DatabaseAddress,
-    file: Path,
-    *,
-    replace: bool = False,
-    progress: Progress = lambda done, total, table: None,
+    address: DatabaseAddress, file: Path, *, replace: bool = False, progress: Progress = lambda done, total, table: None
 ) -> None:
     """Restore the backup into the database. `replace` removes the existing content in the same
     transaction."""
@@ -229,8 +206,7 @@ async def count_tables(address: DatabaseAddress, archive: str) -> int:
         listed, _ = await asyncio.gather(process.stdout.read(), read_messages(process, lambda text: None))
         if await process.wait() != 0:
             raise LocalError(
-                f"{archive} is not a readable backup.",
-                "Choose a file that `palaver db dump` has written.",
+                f"{archive} is not a readable backup.", "Choose a file that `palaver db dump` has written."
             )
     return sum(b" TABLE DATA " in line for line in listed.splitlines())
 

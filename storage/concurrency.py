@@ -27,10 +27,7 @@ RECOVERED_AFTER: Final = 60.0
 CLOSE_TIMEOUT: Final = 5.0
 
 RESTARTS: Final = Counter(
-    "palaver_background_restarts",
-    "How often a background loop failed and was restarted.",
-    ["task"],
-    registry=None,
+    "palaver_background_restarts", "How often a background loop failed and was restarted.", ["task"], registry=None
 )
 """Counts for the whole process; each node's registry includes it."""
 
@@ -76,9 +73,7 @@ class BackgroundTasks:
         if refused:
             task.cancel()
             if not self._is_closed and not self._refuses:
-                log.warning(
-                    "Too many background tasks; further ones are dropped.", task=name, limit=self._limit
-                )
+                log.warning("Too many background tasks; further ones are dropped.", task=name, limit=self._limit)
         self._refuses = refused
         self._add(task, self._spawned)
         task.add_done_callback(_report_failure if reports else _ignore_failure)

@@ -74,9 +74,7 @@ class DatabaseAddress:
         """The name of the database. Like Postgres, this falls back to the name of the user."""
         parts = urlsplit(self.url)
         query = dict(parse_qsl(parts.query))
-        return (
-            query.get("dbname") or query.get("database") or unquote(parts.path.removeprefix("/")) or self.user
-        )
+        return query.get("dbname") or query.get("database") or unquote(parts.path.removeprefix("/")) or self.user
 
     @property
     def user(self) -> str:

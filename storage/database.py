@@ -80,9 +80,7 @@ class ConnectionProvider:
         if not is_transient(error):
             raise explain_connection_error(error, self.pool.address) or error from error
 
-    async def release_after_error(
-        self, connection: Connection, error: BaseException, *, is_open: bool
-    ) -> None:
+    async def release_after_error(self, connection: Connection, error: BaseException, *, is_open: bool) -> None:
         """Dispose of the connection after its work has failed. Raises ConnectionLost if the connection was
         the cause; otherwise the caller raises its own error."""
         if await self._dispose(connection, error, is_open=is_open):

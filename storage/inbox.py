@@ -62,9 +62,7 @@ async def fetch_first(connection: Connection, reader: str, term: int, queue: str
     return _entry(reader, await connection.fetchrow(SQL.fetch_first, reader, term, queue))
 
 
-async def finish(
-    connection: Connection, reader: str, term: int, queue: str, position: int
-) -> PendingEntry | None:
+async def finish(connection: Connection, reader: str, term: int, queue: str, position: int) -> PendingEntry | None:
     """Delete an entry that has been handled, and fetch the next one of its queue. Raises `ReaderReplaced`."""
     return _entry(reader, await connection.fetchrow(SQL.finish, reader, term, queue, position))
 

@@ -96,11 +96,7 @@ async def migrate(database: Database, *, progress: Progress = lambda done, total
 
 async def pending_migrations(connection: Connection) -> tuple[Migration, ...] | LocalError:
     """The migrations that `migrate` would apply, or the reason why it would refuse."""
-    rows = (
-        await connection.fetch(SQL.fetch_applied)
-        if await connection.fetchval(SQL.migrations_table_exists)
-        else []
-    )
+    rows = await connection.fetch(SQL.fetch_applied) if await connection.fetchval(SQL.migrations_table_exists) else []
     return plan_migrations([AppliedMigration(**row) for row in rows], read_migrations())
 
 
@@ -118,7 +114,5 @@ def read_migrations(directory: Traversable | None = None) -> list[Migration]:
             found.append(Migration(int(match["version"]), match["name"], file.read_text(encoding="utf-8")))
     found.sort(key=lambda migration: migration.version)
     versions = [migration.version for migration in found]
-    assert versions == list(range(1, len(found) + 1)), (
-        f"migrations are numbered from 1 without a gap: {versions}"
-    )
+    assert versions == list(range(1, len(found) + 1)), f"migrations are numbered from 1 without a gap: {versions}"
     return found

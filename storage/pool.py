@@ -21,9 +21,7 @@ class Pool:
     """At most `maximum` connections, opened on demand. Callers that have to wait get one in the order of
     their requests."""
 
-    def __init__(
-        self, address: DatabaseAddress, *, minimum: int, maximum: int, connect_timeout: float
-    ) -> None:
+    def __init__(self, address: DatabaseAddress, *, minimum: int, maximum: int, connect_timeout: float) -> None:
         self.address = address
         self.maximum = maximum
         self.connections: set[Connection] = set()

@@ -19,13 +19,7 @@ import asyncpg
 import structlog
 
 from storage.concurrency import BackgroundTasks
-from storage.connect import (
-    BROKEN_CONNECTION_ERRORS,
-    Connection,
-    ConnectionLost,
-    DatabaseAddress,
-    connect_once,
-)
+from storage.connect import BROKEN_CONNECTION_ERRORS, Connection, ConnectionLost, DatabaseAddress, connect_once
 from storage.errors import LocalError
 from storage.statements import load
 
@@ -241,10 +235,7 @@ class Session:
                     # The server may not have noticed the end of the previous session and still hold its
                     # locks.
                     await connection.execute(SQL.end_previous, *self._previous)
-                self._previous = (
-                    connection.get_server_pid(),
-                    await connection.fetchval(SQL.session_started_at),
-                )
+                self._previous = (connection.get_server_pid(), await connection.fetchval(SQL.session_started_at))
                 # In this order: a process that checks for listeners from now on finds this one; a process
                 # that checked before is notified by this one.
                 await connection.execute(SQL.register_listener)

@@ -56,12 +56,7 @@ class HomeserverApi(HTTPAPI):
         self._most_bytes = most_bytes
 
     async def _send(
-        self,
-        method: Method,
-        url: URL,
-        content: Any,
-        query_params: dict[str, str],
-        headers: dict[str, str],
+        self, method: Method, url: URL, content: Any, query_params: dict[str, str], headers: dict[str, str]
     ) -> tuple[Any, aiohttp.ClientResponse]:
         try:
             async with self.session.request(

@@ -185,12 +185,7 @@ def _conclude_recovery_check(snapshot: _Snapshot, input_: Input, now: float) -> 
         pause = min(snapshot.pause * BACKOFF_FACTOR, MAX_PAUSE)
         return replace(snapshot, pause=pause, check_at=now + pause), ()
     available = replace(
-        snapshot,
-        state=State.AVAILABLE,
-        received_at=now,
-        quiet_until=now + CHECK_INTERVAL,
-        check_at=None,
-        ping_at=None,
+        snapshot, state=State.AVAILABLE, received_at=now, quiet_until=now + CHECK_INTERVAL, check_at=None, ping_at=None
     )
     # The homeserver has stopped sending meanwhile and would retry only after minutes.
     return available, (MarkAvailable(now - snapshot.since), PingHomeserver())

@@ -138,9 +138,7 @@ class AvailabilityMonitor:
         self._pings[transaction_id] = False
         try:
             result = await request_ping(self._session, self._url, self._registration, transaction_id)
-            problem = ping_problem(
-                result, self._registration, was_received=self._pings.get(transaction_id, False)
-            )
+            problem = ping_problem(result, self._registration, was_received=self._pings.get(transaction_id, False))
         finally:
             self._pings.pop(transaction_id, None)
         if problem is None:

@@ -133,9 +133,7 @@ class HomeserverClient:
         waited = 0.0
         while True:
             try:
-                return await self._once(
-                    method, _safe(path), body, params, token, timeout_seconds, wanted=dict
-                )
+                return await self._once(method, _safe(path), body, params, token, timeout_seconds, wanted=dict)
             except MatrixError as refused:
                 if refused.errcode != LIMIT_EXCEEDED:
                     raise
@@ -184,18 +182,14 @@ class HomeserverClient:
             params = _params(user, None if name is None else {"filename": name}, None)
             timeout_seconds = TIMEOUT + size / MIN_UPLOAD_RATE
             path = str(MediaPath.v3.upload)
-            found = await self._once(
-                Method.POST, path, read(), params, None, timeout_seconds, described, wanted=dict
-            )
+            found = await self._once(Method.POST, path, read(), params, None, timeout_seconds, described, wanted=dict)
         mxc = found.get("content_uri")
         if not isinstance(mxc, str) or parse_mxc(mxc) is None:
             raise HomeserverUnavailable(self.url, "its response has no valid content_uri")
         return mxc
 
     @asynccontextmanager
-    async def download(
-        self, mxc: str, *, user: str | None = None, limit: int = MAX_MEDIA
-    ) -> AsyncIterator[Downloaded]:
+    async def download(self, mxc: str, *, user: str | None = None, limit: int = MAX_MEDIA) -> AsyncIterator[Downloaded]:
         """Raises `MatrixError` if the media cannot be downloaded. Iterating the chunks raises it when they
         exceed `limit`."""
         if parse_mxc(mxc) is None:
@@ -310,9 +304,7 @@ class HomeserverClient:
         finally:
             if self._monitor is not None and outcome in _ANSWERED:
                 self._monitor.request_answered()
-            self._observer.request_finished(
-                method.value, request_kind(path), outcome, time.monotonic() - began
-            )
+            self._observer.request_finished(method.value, request_kind(path), outcome, time.monotonic() - began)
 
 
 def _safe(path: PathBuilder | str) -> str:
@@ -320,9 +312,7 @@ def _safe(path: PathBuilder | str) -> str:
     segments."""
     text = str(path)
     if "/." in text and not {".", ".."}.isdisjoint(text.split("/")):
-        raise MatrixError(
-            "M_INVALID_PARAM", "An identifier that consists of dots alone cannot be used in a URL."
-        )
+        raise MatrixError("M_INVALID_PARAM", "An identifier that consists of dots alone cannot be used in a URL.")
     return text
 
 

@@ -53,20 +53,12 @@ def interpret_response(
     except NotJson:
         found = None
     if 200 <= status < 300:
-        return (
-            found
-            if isinstance(found, wanted)
-            else InvalidResponse(f"its response is not a JSON {_NAMES[wanted]}")
-        )
+        return found if isinstance(found, wanted) else InvalidResponse(f"its response is not a JSON {_NAMES[wanted]}")
     body = found if isinstance(found, dict) else {}
     errcode = body.get("errcode")
     if not isinstance(errcode, str) or not errcode or len(errcode) > MAX_ERRCODE or not errcode.isprintable():
         proxy_error = _PROXY_ERRORS.get(status)
-        return (
-            InvalidResponse(f"HTTP status {status}")
-            if proxy_error is None
-            else MatrixError(*proxy_error, status)
-        )
+        return InvalidResponse(f"HTTP status {status}") if proxy_error is None else MatrixError(*proxy_error, status)
     if status == 429 or errcode == "M_LIMIT_EXCEEDED":
         retry_after_ms = body.get("retry_after_ms")
         retry_after_ms = max(0, retry_after_ms) if type(retry_after_ms) is int else RETRY_AFTER_MS

@@ -89,11 +89,7 @@ def location(room: AgentRoom, namespaces: Namespaces) -> dict[str, Any] | None:
 
 def _is_text(value: str) -> bool:
     """Whether the decoded query value can be part of an address."""
-    return (
-        has_valid_length(value)
-        and "\0" not in value
-        and not any("\ud800" <= one <= "\udfff" for one in value)
-    )
+    return has_valid_length(value) and "\0" not in value and not any("\ud800" <= one <= "\udfff" for one in value)
 
 
 async def live(request: web.Request) -> web.Response:

@@ -103,8 +103,6 @@ def begin(request: web.Request) -> EndpointServices:
     """Authenticate the homeserver and return the services. Raises `MatrixError`."""
     services = request.app[SERVICES]
     credentials.check(
-        request.headers.getall(hdrs.AUTHORIZATION, []),
-        request.query.getall("access_token", []),
-        services.hs_token,
+        request.headers.getall(hdrs.AUTHORIZATION, []), request.query.getall("access_token", []), services.hs_token
     )
     return services

@@ -148,12 +148,7 @@ class Intake:
         if member is not None and "\0" in member:
             member = None
         return NewEvent(
-            event.event_id,
-            event.room_id,
-            self._kind(received),
-            member,
-            sent_mark(event),
-            to_bytes(received),
+            event.event_id, event.room_id, self._kind(received), member, sent_mark(event), to_bytes(received)
         )
 
     def _streamed(self, received: Collection[ReceivedEvent], result: ReceiveResult) -> list[StreamedEvent]:
@@ -168,6 +163,4 @@ class Intake:
         for item in (*transaction.ephemeral, *transaction.to_device):
             self._publish(item)
         if transaction.skipped:
-            self._report(
-                f"The homeserver sent entries that could not be parsed: {'; '.join(transaction.skipped)}."
-            )
+            self._report(f"The homeserver sent entries that could not be parsed: {'; '.join(transaction.skipped)}.")

@@ -79,11 +79,7 @@ class KnownRooms:
         found = await self._query_state(
             room_id,
             partial(
-                rooms.fetch_entry,
-                room_id=room_id,
-                type_=to_key(type_),
-                state_key=to_key(state_key),
-                age=MAX_STATE_AGE,
+                rooms.fetch_entry, room_id=room_id, type_=to_key(type_), state_key=to_key(state_key), age=MAX_STATE_AGE
             ),
         )
         return None if not found else to_event(room_id, found[0])
@@ -100,9 +96,7 @@ class KnownRooms:
             return member_of(member).membership
         if not self._is_ours(user) or "\0" in room_id:
             return None
-        return await self._database.read(
-            partial(rooms.fetch_local_membership, room_id=room_id, user=to_key(user))
-        )
+        return await self._database.read(partial(rooms.fetch_local_membership, room_id=room_id, user=to_key(user)))
 
     # -- ghosts --
 
@@ -166,14 +160,7 @@ class KnownRooms:
     # -- changes that the homeserver has not pushed --
 
     async def record_change(
-        self,
-        room_id: str,
-        type_: str,
-        state_key: str,
-        sender: str,
-        content: Mapping[str, Any],
-        event_id: str,
-        ts: int,
+        self, room_id: str, type_: str, state_key: str, sender: str, content: Mapping[str, Any], event_id: str, ts: int
     ) -> None:
         """Record a ghost's change before the homeserver pushes it, so that reads see it."""
         event = RoomEvent(event_id, room_id, sender, type_, content, ts, state_key)
@@ -195,15 +182,11 @@ class KnownRooms:
 
     # -- internals --
 
-    async def _entries(
-        self, room_id: str, type_: str | None, memberships: Collection[str] | None
-    ) -> list[CachedEntry]:
+    async def _entries(self, room_id: str, type_: str | None, memberships: Collection[str] | None) -> list[CachedEntry]:
         key = None if type_ is None else to_key(type_)
         found = await self._query_state(
             room_id,
-            partial(
-                rooms.fetch_entries, room_id=room_id, type_=key, memberships=memberships, age=MAX_STATE_AGE
-            ),
+            partial(rooms.fetch_entries, room_id=room_id, type_=key, memberships=memberships, age=MAX_STATE_AGE),
         )
         if found is None:
             raise MatrixError("M_NOT_FOUND", "This server does not know that room.", 404)

@@ -238,16 +238,10 @@ class MissedEvents:
         seen: list[Event] = []
         pushed: set[str] = set()
         try:
-            async for events, known in timeline_pages(
-                self._client, self._database, room_id, user, self._now_ms()
-            ):
+            async for events, known in timeline_pages(self._client, self._database, room_id, user, self._now_ms()):
                 seen += events
                 pushed |= set(known)
-            joined = [
-                member.user_id
-                for member in await self._rooms.members(room_id)
-                if self._is_ours(member.user_id)
-            ]
+            joined = [member.user_id for member in await self._rooms.members(room_id) if self._is_ours(member.user_id)]
         except MatrixError:
             return []  # the homeserver pushes nothing to users who may not read the room
         return missed_events(seen, pushed=pushed, joined=joined, is_ours=self._is_ours, before=before)
@@ -330,11 +324,7 @@ class MissedEvents:
 
     async def _missing_invites(self, user: str) -> dict[str, Event]:
         """By room id."""
-        query = {
-            "filter": orjson.dumps(INVITES_ONLY_FILTER).decode(),
-            "set_presence": "offline",
-            "timeout": "0",
-        }
+        query = {"filter": orjson.dumps(INVITES_ONLY_FILTER).decode(), "set_presence": "offline", "timeout": "0"}
         try:
             synced = await self._client.request(Method.GET, Path.v3.sync, user=user, query=query)
         except MatrixError:

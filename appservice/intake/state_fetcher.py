@@ -53,9 +53,7 @@ class StateFetcher:
 
     async def residents(self, room_id: str) -> list[str]:
         """Return some ghosts that are in the room, as far as known."""
-        found = await self._database.read(
-            partial(rooms.list_local_members, room_id=room_id, limit=MAX_RESIDENTS)
-        )
+        found = await self._database.read(partial(rooms.list_local_members, room_id=room_id, limit=MAX_RESIDENTS))
         return [user for user in found if self._is_ours(user)]
 
     async def ensure_complete(self, room_id: str, max_age: timedelta) -> bool:
@@ -148,9 +146,7 @@ async def _pushed_events(database: Database, event_ids: Iterable[str]) -> set[st
 
 def _is_event(event: Any) -> bool:
     return (
-        isinstance(event, dict)
-        and is_event_id_text(event.get("event_id"))
-        and isinstance(event.get("content"), dict)
+        isinstance(event, dict) and is_event_id_text(event.get("event_id")) and isinstance(event.get("content"), dict)
     )
 
 

@@ -18,9 +18,7 @@ class IntakeStream(EventStream):
         if not rows:
             return StreamPage([], after)
         event_ids = [row.event_id for row in rows]
-        stored = await self._database.read(
-            lambda connection: appservice_events.fetch_events(connection, event_ids)
-        )
+        stored = await self._database.read(lambda connection: appservice_events.fetch_events(connection, event_ids))
         entries = [_entry(row, stored[row.event_id]) for row in rows if row.event_id in stored]
         found = [entry for entry in entries if entry is not None]
         return StreamPage(found, rows[-1].position, len(rows) < limit)

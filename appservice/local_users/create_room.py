@@ -26,12 +26,7 @@ from federation.events.room_event import NewEvent, RoomEvent
 from federation.matrix.canonical_json import NotCanonical, encode
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain, is_room_alias, is_room_id
-from federation.matrix.room_version import (
-    DEFAULT_ROOM_VERSION,
-    RoomVersion,
-    room_version,
-    version_of_create_event,
-)
+from federation.matrix.room_version import DEFAULT_ROOM_VERSION, RoomVersion, room_version, version_of_create_event
 from federation.rooms.creation import CreatedRoom, CreateRoomRequest, invite_content, plan
 from storage.concurrency import BackgroundTasks
 from storage.rooms.aliases import delete_created, fetch_created, insert_created
@@ -109,8 +104,7 @@ def _check_size(event: NewEvent) -> None:
         raise MatrixError("M_BAD_JSON", f"The event cannot be sent: {problem}.") from None
     if size > MAX_OWN_CONTENT_BYTES:
         raise MatrixError(
-            "M_BAD_JSON",
-            f"The event cannot be sent: its content has more than {MAX_OWN_CONTENT_BYTES} bytes.",
+            "M_BAD_JSON", f"The event cannot be sent: its content has more than {MAX_OWN_CONTENT_BYTES} bytes."
         )
 
 
@@ -176,9 +170,7 @@ class RoomDirectory(UserOperations):
         self._require_own_alias(alias)
         require_room_id(room_id)
         try:
-            await self._parts.client.request(
-                Method.PUT, Path.v3.directory.room[alias], {"room_id": room_id}, user=user
-            )
+            await self._parts.client.request(Method.PUT, Path.v3.directory.room[alias], {"room_id": room_id}, user=user)
         except MatrixError as refused:
             if refused.status != 409:
                 raise
@@ -216,9 +208,7 @@ class RoomDirectory(UserOperations):
 
     async def _most_powerful(self, room_id: str) -> str:
         """Return the ghost in the room with the most power."""
-        create, levels = [
-            await self._parts.rooms.state_event(room_id, *key) for key in (CREATE, POWER_LEVELS)
-        ]
+        create, levels = [await self._parts.rooms.state_event(room_id, *key) for key in (CREATE, POWER_LEVELS)]
         power = PowerLevels(create, levels, version_of(create))
         members = await self._parts.rooms.members(room_id)
         ghosts = [member.user_id for member in members if self._parts.namespaces.agent(member.user_id)]
@@ -335,9 +325,7 @@ class RoomCreation(RoomDirectory):
         """A refused creation leaves nothing behind."""
         creator = room_plan.creator
         try:
-            answer = await self._parts.client.request(
-                Method.POST, Path.v3.createRoom, room_plan.body, user=creator
-            )
+            answer = await self._parts.client.request(Method.POST, Path.v3.createRoom, room_plan.body, user=creator)
         except MatrixError as refused:
             # 409 is returned to the later of two concurrent requests.
             if room_plan.alias is not None and (refused.errcode == IN_USE or refused.status == 409):
@@ -405,9 +393,7 @@ class RoomCreation(RoomDirectory):
     async def _abandon_unfinished(self, room_plan: RoomPlan) -> None:
         """A homeserver that refuses a room may have joined the creator to it already."""
         async for room_id, create in self._rooms_of(room_plan.creator):
-            if create.sender == room_plan.creator and is_unfinished(
-                room_plan, await self._parts.rooms.state(room_id)
-            ):
+            if create.sender == room_plan.creator and is_unfinished(room_plan, await self._parts.rooms.state(room_id)):
                 await self._abandon(room_id, room_plan.creator, room_plan.alias)
 
     async def _abandon(self, room_id: str, creator: str, alias: str | None) -> None:
@@ -474,9 +460,7 @@ class RoomCreation(RoomDirectory):
                 refused[user] = error.text
                 continue
             now = self._parts.now_ms()
-            await self._parts.rooms.record_change(
-                room_id, MEMBER, user, request.creator, content, event_id, now
-            )
+            await self._parts.rooms.record_change(room_id, MEMBER, user, request.creator, content, event_id, now)
         return refused
 
     async def _is_unknown_user(self, user: str) -> bool:

@@ -67,9 +67,7 @@ class SentEventIndex:
     async def _scan(self, sender: str, room_id: str) -> None:
         """Read back to a page whose events are all pushed; every event before it is pushed too."""
         try:
-            async for events, _ in timeline_pages(
-                self._client, self._database, room_id, sender, self._now_ms()
-            ):
+            async for events, _ in timeline_pages(self._client, self._database, room_id, sender, self._now_ms()):
                 self._record_keys(sender, room_id, events)
         except MatrixError:
             # A user who may not read the room may not send there either, and gets that error.

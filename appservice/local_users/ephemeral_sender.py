@@ -98,9 +98,7 @@ class EphemeralSender:
             self._typing.pop((room_id, user), None)
         content = {"typing": True, "timeout": lasts_ms} if typing else {"typing": False}
         path = Path.v3.rooms[room_id].typing[user]
-        self._queue(
-            ("typing", room_id, user), _PendingUpdate(Method.PUT, path, content, user, now + lasts_ms)
-        )
+        self._queue(("typing", room_id, user), _PendingUpdate(Method.PUT, path, content, user, now + lasts_ms))
 
     def set_presence(self, user: UserPresence) -> None:
         known, sent_at = self._presence.get(user.user_id) or (None, 0)

@@ -32,9 +32,7 @@ class Users(UserOperations):
         profile = await self._parts.database.read(lambda connection: fetch_profile(connection, user))
         return profile or await self._ask_profile(user)
 
-    async def set_profile(
-        self, user: str, *, displayname: str | None = None, avatar_url: str | None = None
-    ) -> None:
+    async def set_profile(self, user: str, *, displayname: str | None = None, avatar_url: str | None = None) -> None:
         self._require_ghost(user)
         fields = {"displayname": displayname, "avatar_url": avatar_url}
         profile: Mapping[str, Any] = {name: text for name, text in fields.items() if text is not None}
@@ -185,13 +183,7 @@ class Memberships(Users):
         await self._act(path, room_id, sender, user, reason, others)
 
     async def _act(
-        self,
-        path: PathBuilder,
-        room_id: str,
-        sender: str,
-        user: str,
-        reason: str | None,
-        done: Collection[str | None],
+        self, path: PathBuilder, room_id: str, sender: str, user: str, reason: str | None, done: Collection[str | None]
     ) -> None:
         """If the membership is in `done`, the operation has already succeeded."""
         content = {**_reason(reason), "user_id": user}

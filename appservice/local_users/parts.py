@@ -88,9 +88,7 @@ class UserOperations:
         event id."""
         path = Path.v3.rooms[room_id].state[type_][state_key]
         try:
-            found = await self._parts.client.request(
-                Method.GET, path, user=as_user, query={"format": "event"}
-            )
+            found = await self._parts.client.request(Method.GET, path, user=as_user, query={"format": "event"})
             received = read({**found, "room_id": room_id})
         except MatrixError:
             received = ""

@@ -38,21 +38,13 @@ class Presence(RoomViewing):
     async def set_presence(self, user: str, presence: PresenceState, *, status: str | None = None) -> None:
         self._require_ghost(user)
         if presence not in _STATES:
-            raise MatrixError(
-                "M_INVALID_PARAM", "The presence has to be online, unavailable or offline.", 400
-            )
-        if status is not None and (
-            "\0" in status or len(status.encode("utf-8", "replace")) > MAX_STATUS_BYTES
-        ):
+            raise MatrixError("M_INVALID_PARAM", "The presence has to be online, unavailable or offline.", 400)
+        if status is not None and ("\0" in status or len(status.encode("utf-8", "replace")) > MAX_STATUS_BYTES):
             raise MatrixError("M_INVALID_PARAM", f"A status has at most {MAX_STATUS_BYTES} bytes.", 400)
         is_active = presence == "online"
-        self._ephemeral.set_presence(
-            UserPresence(user, presence, 0 if is_active else None, is_active, status)
-        )
+        self._ephemeral.set_presence(UserPresence(user, presence, 0 if is_active else None, is_active, status))
 
-    async def mark_read(
-        self, room_id: str, user: str, event_id: str, *, thread_id: str | None = None
-    ) -> None:
+    async def mark_read(self, room_id: str, user: str, event_id: str, *, thread_id: str | None = None) -> None:
         await self._require_joined(room_id, user)
         if not await self._knows_event_in(room_id, user, event_id):
             raise MatrixError("M_NOT_FOUND", "There is no such event in that room.", 404)
@@ -85,25 +77,18 @@ class Presence(RoomViewing):
     def listen(self, edu_type: str, listener: Listener) -> Callable[[], None]:
         return self._parts.ephemeral.listen(edu_type, listener)
 
-    async def send_edu(
-        self, room_id: str, edu_type: str, content: Mapping[str, Any], *, name: str = ""
-    ) -> None:
-        raise MatrixError(
-            "M_UNRECOGNIZED", "A homeserver forwards no EDUs for its application services.", 400
-        )
+    async def send_edu(self, room_id: str, edu_type: str, content: Mapping[str, Any], *, name: str = "") -> None:
+        raise MatrixError("M_UNRECOGNIZED", "A homeserver forwards no EDUs for its application services.", 400)
 
     async def device_messages(self, user: str, *, limit: int = 100) -> list[DeviceMessage]:
         self._require_ghost(user)
         async with self._parts.database.transaction(readonly=True) as connection:
             rows = await fetch_messages(connection, user, limit)
         return [
-            DeviceMessage(row.position, user, row.device_id, row.sender, row.type, decode(row.content))
-            for row in rows
+            DeviceMessage(row.position, user, row.device_id, row.sender, row.type, decode(row.content)) for row in rows
         ]
 
-    async def forget_device_messages(
-        self, connection: Connection, user: str, positions: Collection[int]
-    ) -> None:
+    async def forget_device_messages(self, connection: Connection, user: str, positions: Collection[int]) -> None:
         self._require_ghost(user)
         await delete_messages(connection, user, positions)
 

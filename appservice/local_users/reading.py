@@ -56,9 +56,7 @@ class Reading(RoomViewing):
         if viewer is None or not is_requestable(event_id):
             return None
         found = await self._fetch_event(room_id, event_id, viewer)
-        return (
-            None if found is None else next(iter(await self._filter_visible(room_id, viewer, [found])), None)
-        )
+        return None if found is None else next(iter(await self._filter_visible(room_id, viewer, [found])), None)
 
     async def messages(
         self,
@@ -79,20 +77,10 @@ class Reading(RoomViewing):
         return Page(await self._filter_contiguous(room_id, viewer, events, backwards=backwards), token)
 
     async def relations(
-        self,
-        room_id: str,
-        event_id: str,
-        rel_type: str | None = None,
-        *,
-        limit: int = 100,
-        reader: str | None = None,
+        self, room_id: str, event_id: str, rel_type: str | None = None, *, limit: int = 100, reader: str | None = None
     ) -> list[RoomEvent]:
         viewer = await self._viewer(room_id, reader)
-        if (
-            viewer is None
-            or not is_requestable(event_id)
-            or (rel_type is not None and not _is_name(rel_type))
-        ):
+        if viewer is None or not is_requestable(event_id) or (rel_type is not None and not _is_name(rel_type)):
             return []
         limit = max(1, min(limit, MAX_AT_ONCE))
         near: list[TimelineEvent] = []
@@ -154,9 +142,7 @@ class Reading(RoomViewing):
             query["from"] = after
         return events
 
-    async def _replies(
-        self, room_id: str, event_id: str, viewer: Viewer, *, of_all_kinds: bool
-    ) -> list[TimelineEvent]:
+    async def _replies(self, room_id: str, event_id: str, viewer: Viewer, *, of_all_kinds: bool) -> list[TimelineEvent]:
         """Return replies among the following events, and with `of_all_kinds` every other relation to the
         event."""
         around = await self._fetch_context(room_id, event_id, viewer, {"limit": "0"})
@@ -175,15 +161,9 @@ class Reading(RoomViewing):
 
     # -- visibility for the reader --
 
-    async def _filter_visible(
-        self, room_id: str, viewer: Viewer, events: Sequence[TimelineEvent]
-    ) -> list[RoomEvent]:
+    async def _filter_visible(self, room_id: str, viewer: Viewer, events: Sequence[TimelineEvent]) -> list[RoomEvent]:
         """Return the events that the reader may see, wherever they are in the timeline."""
-        if (
-            viewer.reader is None
-            or not events
-            or await self._reader_sees_everything(room_id, viewer, viewer.reader)
-        ):
+        if viewer.reader is None or not events or await self._reader_sees_everything(room_id, viewer, viewer.reader):
             return [one.event for one in events]
         seen = []
         for one in events:
@@ -194,11 +174,7 @@ class Reading(RoomViewing):
         self, room_id: str, viewer: Viewer, events: Sequence[TimelineEvent], *, backwards: bool
     ) -> list[RoomEvent]:
         """The same for a contiguous part of the timeline."""
-        if (
-            viewer.reader is None
-            or not events
-            or await self._reader_sees_everything(room_id, viewer, viewer.reader)
-        ):
+        if viewer.reader is None or not events or await self._reader_sees_everything(room_id, viewer, viewer.reader):
             return [one.event for one in events]
         newest_first = list(events if backwards else reversed(events))
         seen = await self._filter_by_history(room_id, viewer, viewer.reader, newest_first)

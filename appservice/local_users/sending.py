@@ -129,19 +129,11 @@ class Sending(UserOperations):
                 return current.event_id
             event_id = await self._put(path, pending)
             event_ts = self._parts.now_ms() if ts is None else ts
-            await self._parts.rooms.record_change(
-                room_id, type_, state_key, sender, content, event_id, event_ts
-            )
+            await self._parts.rooms.record_change(room_id, type_, state_key, sender, content, event_id, event_ts)
         return event_id
 
     async def redact(
-        self,
-        room_id: str,
-        sender: str,
-        event_id: str,
-        *,
-        reason: str | None = None,
-        transaction_id: str | None = None,
+        self, room_id: str, sender: str, event_id: str, *, reason: str | None = None, transaction_id: str | None = None
     ) -> str:
         self._require_ghost(sender)
         _check_transaction_id_and_time(transaction_id, None)
@@ -163,9 +155,7 @@ class Sending(UserOperations):
             # A fresh transaction id: the homeserver counts all users of this node as one client.
             with self._queue_slot(pending.room_id):
                 async with self._lane(pending):
-                    return await self._put(
-                        pending.path[secrets.token_hex(16)], replace(pending, content=unmarked)
-                    )
+                    return await self._put(pending.path[secrets.token_hex(16)], replace(pending, content=unmarked))
         key = transaction_key(pending.sender, pending.room_id, transaction_id)
         pending = replace(pending, content={**unmarked, TRANSACTION_KEY: key})
         # A cancelled caller does not cancel the event.
@@ -228,9 +218,7 @@ class Sending(UserOperations):
         own = self._senders.setdefault((sender, room_id), asyncio.Semaphore(AT_ONCE))
         room = self._rooms.setdefault(room_id, asyncio.Semaphore(AT_ONCE))
         async with own, room:
-            return await self._parts.client.request(
-                Method.PUT, path, pending.content, user=sender, ts=pending.ts
-            )
+            return await self._parts.client.request(Method.PUT, path, pending.content, user=sender, ts=pending.ts)
 
     async def _is_state(self, room_id: str, user: str, event_id: str) -> bool:
         """Raises 404 for an event that is not in the room."""
@@ -298,6 +286,4 @@ def _check_transaction_id_and_time(transaction_id: str | None, ts: int | None) -
 def _check_type_and_state_key(*names: str) -> None:
     """Homeservers that accept NUL in these names fail when they store them."""
     if not names[0] or not all(has_valid_length(name) and is_writable(name) for name in names):
-        raise MatrixError(
-            "M_BAD_JSON", f"Event type and state key are text of at most {MAX_BYTES} bytes.", 400
-        )
+        raise MatrixError("M_BAD_JSON", f"Event type and state key are text of at most {MAX_BYTES} bytes.", 400)

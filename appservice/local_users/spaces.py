@@ -17,9 +17,7 @@ class Spaces(Sending):
         self, space_id: str, room_id: str, user: str, *, order: str | None = None, suggested: bool = False
     ) -> None:
         via = await self._via(room_id)
-        await self.set_state(
-            space_id, user, CHILD, child_content(via, order=order, suggested=suggested), room_id
-        )
+        await self.set_state(space_id, user, CHILD, child_content(via, order=order, suggested=suggested), room_id)
         await self._set_parent_if_allowed(room_id, user, parent_content(await self._via(space_id)), space_id)
 
     async def remove_from_space(self, space_id: str, room_id: str, user: str) -> None:
@@ -46,9 +44,7 @@ class Spaces(Sending):
         content = server_acl_content(own, allow, deny, allow_ip_literals=allow_ip_literals)
         await self.set_state(room_id, user, _ACL, content)
 
-    async def _set_parent_if_allowed(
-        self, room_id: str, user: str, content: Mapping[str, Any], space_id: str
-    ) -> None:
+    async def _set_parent_if_allowed(self, room_id: str, user: str, content: Mapping[str, Any], space_id: str) -> None:
         """The space's child event decides; the room's parent event is optional."""
         try:
             await self.set_state(room_id, user, PARENT, content, space_id)

@@ -20,14 +20,7 @@ from federation.events import CREATE, StateKey
 from federation.events.room_event import NewEvent, RoomEvent
 from federation.events.spaces import CHILD, PARENT
 from federation.matrix.errors import MatrixError
-from federation.rooms.upgrade import (
-    OldRoom,
-    UpgradePlan,
-    mute_old_room,
-    plan,
-    tombstone,
-    with_new_room_allowed,
-)
+from federation.rooms.upgrade import OldRoom, UpgradePlan, mute_old_room, plan, tombstone, with_new_room_allowed
 
 ALIAS: Final = "m.room.canonical_alias"
 _CREATE: Final = "m.room.create"
@@ -51,9 +44,7 @@ def upgrade_steps(planned: UpgradePlan, user: str, mark: str, *, listed: bool) -
     excluded = {_CREATE, _MEMBER, _POWER_LEVELS, ALIAS}
     state = tuple(event for event in planned.events if event.type not in excluded)
     bans = tuple(
-        event
-        for event in planned.events
-        if event.type == _MEMBER and event.content.get("membership") == "ban"
+        event for event in planned.events if event.type == _MEMBER and event.content.get("membership") == "ban"
     )
     body = create_room_body(planned.version, create, levels[0], state, mark, listed=listed)
     return UpgradeSteps(RoomPlan(user, body, None, levels[0].content, state), bans, levels[-1].content)
@@ -221,9 +212,7 @@ class RoomUpgrades(RoomCreation, Sending, RoomViewing):
             if follows is not None:
                 await self._set_state_if_allowed(room_id, user, _JOIN_RULES, follows)
 
-    async def _set_state_if_allowed(
-        self, room_id: str, user: str, key: StateKey, content: Mapping[str, Any]
-    ) -> bool:
+    async def _set_state_if_allowed(self, room_id: str, user: str, key: StateKey, content: Mapping[str, Any]) -> bool:
         """Return whether the user was allowed to."""
         try:
             await self.set_state(room_id, user, key[0], content, key[1])

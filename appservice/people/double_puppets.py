@@ -20,13 +20,7 @@ from appservice.registration.tokens import MAX_TOKEN_LENGTH, NONCE_BYTES, seal, 
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain, is_user_id
 from storage.database import Database
-from storage.people.double_puppets import (
-    PuppetRow,
-    delete_puppet,
-    fetch_puppet,
-    mark_puppet_refused,
-    upsert_puppet,
-)
+from storage.people.double_puppets import PuppetRow, delete_puppet, fetch_puppet, mark_puppet_refused, upsert_puppet
 
 SOURCE_KEY: Final = "fi.mau.double_puppet_source"
 SOURCE: Final = "palaver"
@@ -73,8 +67,7 @@ def differences(registration: Registration, wanted: PuppetRegistrationSettings) 
     found = []
     if registration.id != configured.id:
         found.append(
-            f"The file for double puppets registers “{registration.id}”, but the configuration says"
-            f" “{configured.id}”."
+            f"The file for double puppets registers “{registration.id}”, but the configuration says “{configured.id}”."
         )
     if registration.url is not None:
         found.append(
@@ -83,8 +76,7 @@ def differences(registration: Registration, wanted: PuppetRegistrationSettings) 
         )
     if registration.users != configured.users:
         found.append(
-            f"The file for double puppets has other users than {configured.users[0].regex}, which is not"
-            " exclusive."
+            f"The file for double puppets has other users than {configured.users[0].regex}, which is not exclusive."
         )
     if registration.aliases or registration.rooms:
         found.append("The file for double puppets reserves aliases or rooms, but has to reserve nothing.")
@@ -107,9 +99,7 @@ def whoami_problem(result: RequestResult, registration: Registration, path: str,
     """A sentence for the operator; None if the homeserver knows the token as that of this registration.
     `path` is the file."""
     if isinstance(result, NoResponse):
-        return (
-            f"The homeserver did not respond to the check of the token for double puppets ({result.reason})."
-        )
+        return f"The homeserver did not respond to the check of the token for double puppets ({result.reason})."
     if result.status in (401, 403):
         return (
             f"The homeserver does not know the token for double puppets ({result.errcode}): add {path} to its"
@@ -120,8 +110,7 @@ def whoami_problem(result: RequestResult, registration: Registration, path: str,
         return f"The homeserver did not name the owner of the token for double puppets ({result.errcode})."
     if user != f"@{registration.secrets.sender_localpart}:{domain}":
         return (
-            "The homeserver knows the token for double puppets as another user's: it reads another file than"
-            f" {path}."
+            f"The homeserver knows the token for double puppets as another user's: it reads another file than {path}."
         )
     return None
 

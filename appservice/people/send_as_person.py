@@ -100,16 +100,12 @@ class PersonSender:
         if resident is None:
             return
         query = {"dir": "b", "limit": str(MAX_SCANNED_EVENTS)}
-        page = await self._client.request(
-            Method.GET, Path.v3.rooms[room_id].messages, user=resident, query=query
-        )
+        page = await self._client.request(Method.GET, Path.v3.rooms[room_id].messages, user=resident, query=query)
         events = page.get("chunk")
         for event in events if isinstance(events, list) else []:
             content = event.get("content") if isinstance(event, dict) else None
             key = content.get(TRANSACTION_KEY) if isinstance(content, dict) else None
-            sender, event_id = (
-                (event.get("sender"), event.get("event_id")) if key is not None else (None, None)
-            )
+            sender, event_id = (event.get("sender"), event.get("event_id")) if key is not None else (None, None)
             if isinstance(key, str) and isinstance(sender, str) and isinstance(event_id, str):
                 self._sent[room_id, sender, key] = event_id
         self._scanned[room_id] = True

@@ -75,13 +75,11 @@ def versions_problem(result: RequestResult, url: str) -> str | None:
     """A sentence for the operator; None if there is no problem. The same holds for the other functions."""
     if isinstance(result, NoResponse):
         return (
-            f"The homeserver does not respond at {url} ({result.reason}): start it, or correct"
-            " appservice.homeserver."
+            f"The homeserver does not respond at {url} ({result.reason}): start it, or correct appservice.homeserver."
         )
     if _is_transient(result):
         return (
-            f"The homeserver does not respond at {url} ({result.errcode}): start it, or correct"
-            " appservice.homeserver."
+            f"The homeserver does not respond at {url} ({result.errcode}): start it, or correct appservice.homeserver."
         )
     if result.status != 200 or not isinstance(result.body.get("versions"), list):
         return (
@@ -91,9 +89,7 @@ def versions_problem(result: RequestResult, url: str) -> str | None:
     return None
 
 
-def whoami_problem(
-    result: RequestResult, registration: Registration, wanted: RegistrationSettings
-) -> str | None:
+def whoami_problem(result: RequestResult, registration: Registration, wanted: RegistrationSettings) -> str | None:
     if isinstance(result, NoResponse):
         return f"The homeserver did not respond to the check of the as_token ({result.reason})."
     if result.status in (401, 403):
@@ -159,9 +155,7 @@ def ping_problem(result: RequestResult, registration: Registration, *, was_recei
         return f"The homeserver did not respond to the request for a ping ({result.reason})."
     where = registration.url
     if result.status == 200:
-        return (
-            f"Another program answers the homeserver's requests at {where}: stop it, or choose another port."
-        )
+        return f"Another program answers the homeserver's requests at {where}: stop it, or choose another port."
     match result.errcode:
         case "M_URL_NOT_SET":
             return "The homeserver's copy of the registration has no url: it reads another file."

@@ -10,14 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from federation.matrix.identifiers import (
-    domain,
-    escape,
-    has_valid_length,
-    is_server_name,
-    localpart,
-    unescape,
-)
+from federation.matrix.identifiers import domain, escape, has_valid_length, is_server_name, localpart, unescape
 
 AT: Final = "@"
 RoomKind = Literal["agents", "agent-federation", "agent-broadcast", "office"]

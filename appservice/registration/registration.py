@@ -120,9 +120,7 @@ def read(value: object) -> Registration | tuple[str, ...]:
     if not isinstance(value, Mapping):
         return ("It is not a registration: a registration is a mapping.",)
     problems: list[str] = []
-    texts = {
-        name: _text(value, name, problems) for name in ("id", "as_token", "hs_token", "sender_localpart")
-    }
+    texts = {name: _text(value, name, problems) for name in ("id", "as_token", "hs_token", "sender_localpart")}
     url = value.get("url")
     if "url" not in value or not (url is None or (isinstance(url, str) and _is_url(url))):
         problems.append(
@@ -148,9 +146,7 @@ def read(value: object) -> Registration | tuple[str, ...]:
         problems.append(f"`id` {id_error}.")
     if problems:
         return tuple(problems)
-    return Registration(
-        texts["id"], url, secrets, users, aliases, rooms, ephemeral, limited, tuple(protocols)
-    )
+    return Registration(texts["id"], url, secrets, users, aliases, rooms, ephemeral, limited, tuple(protocols))
 
 
 def id_problem(text: str) -> str | None:
@@ -171,9 +167,7 @@ def _patterns(namespaces: Document, name: str, problems: list[str]) -> tuple[Res
     if listed is None:
         return ()
     if not isinstance(listed, list) or not all(
-        isinstance(one, Mapping)
-        and isinstance(one.get("regex"), str)
-        and isinstance(one.get("exclusive"), bool)
+        isinstance(one, Mapping) and isinstance(one.get("regex"), str) and isinstance(one.get("exclusive"), bool)
         for one in listed
     ):
         problems.append(f"`namespaces.{name}` has to be a list of mappings with `exclusive` and `regex`.")
@@ -185,9 +179,7 @@ def _secret_problems(secrets: Secrets) -> list[str]:
     problems = []
     for name, token in (("as_token", secrets.as_token), ("hs_token", secrets.hs_token)):
         if token in _PLACEHOLDERS:
-            problems.append(
-                f"`{name}` is the placeholder of the example: write the file with `palaver registration`."
-            )
+            problems.append(f"`{name}` is the placeholder of the example: write the file with `palaver registration`.")
         elif token and (len(token) < MIN_TOKEN_LENGTH or _TOKEN.fullmatch(token) is None):
             problems.append(f"`{name}` has to consist of {MIN_TOKEN_LENGTH} or more letters, digits, ._~-.")
     if secrets.as_token and secrets.as_token == secrets.hs_token:
@@ -213,9 +205,7 @@ def differences(registration: Registration, wanted: RegistrationSettings) -> tup
     if registration.id != configured.id:
         found.append(f"The file registers “{registration.id}”, but the configuration says “{configured.id}”.")
     if registration.url != configured.url:
-        found.append(
-            f"The file has the url {registration.url or 'null'}, but the configuration says {configured.url}."
-        )
+        found.append(f"The file has the url {registration.url or 'null'}, but the configuration says {configured.url}.")
     offices = Reserved(wanted.namespaces.offices_regex)
     for what, in_file, in_configuration in (
         ("users", registration.users, configured.users),
@@ -245,9 +235,7 @@ def differences(registration: Registration, wanted: RegistrationSettings) -> tup
             " could have the same user."
         )
     if not registration.receive_ephemeral:
-        found.append(
-            "The file lacks `receive_ephemeral: true`: typing, receipts and presence would not arrive."
-        )
+        found.append("The file lacks `receive_ephemeral: true`: typing, receipts and presence would not arrive.")
     if registration.rate_limited:
         found.append("The file lacks `rate_limited: false`: agents would be rate-limited together.")
     if set(registration.protocols) != set(configured.protocols):

@@ -10,12 +10,7 @@ from bench._federation.processes import TICK
 from bench._harness.measurement import Measurement, rate
 from bench._harness.row import Row, Side, Unit
 
-NAMES = {
-    NODE: "Palaver",
-    BESIDE: "Palaver",
-    BOT: "a bare mautrix bot",
-    THREADS: "that bot answering in threads",
-}
+NAMES = {NODE: "Palaver", BESIDE: "Palaver", BOT: "a bare mautrix bot", THREADS: "that bot answering in threads"}
 LONE, MANY, AFTER = "lone", "many", "after"
 WHAT = {
     LONE: "one message at a time",
@@ -64,15 +59,7 @@ def rows() -> list[Row[Stage]]:
     ours, other = (Side(NAMES[side], partial(per_second, side=side, load=MANY)) for side in (BESIDE, THREADS))
     what = f"{answered} in a thread, {WHAT[MANY]}"
     threads = Row(name="many-threads", what=what, unit=Unit.PER_SECOND, ours=ours, other=other, counts=False)
-    return [
-        *_latencies(LONE),
-        *_costs(LONE),
-        many,
-        *_latencies(MANY),
-        *_costs(MANY),
-        *_latencies(AFTER),
-        threads,
-    ]
+    return [*_latencies(LONE), *_costs(LONE), many, *_latencies(MANY), *_costs(MANY), *_latencies(AFTER), threads]
 
 
 def _latencies(load: str) -> list[Row[Stage]]:
@@ -89,11 +76,7 @@ def _latencies(load: str) -> list[Row[Stage]]:
 
 def _costs(load: str) -> list[Row[Stage]]:
     what, ms = f"CPU per message, {WHAT[load]}", Unit.MILLISECONDS
-    whose = {
-        "own": "the node's own",
-        "synapse": "Synapse",
-        "synapse-postgres": "Postgres of Synapse",
-    }
+    whose = {"own": "the node's own", "synapse": "Synapse", "synapse-postgres": "Postgres of Synapse"}
     ours = Side(NAMES[NODE], partial(cpu, side=NODE, load=load, of="node-postgres"))
     return [
         *(

@@ -82,9 +82,7 @@ class NodePlace:
         return answer
 
 
-async def prepared(
-    directory: Path, authority: Authority, homeserver: Homeserver, behind: Database
-) -> NodePlace:
+async def prepared(directory: Path, authority: Authority, homeserver: Homeserver, behind: Database) -> NodePlace:
     """Return a directory with the registration, before the homeserver is configured."""
     (directory / "tls").mkdir(parents=True)
     place = NodePlace(directory, lasting_port(), behind, authority.write(directory / "tls", "ca"))

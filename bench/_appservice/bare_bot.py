@@ -66,8 +66,6 @@ def prepared(directory: Path, homeserver: Homeserver, room: str, room_of_threads
 @asynccontextmanager
 async def bare_bot(place: BotPlace) -> AsyncIterator[Child]:
     """Run the bot until the block ends; it has joined its rooms."""
-    async with child(
-        "the bare bot", *python_module("bench._appservice.echo_bot", place.settings.as_json())
-    ) as bot:
+    async with child("the bare bot", *python_module("bench._appservice.echo_bot", place.settings.as_json())) as bot:
         await bot.line(START_SECONDS)
         yield bot

@@ -17,15 +17,7 @@ from dataclasses import dataclass
 import uvloop
 from mautrix.appservice import AppService
 from mautrix.appservice.state_store import FileASStateStore
-from mautrix.types import (
-    Event,
-    EventType,
-    MessageEvent,
-    MessageType,
-    RoomAlias,
-    RoomID,
-    TextMessageEventContent,
-)
+from mautrix.types import Event, EventType, MessageEvent, MessageType, RoomAlias, RoomID, TextMessageEventContent
 
 from bench._harness.lifeline import tell_parent, until_abandoned
 from bench._harness.ports import LOOPBACK

@@ -43,9 +43,7 @@ class Stage:
     pids: Mapping[str, int]
     """The processes of either side and of the Synapse, and both Postgres."""
     remarks_before: Sequence[str]
-    runs: defaultdict[tuple[str, str], Runs[dict[str, Any]]] = field(
-        default_factory=lambda: defaultdict(Runs)
-    )
+    runs: defaultdict[tuple[str, str], Runs[dict[str, Any]]] = field(default_factory=lambda: defaultdict(Runs))
     requests: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     async def ask(self, side: str, do: str, **how: Any) -> dict[str, Any]:
@@ -65,13 +63,8 @@ class Stage:
     @property
     def remarks(self) -> Sequence[str]:
         """Return facts that the figures depend on."""
-        made = "; ".join(
-            f"the {side} made {sum(each) / len(each):.2f}" for side, each in sorted(self.requests.items())
-        )
-        return [
-            *self.remarks_before,
-            f"Requests to the homeserver for each message that was answered: {made}.",
-        ]
+        made = "; ".join(f"the {side} made {sum(each) / len(each):.2f}" for side, each in sorted(self.requests.items()))
+        return [*self.remarks_before, f"Requests to the homeserver for each message that was answered: {made}."]
 
     def _cpu_seconds(self) -> dict[str, float]:
         return {
@@ -134,10 +127,7 @@ async def stage() -> AsyncIterator[Stage]:
             answerers={
                 NODE: Answerer(agent, attached_node.AGENT, agents_room),
                 BESIDE: Answerer(agent, attached_node.AGENT, rooms[BESIDE]),
-                **{
-                    side: Answerer(bot_place.user_id, bare_bot.LOCALPART, rooms[side])
-                    for side in (BOT, THREADS)
-                },
+                **{side: Answerer(bot_place.user_id, bare_bot.LOCALPART, rooms[side]) for side in (BOT, THREADS)},
             },
         )
         command = python_module("bench._appservice.load_generator", json.dumps(as_dict(settings)))

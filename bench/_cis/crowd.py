@@ -63,9 +63,7 @@ class Crowd:
         """Return the first run."""
         return await self._runs[what].only(make)
 
-    async def next(
-        self, what: str, row: str, make: Callable[[], Awaitable[dict[str, Any]]]
-    ) -> dict[str, Any]:
+    async def next(self, what: str, row: str, make: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
         """Return the run for the next sample of a row."""
         return await self._runs[what].next(row, make)
 

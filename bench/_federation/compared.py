@@ -9,12 +9,7 @@ from bench._harness.row import Row, Side, Unit
 
 
 def compared(
-    name: str,
-    what: str,
-    unit: Unit,
-    sample: Callable[..., Measurement | Awaitable[Measurement]],
-    *,
-    counts: bool,
+    name: str, what: str, unit: Unit, sample: Callable[..., Measurement | Awaitable[Measurement]], *, counts: bool
 ) -> Row[Servers]:
     """`sample` gets the measured server from `measured`."""
     ours = Side("Palaver", partial(sample, measured=NODE))

@@ -50,11 +50,7 @@ def _configuration(place: Place, name: str, behind: Database, peers: Sequence[st
     return {
         "server_name": name,
         "data_dir": str(place.directory / "node"),
-        "listener": {
-            "port": int(name.rpartition(":")[2]),
-            "certificate": str(certificate),
-            "private_key": str(key),
-        },
+        "listener": {"port": int(name.rpartition(":")[2]), "certificate": str(certificate), "private_key": str(key)},
         "database": {"url": behind.address},
         "federation": {"authorities": str(place.trusted)},
         "metrics": {"port": 0},

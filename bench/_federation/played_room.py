@@ -25,12 +25,7 @@ class PlayedRoom:
     """
 
     def __init__(
-        self,
-        room_id: str,
-        version: RoomVersion,
-        members: Sequence[str],
-        signers: Mapping[str, Signer],
-        now: int,
+        self, room_id: str, version: RoomVersion, members: Sequence[str], signers: Mapping[str, Signer], now: int
     ) -> None:
         self.room_id = room_id
         self.version = version
@@ -67,9 +62,7 @@ class PlayedRoom:
     def join_template(self, user: str, now: int) -> dict[str, Any]:
         """Return the response to `make_join`."""
         self._now = now
-        return unsigned_event(
-            self._template("m.room.member", user, {"membership": "join"}, user), self.version
-        )
+        return unsigned_event(self._template("m.room.member", user, {"membership": "join"}, user), self.version)
 
     def take_in(self, join: Pdu) -> None:
         """Append a join that another server has made from the template. It must be the next event."""
@@ -92,17 +85,13 @@ class PlayedRoom:
         self._append(pdu)
         return pdu
 
-    def _template(
-        self, type_: str, sender: str, content: Mapping[str, Any], state_key: str | None
-    ) -> Template:
+    def _template(self, type_: str, sender: str, content: Mapping[str, Any], state_key: str | None) -> Template:
         head = self._head
         parts: dict[str, Any] = {"room_id": self.room_id, "state_key": state_key}
         if head is not None:
             parts |= {"prev_events": [head.event_id], "prev_depths": [head.depth]}
         template = Template(type_, sender, content, self._now, **parts)
-        rests_on = [
-            self.state[key].event_id for key in auth_event_keys(template, self.version) if key in self.state
-        ]
+        rests_on = [self.state[key].event_id for key in auth_event_keys(template, self.version) if key in self.state]
         return Template(type_, sender, content, self._now, **parts, auth_events=rests_on)
 
     def _append(self, pdu: Pdu) -> None:
@@ -136,9 +125,7 @@ class PlayedRoom:
         chain = self.auth_chain([join, *given])
         return send_join_response.build_response(join, given, chain, omit_members=short, servers=servers)
 
-    def missing_events(
-        self, earliest: Collection[EventId], latest: Sequence[EventId], limit: int
-    ) -> list[Pdu]:
+    def missing_events(self, earliest: Collection[EventId], latest: Sequence[EventId], limit: int) -> list[Pdu]:
         """Return the missing events, oldest first."""
         found = event_graph.walk_missing_events(latest, earliest, self._ancestors, limit=limit).found
         return [self.events[event_id] for event_id in found]

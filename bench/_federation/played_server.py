@@ -58,9 +58,7 @@ class PlayedServer:
         await runner.setup()
         try:
             for address in loopback_addresses():
-                await web.TCPSite(
-                    runner, address, int(self.name.rpartition(":")[2]), ssl_context=context
-                ).start()
+                await web.TCPSite(runner, address, int(self.name.rpartition(":")[2]), ssl_context=context).start()
             yield self
         finally:
             await runner.cleanup()
@@ -135,12 +133,7 @@ class PlayedServer:
 
     async def _state_ids(self, request: web.Request) -> web.Response:
         state, chain = self._state_and_chain(request)
-        return _json(
-            {
-                "pdu_ids": [pdu.event_id for pdu in state],
-                "auth_chain_ids": [pdu.event_id for pdu in chain],
-            }
-        )
+        return _json({"pdu_ids": [pdu.event_id for pdu in state], "auth_chain_ids": [pdu.event_id for pdu in chain]})
 
     async def _state(self, request: web.Request) -> web.Response:
         state, chain = self._state_and_chain(request)

@@ -39,9 +39,7 @@ class Servers:
     pids: dict[str, int]
     generator: Child
     remarks: list[str]
-    runs: defaultdict[tuple[str, str], Runs[dict[str, Any]]] = field(
-        default_factory=lambda: defaultdict(Runs)
-    )
+    runs: defaultdict[tuple[str, str], Runs[dict[str, Any]]] = field(default_factory=lambda: defaultdict(Runs))
     """Of each load, on either server."""
 
     async def ask(self, measured: str, do: str, **how: Any) -> dict[str, Any]:
@@ -95,9 +93,7 @@ async def _synapse(place: Place, behind: Database) -> AsyncIterator[Synapse]:
     factory = SynapseFactory(place.directory / "synapse", place.authority)
     try:
         yield await factory(
-            postgres=DatabaseAddress.from_url(behind.address),
-            trusted=[place.trusted],
-            log_level="WARNING",
+            postgres=DatabaseAddress.from_url(behind.address), trusted=[place.trusted], log_level="WARNING"
         )
     finally:
         await factory.clean_up()

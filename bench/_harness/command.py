@@ -91,12 +91,8 @@ def _parser(benchmark: Benchmark) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"python -m bench.{benchmark.name}", epilog=f"rows: {' '.join(benchmark.row_names)}"
     )
-    parser.add_argument(
-        "--rows", type=lambda text: text.split(","), help="only these: names or patterns, with commas"
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="rounds too short to mean anything, for the test"
-    )
+    parser.add_argument("--rows", type=lambda text: text.split(","), help="only these: names or patterns, with commas")
+    parser.add_argument("--quick", action="store_true", help="rounds too short to mean anything, for the test")
     full = benchmark.full
     parser.add_argument("--rounds", type=_positive_whole, help=f"how many (default {full.rounds})")
     parser.add_argument("--seconds", type=_positive, help=f"per side and round (default {full.seconds:g})")

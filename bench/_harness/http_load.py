@@ -33,10 +33,7 @@ class Request:
         headers = {"Host": f"{LOOPBACK}:{self.port}", **self.headers}
         if self.body:
             headers["Content-Length"] = str(len(self.body))
-        lines = [
-            f"{self.method} {self.target} HTTP/1.1",
-            *(f"{name}: {value}" for name, value in headers.items()),
-        ]
+        lines = [f"{self.method} {self.target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
         return "\r\n".join([*lines, "", ""]).encode("ascii") + self.body
 
 

@@ -11,9 +11,7 @@ from typing import Any
 async def lines_from_parent() -> AsyncIterator[str]:
     """Yield the benchmark's lines until it closes the pipe or dies: the child then has to end."""
     reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
-    )
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
         yield line.decode()
 

@@ -50,9 +50,7 @@ class OnTerminal:
 
     def measuring(self, row: Row[Any], side: Side[Any], number: int) -> None:
         """Show which side of which row is being measured."""
-        self._bar.update(
-            self._task, completed=self._begun, description=f"{row.name}: {side.name}, round {number + 1}"
-        )
+        self._bar.update(self._task, completed=self._begun, description=f"{row.name}: {side.name}, round {number + 1}")
         self._bar.refresh()
         self._begun += 1
 

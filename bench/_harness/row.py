@@ -99,9 +99,7 @@ class Benchmark:
     def __post_init__(self) -> None:
         names = self.row_names
         assert len(set(names)) == len(names), f"two rows of {self.name} have one name: {names}"
-        assert self.headline is None or self.headline in names, (
-            f"there is no row {self.headline!r} to head {self.name}"
-        )
+        assert self.headline is None or self.headline in names, f"there is no row {self.headline!r} to head {self.name}"
 
     @property
     def row_names(self) -> tuple[str, ...]:

@@ -96,10 +96,7 @@ SECTION = Section(
             other=_ONE_BY_ONE,
         ),
         Row(
-            name="rows-copy",
-            what="rows written",
-            ours=Side(f"{BATCH:,} per commit by COPY", copied),
-            other=_ONE_BY_ONE,
+            name="rows-copy", what="rows written", ours=Side(f"{BATCH:,} per commit by COPY", copied), other=_ONE_BY_ONE
         ),
     ],
 )

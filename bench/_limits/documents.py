@@ -122,10 +122,6 @@ SECTION = Section(
             # The timeline of ezagent is an array by its specification: the row shows the price, not a choice.
             counts=False,
         ),
-        Row(
-            name="crdt-apply",
-            what=f"apply one entry's update to {ENTRIES:,}",
-            ours=Side("pycrdt", apply_additions),
-        ),
+        Row(name="crdt-apply", what=f"apply one entry's update to {ENTRIES:,}", ours=Side("pycrdt", apply_additions)),
     ],
 )

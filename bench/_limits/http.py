@@ -44,9 +44,7 @@ async def servers() -> AsyncIterator[Servers]:
 
         async def started(loop: str, *files: Path) -> int:
             command = python_module("bench._limits.web_server", loop, *map(str, files))
-            server = await stack.enter_async_context(
-                child(f"the web server on {loop}", *command, cpu=processors()[0])
-            )
+            server = await stack.enter_async_context(child(f"the web server on {loop}", *command, cpu=processors()[0]))
             port: int = json.loads(await server.line(_START_SECONDS))["port"]
             return port
 
@@ -66,9 +64,7 @@ def get(port: int, trust: Path | None = None) -> Request:
 
 def put(port: int) -> Request:
     """The small PUT."""
-    return Request(
-        port=port, method="PUT", target="/send/1", body=BODY, headers={"Content-Type": "application/json"}
-    )
+    return Request(port=port, method="PUT", target="/send/1", body=BODY, headers={"Content-Type": "application/json"})
 
 
 async def _measure(subject: Servers, request: Request, seconds: float) -> Measurement:

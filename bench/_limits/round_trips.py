@@ -80,6 +80,6 @@ SECTION = Section(
             other=Side("Postgres NOTIFY", over_notify),
             # Not a choice: ezagent's peers speak Zenoh, the processes of one node share a Postgres.
             counts=False,
-        ),
+        )
     ],
 )

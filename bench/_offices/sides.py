@@ -38,8 +38,7 @@ def settings_of(given: dict[str, Any]) -> Settings:
     return Settings(
         {
             name: tuple(
-                Place(Listener(**one["agent"]), Listener(**one["computer"]), one["office_id"])
-                for one in places
+                Place(Listener(**one["agent"]), Listener(**one["computer"]), one["office_id"]) for one in places
             )
             for name, places in given["places"].items()
         }

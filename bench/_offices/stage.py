@@ -50,9 +50,7 @@ class Stage:
     """The processes of either side, our Postgres, and the load."""
     calls: int = 0
     """Calls that were sent to the node."""
-    runs: defaultdict[tuple[str, str], Runs[dict[str, Any]]] = field(
-        default_factory=lambda: defaultdict(Runs)
-    )
+    runs: defaultdict[tuple[str, str], Runs[dict[str, Any]]] = field(default_factory=lambda: defaultdict(Runs))
     recorded: defaultdict[str, list[Behind]] = field(default_factory=lambda: defaultdict(list))
     busy: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
@@ -102,8 +100,7 @@ class Stage:
 
     def _cpu_seconds(self) -> dict[str, float]:
         return {
-            name: family_cpu_seconds(pid) if name == POSTGRES else cpu_seconds(pid)
-            for name, pid in self.pids.items()
+            name: family_cpu_seconds(pid) if name == POSTGRES else cpu_seconds(pid) for name, pid in self.pids.items()
         }
 
     async def _until_quiet(self) -> None:

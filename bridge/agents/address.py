@@ -31,9 +31,7 @@ class AgentAddress:
         # "exactly one `@`, both parts non-empty"
         agent_id, at, node_id = text.partition(AT)
         if not at:
-            return InvalidAddress(
-                "An address is an agent id, an @ and a node id, as in worker-1@kitchen.local."
-            )
+            return InvalidAddress("An address is an agent id, an @ and a node id, as in worker-1@kitchen.local.")
         return AgentAddress.of(agent_id, node_id)
 
     @staticmethod

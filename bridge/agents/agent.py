@@ -103,9 +103,7 @@ def parse_capabilities(value: object) -> Capabilities | InvalidCapabilities:
         if not isinstance(name, str):
             return InvalidCapabilities("the name of a capability is a string")
         if not 0 < len(name) <= MAX_CAPABILITY_LENGTH:
-            return InvalidCapabilities(
-                f"the name of a capability has 1 to {MAX_CAPABILITY_LENGTH} characters"
-            )
+            return InvalidCapabilities(f"the name of a capability has 1 to {MAX_CAPABILITY_LENGTH} characters")
         if not name.isprintable() or name != name.strip():
             return InvalidCapabilities("the name of a capability is printable, without space around it")
         names.setdefault(name.casefold(), name)

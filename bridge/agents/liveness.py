@@ -37,10 +37,7 @@ class ListeningPeriod:
 
 def extend_listening(before: ListeningPeriod | None, now_ms: int, timeout_ms: int) -> ListeningPeriod:
     """The period extended to now, or a new period after a gap."""
-    if (
-        before is None
-        or not before.until - timeout_ms <= now_ms <= before.until + timeout_ms // HEARTBEATS_PER_TIMEOUT
-    ):
+    if before is None or not before.until - timeout_ms <= now_ms <= before.until + timeout_ms // HEARTBEATS_PER_TIMEOUT:
         return ListeningPeriod(now_ms, now_ms)  # there was a gap, or the clock was set back
     return ListeningPeriod(before.since, max(before.until, now_ms))
 
@@ -115,9 +112,7 @@ class LivenessMonitor:
         now_ms = self._now_ms()
         async with self._database.transaction() as connection:
             known = await agents.fetch_monitoring_period(connection)
-            period = extend_listening(
-                None if known is None else ListeningPeriod(*known), now_ms, self._timeout_ms
-            )
+            period = extend_listening(None if known is None else ListeningPeriod(*known), now_ms, self._timeout_ms)
             await agents.write_monitoring_period(connection, period.since, period.until)
             # Record a heartbeat of this node, which keeps its own agents online whatever they do.
             await agents.insert_nodes(connection, [self._routes.node_id], now_ms)

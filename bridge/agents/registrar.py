@@ -59,9 +59,7 @@ class AgentRegistrar:
         agent_outcomes = await self._apply_agent_updates(connection, agent_updates, now_ms, applied)
         outcomes = iter(agent_outcomes[len(derived) :])
         nodes = iter(node_outcomes)
-        applied.outcomes = [
-            next(nodes) if isinstance(update, NodeHeartbeat) else next(outcomes) for update in updates
-        ]
+        applied.outcomes = [next(nodes) if isinstance(update, NodeHeartbeat) else next(outcomes) for update in updates]
         return applied
 
     def agent_of(self, row: AgentRow) -> Agent:
@@ -82,17 +80,13 @@ class AgentRegistrar:
     async def _add_nodes(self, connection: Connection, updates: Sequence[Update], now_ms: int) -> None:
         """Add rows for new nodes. From now on, heartbeats are expected from nodes whose agents send none of
         their own."""
-        mentioned = {
-            _node_of(update) for update in updates if isinstance(update, Registration | NodeHeartbeat)
-        }
+        mentioned = {_node_of(update) for update in updates if isinstance(update, Registration | NodeHeartbeat)}
         new = {node_id for node_id in mentioned if not self._is_known_node(node_id)}
         room = max(0, self._limits.nodes - len(self._table.nodes()))
         if new:
             await agents.insert_nodes(connection, sorted(new)[:room], now_ms)
         with_node = {
-            _node_of(update)
-            for update in updates
-            if isinstance(update, Registration) and not update.sends_heartbeats
+            _node_of(update) for update in updates if isinstance(update, Registration) and not update.sends_heartbeats
         }
         silent = {node_id for node_id in with_node if not self._sends_heartbeats(node_id)}
         if silent:
@@ -107,11 +101,7 @@ class AgentRegistrar:
         return node is not None and node.last_heartbeat is not None and node.silent_since is None
 
     async def _apply_node_heartbeats(
-        self,
-        connection: Connection,
-        heartbeats: Sequence[NodeHeartbeat],
-        now_ms: int,
-        applied: AppliedUpdates,
+        self, connection: Connection, heartbeats: Sequence[NodeHeartbeat], now_ms: int, applied: AppliedUpdates
     ) -> tuple[list[UpdateOutcome], list[AgentUpdate]]:
         if not heartbeats:
             return [], []

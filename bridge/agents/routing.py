@@ -104,9 +104,7 @@ class AgentRoutingTable:
         """Record a heartbeat of a node. It keeps all agents online that send none of their own."""
         node = self._node(node_id)
         if at_ms >= (node.record.last_heartbeat or 0):
-            node.record = node.record._replace(
-                last_heartbeat=at_ms, heartbeat_sent_at=sent_at, silent_since=None
-            )
+            node.record = node.record._replace(last_heartbeat=at_ms, heartbeat_sent_at=sent_at, silent_since=None)
 
     def remove(self, address: AgentAddress) -> None:
         node = self._nodes.get(address.node_id)
@@ -156,9 +154,7 @@ class AgentRoutingTable:
     def find_capable(self, wanted: Collection[str]) -> list[Agent]:
         """Online agents that have all of these capabilities, the available ones first."""
         found = [
-            agent
-            for agent in self.agents()
-            if agent.is_online and not missing_capabilities(agent.capabilities, wanted)
+            agent for agent in self.agents() if agent.is_online and not missing_capabilities(agent.capabilities, wanted)
         ]
         return sorted(found, key=lambda agent: (not agent.status.is_available, agent.node_id, agent.agent_id))
 

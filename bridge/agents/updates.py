@@ -137,14 +137,10 @@ class LimitReached:
     what: str
 
 
-UpdateOutcome: TypeAlias = (
-    Updated | HeartbeatRecorded | StaleUpdate | MalformedUpdate | UnknownAgent | LimitReached
-)
+UpdateOutcome: TypeAlias = Updated | HeartbeatRecorded | StaleUpdate | MalformedUpdate | UnknownAgent | LimitReached
 
 
-def apply_update(
-    known: Agent | None, node: AgentNode | None, update: AgentUpdate, now_ms: int
-) -> UpdateOutcome:
+def apply_update(known: Agent | None, node: AgentNode | None, update: AgentUpdate, now_ms: int) -> UpdateOutcome:
     """Apply an update to an agent. `node` is the agent's node."""
     malformed = _malformed(update)
     if malformed is not None:
@@ -179,9 +175,7 @@ def _malformed(update: AgentUpdate) -> MalformedUpdate | None:
     return None
 
 
-def _stale(
-    known: Agent | None, node: AgentNode | None, update: AgentUpdate, now_ms: int
-) -> StaleUpdate | None:
+def _stale(known: Agent | None, node: AgentNode | None, update: AgentUpdate, now_ms: int) -> StaleUpdate | None:
     assert not isinstance(update, MissingFromHeartbeat), "it has no timestamp of its own"
     if not 0 <= update.sent_at <= now_ms + MAX_CLOCK_AHEAD_MS:
         return StaleUpdate("its timestamp is more than five minutes ahead or before 1970")
@@ -254,26 +248,17 @@ def _apply_known(
             seen = known.last_seen if _is_derived(update) else _last_seen(known, node, now_ms)
             return _online(known, seen, status, current_task, sent_at)
         case AgentHeartbeat(_, status, sent_at):
-            return _online(
-                known, _last_seen(known, node, now_ms), status, _current_task(known, status), sent_at
-            )
+            return _online(known, _last_seen(known, node, now_ms), status, _current_task(known, status), sent_at)
         case ReportedByNode(_, status, sent_at):
             return _online(known, None, status, _current_task(known, status), sent_at)
         case MissingFromHeartbeat(_, last_seen):
             return known._replace(last_seen=last_seen) if known.last_seen is None else known
 
 
-def _online(
-    known: Agent, last_seen: int | None, status: AgentStatus, current_task: str | None, sent_at: int
-) -> Agent:
+def _online(known: Agent, last_seen: int | None, status: AgentStatus, current_task: str | None, sent_at: int) -> Agent:
     """The agent online again: it sent an update."""
     return known._replace(
-        status=status,
-        current_task=current_task,
-        sent_at=sent_at,
-        last_seen=last_seen,
-        gone_at=None,
-        gone_reason=None,
+        status=status, current_task=current_task, sent_at=sent_at, last_seen=last_seen, gone_at=None, gone_reason=None
     )
 
 

@@ -89,9 +89,7 @@ class Approvals:
         # The open questions by the events to which answers may relate.
         self._open: dict[str, _OpenQuestion] = {}
 
-    async def decide(
-        self, question: Question, thread: FindThread, withdrawn: "asyncio.Future[Text]"
-    ) -> Verdict:
+    async def decide(self, question: Question, thread: FindThread, withdrawn: "asyncio.Future[Text]") -> Verdict:
         """Send the question and return its committed verdict.
 
         The time for an answer begins with the first call, even if the thread does not exist yet. A repeated
@@ -176,9 +174,7 @@ class Approvals:
         self._open[event_id] = open_question
         return thread
 
-    async def _send_notice(
-        self, question: Question, sending: "asyncio.Task[Thread]", text: Text, name: str
-    ) -> None:
+    async def _send_notice(self, question: Question, sending: "asyncio.Task[Thread]", text: Text, name: str) -> None:
         """Send a notice to the question's thread, unless the question could not be sent."""
         if not sending.done() or sending.cancelled() or sending.exception() is not None:
             return

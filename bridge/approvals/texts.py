@@ -12,11 +12,7 @@ MINUTES_FROM: Final = 120
 
 def question_text(question: Text, seconds: float) -> Text:
     """The question and how to answer it: ❓ boss wants add on hands. React with …"""
-    return (
-        Text.of("❓ ")
-        + question
-        + Text.of(f". React with ✅ to approve or ❌ to refuse within {span(seconds)}.")
-    )
+    return Text.of("❓ ") + question + Text.of(f". React with ✅ to approve or ❌ to refuse within {span(seconds)}.")
 
 
 def verdict_text(verdict: Verdict) -> Text:

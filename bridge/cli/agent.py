@@ -62,8 +62,7 @@ def run(
         str, typer.Option("--runtime", help="The agent's runtime: claude, opencode, kimi, aider, …")
     ] = "command",
     capability: Annotated[
-        list[str] | None,
-        typer.Option("--capability", help="A capability that the agent announces. Repeatable."),
+        list[str] | None, typer.Option("--capability", help="A capability that the agent announces. Repeatable.")
     ] = None,
     parallel: Annotated[
         int, typer.Option("--parallel", min=1, max=64, help="Maximum number of simultaneous tasks.")
@@ -77,17 +76,13 @@ def run(
             help="Maximum number of queued tasks. With 0 tasks are refused while the agent is busy.",
         ),
     ] = 100,
-    time_limit: Annotated[
-        float, typer.Option("--time-limit", min=1, help="Maximum seconds for one task.")
-    ] = 300.0,
+    time_limit: Annotated[float, typer.Option("--time-limit", min=1, help="Maximum seconds for one task.")] = 300.0,
     directory: Annotated[
         Path, typer.Option("--directory", "-C", help="The working directory of the command.")
     ] = Path(),
     pass_environment: Annotated[
         list[str] | None,
-        typer.Option(
-            "--pass-environment", help="An environment variable to pass on to the command. Repeatable."
-        ),
+        typer.Option("--pass-environment", help="An environment variable to pass on to the command. Repeatable."),
     ] = None,
     path: ConfigFile = None,
 ) -> None:
@@ -114,9 +109,7 @@ def run(
     )
     problem = problem_of(recipe)
     if problem is not None:
-        raise LocalError(
-            problem, "Name a command that can run on this machine, and its working directory with -C."
-        )
+        raise LocalError(problem, "Name a command that can run on this machine, and its working directory with -C.")
     place = AgentEndpoint(
         url=_url(url) if url is not None else _local_url(loaded(path).config),
         agent_id=_id(agent_id),
@@ -126,11 +119,7 @@ def run(
     offer = AgentDescription(_runtime(runtime), _capabilities(capability), parallel, queue)
     output = Output(as_json=False)
     runner = AgentRunner(
-        place,
-        offer,
-        recipe,
-        now_ms=now_ms,
-        report=lambda said: output.err.print(harmless(said), markup=False),
+        place, offer, recipe, now_ms=now_ms, report=lambda said: output.err.print(harmless(said), markup=False)
     )
     asyncio.run(_run(runner))
 
@@ -154,8 +143,7 @@ def _words(command: list[str] | None, runtime: str) -> tuple[Word, ...]:
     unknown = unknown_placeholder(command)
     if unknown is not None:
         raise LocalError(
-            f"The command has the unknown placeholder {{{unknown}}}.",
-            f"Write {{{{{unknown}}}}} for the literal text.",
+            f"The command has the unknown placeholder {{{unknown}}}.", f"Write {{{{{unknown}}}}} for the literal text."
         )
     return tuple(command)
 
@@ -169,18 +157,14 @@ def _id(agent_id: str) -> str:
 
 def _runtime(name: str) -> str:
     if RUNTIME.fullmatch(name) is None:
-        raise LocalError(
-            f"{name} is not the name of a runtime.", "Use 1 to 64 of a-z, 0-9, '.', '_' and '-'."
-        )
+        raise LocalError(f"{name} is not the name of a runtime.", "Use 1 to 64 of a-z, 0-9, '.', '_' and '-'.")
     return runtime_type(name)
 
 
 def _capabilities(names: list[str] | None) -> tuple[str, ...]:
     read = parse_capabilities(names or ["task_execution", "messaging"])
     if isinstance(read, InvalidCapabilities):
-        raise LocalError(
-            f"The capabilities are not valid: {read.reason}.", "Give each one with its own --capability."
-        )
+        raise LocalError(f"The capabilities are not valid: {read.reason}.", "Give each one with its own --capability.")
     return read
 
 

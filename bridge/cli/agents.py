@@ -31,9 +31,7 @@ def create(
     agent: Agent,
     file: Annotated[
         Path | None,
-        typer.Option(
-            "--file", "-f", help="Write the token to a new file that only you can read, and do not print it."
-        ),
+        typer.Option("--file", "-f", help="Write the token to a new file that only you can read, and do not print it."),
     ] = None,
     days: Annotated[
         int | None, typer.Option("--days", help="Days until the token expires. Default: it does not expire.")
@@ -66,8 +64,7 @@ def _created(console: Console, answer: Mapping[str, Any], file: Path | None, con
 @token.command("list")
 def list_(
     agent: Annotated[
-        str | None,
-        typer.Argument(help="Only tokens of the agent with this id. Default: all.", show_default=False),
+        str | None, typer.Argument(help="Only tokens of the agent with this id. Default: all.", show_default=False)
     ] = None,
     path: ConfigFile = None,
     as_json: Json = False,
@@ -118,15 +115,12 @@ def list_agents(
     status: Annotated[
         str | None,
         typer.Option(
-            "--status",
-            help="Only agents in this state: idle, busy, running, error, shutdown or gone (offline).",
+            "--status", help="Only agents in this state: idle, busy, running, error, shutdown or gone (offline)."
         ),
     ] = None,
     capability: Annotated[
         list[str] | None,
-        typer.Option(
-            "--capability", help="Only agents with this capability. * and ? are wildcards. Repeatable."
-        ),
+        typer.Option("--capability", help="Only agents with this capability. * and ? are wildcards. Repeatable."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Also agents that are offline.")] = False,
     limit: Annotated[int, typer.Option("--limit", help="Maximum number of agents.")] = 100,
@@ -173,8 +167,7 @@ def _status(agent: Mapping[str, Any]) -> Text:
 
 
 Address = Annotated[
-    str,
-    typer.Argument(metavar="ADDRESS", help="agent@node, or only the id if it is unique.", show_default=False),
+    str, typer.Argument(metavar="ADDRESS", help="agent@node, or only the id if it is unique.", show_default=False)
 ]
 
 
@@ -230,9 +223,7 @@ def _queue(queue: Mapping[str, Any] | None) -> str | None:
 @app.command("remove")
 def remove(
     agent: Address,
-    reason: Annotated[
-        str | None, typer.Option("--reason", help="The reason to announce to other nodes.")
-    ] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="The reason to announce to other nodes.")] = None,
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:

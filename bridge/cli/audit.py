@@ -25,9 +25,7 @@ def audit(
     peer: Annotated[str | None, typer.Option("--peer", help="Only entries about this server.")] = None,
     user: Annotated[str | None, typer.Option("--user", help="Only entries about this user id.")] = None,
     room: Annotated[str | None, typer.Option("--room", help="Only entries about this room id.")] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", help="Only entries of the last 90s, 15m, 2h or 7d.")
-    ] = None,
+    since: Annotated[str | None, typer.Option("--since", help="Only entries of the last 90s, 15m, 2h or 7d.")] = None,
     limit: Annotated[int, typer.Option("--limit", help="Maximum number of entries.")] = 100,
     path: ConfigFile = None,
     as_json: Json = False,

@@ -38,8 +38,7 @@ def check(path: ConfigFile = None, as_json: Json = False) -> None:
     found = loaded(path)
     where = str(found.path) if found.path is not None else "no file, the defaults"
     Output(as_json=as_json).show(
-        {"config": where, "mistakes": []},
-        lambda console: console.print(f"No mistakes ({where}).", markup=False),
+        {"config": where, "mistakes": []}, lambda console: console.print(f"No mistakes ({where}).", markup=False)
     )
 
 
@@ -48,9 +47,7 @@ def example(as_json: Json = False) -> None:
     """Print an example configuration that describes every setting.
 
     Example: palaver config example > palaver.toml"""
-    Output(as_json=as_json).show(
-        {"text": render()}, lambda console: console.print(render(), markup=False, end="")
-    )
+    Output(as_json=as_json).show({"text": render()}, lambda console: console.print(render(), markup=False, end=""))
 
 
 def as_toml(config: Config) -> str:
@@ -91,9 +88,7 @@ def init(
     Example: palaver init --server-name palaver.example.org"""
     output = Output(as_json=as_json)
     if path.exists() and not force:
-        raise LocalError(
-            f"The file {path} already exists.", "Edit it, or overwrite it with `palaver init --force`."
-        )
+        raise LocalError(f"The file {path} already exists.", "Edit it, or overwrite it with `palaver init --force`.")
     text = render({"server_name": server_name})
     outcome = read_config(text, {})
     if isinstance(outcome, list):

@@ -104,9 +104,7 @@ async def _dump(config: Config, file: Path, output: Output) -> None:
 def restore(
     file: Annotated[Path, typer.Argument(help="A file that `palaver db dump` wrote.")],
     path: ConfigFile = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Delete the current content of the database.")
-    ] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Delete the current content of the database.")] = False,
     as_json: Json = False,
 ) -> None:
     """Restore the database from a dump, in one transaction. The node must be stopped.
@@ -115,8 +113,7 @@ def restore(
     output = Output(as_json=as_json)
     asyncio.run(_restore(loaded(path).config, file, output, replace=replace))
     output.show(
-        {"restored": str(file)},
-        lambda console: console.print(f"Restored the database from {file}.", markup=False),
+        {"restored": str(file)}, lambda console: console.print(f"Restored the database from {file}.", markup=False)
     )
 
 

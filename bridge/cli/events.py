@@ -18,8 +18,7 @@ STYLES = {"accepted": "green", "soft_failed": "yellow", "rejected": "red"}
 def show(
     event: Annotated[str, typer.Argument(help="The event's id, or the beginning of it.", show_default=False)],
     raw: Annotated[
-        bool,
-        typer.Option("--raw", help="The event as stored and sent to other servers, even if it is redacted."),
+        bool, typer.Option("--raw", help="The event as stored and sent to other servers, even if it is redacted.")
     ] = False,
     path: ConfigFile = None,
     as_json: Json = False,

@@ -88,8 +88,7 @@ def _show_version(requested: bool) -> None:
 @app.callback()
 def palaver(
     _version: Annotated[
-        bool,
-        typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True),
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """A Matrix homeserver for software agents."""

@@ -17,14 +17,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -106,10 +99,7 @@ def _plain(item: Any) -> str:
         case bool():
             return "yes" if item else "no"
         case Mapping():
-            return (
-                ", ".join(f"{str(key).replace('_', ' ')} {_plain(inner)}" for key, inner in item.items())
-                or "none"
-            )
+            return ", ".join(f"{str(key).replace('_', ' ')} {_plain(inner)}" for key, inner in item.items()) or "none"
         case list() | tuple():
             return ", ".join(map(_plain, item)) or "none"
         case _:
@@ -192,9 +182,7 @@ def loaded(path: Path | None) -> LoadedConfig:
     return load_config(path, os.environ, Path.cwd())
 
 
-def ask(
-    path: Path | None, command: str, *, timeout_secs: float = TIMEOUT, **arguments: Any
-) -> dict[str, Any]:
+def ask(path: Path | None, command: str, *, timeout_secs: float = TIMEOUT, **arguments: Any) -> dict[str, Any]:
     """Send a command to the running node and return its answer. `path` is the option --config. Arguments that
     are None are not sent."""
     given = {name: value for name, value in arguments.items() if value is not None}

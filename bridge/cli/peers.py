@@ -31,16 +31,12 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Node = Annotated[
-    str, typer.Argument(help="The node's server name: its agents are agent@name.", show_default=False)
-]
+Node = Annotated[str, typer.Argument(help="The node's server name: its agents are agent@name.", show_default=False)]
 
 
 @app.command("list")
 def list_(
-    search: Annotated[
-        str | None, typer.Option("--search", help="Only servers whose name contains this text.")
-    ] = None,
+    search: Annotated[str | None, typer.Option("--search", help="Only servers whose name contains this text.")] = None,
     limit: Annotated[int, typer.Option("--limit", help="Maximum number of servers.")] = 100,
     path: ConfigFile = None,
     as_json: Json = False,
@@ -159,8 +155,7 @@ def retry(
     Example: palaver peers retry kitchen.local"""
     if (peer is None) != every:
         raise LocalError(
-            "The command needs one server or --all.",
-            "Name a server, or use --all for all servers with a queue.",
+            "The command needs one server or --all.", "Name a server, or use --all for all servers with a queue."
         )
     answer = ask(path, "peers-retry", server=peer, all=every)
     Output(as_json=as_json).show(answer, lambda console: _retried(console, answer))
@@ -182,8 +177,7 @@ def _retried(console: Console, answer: Mapping[str, Any]) -> None:
 def add_peer(
     node: Node,
     url: Annotated[
-        str | None,
-        typer.Argument(help="The node's URL. Default: server discovery by its name.", show_default=False),
+        str | None, typer.Argument(help="The node's URL. Default: server discovery by its name.", show_default=False)
     ] = None,
     untrusted: Annotated[
         bool, typer.Option("--untrusted", help="Add the node in order to refuse its requests.")
@@ -202,8 +196,7 @@ def add_peer(
         list[str] | None,
         typer.Option(
             "--network",
-            help="With cis-1.1: a network from which the node sends. Repeatable. Default: the address in its"
-            " URL.",
+            help="With cis-1.1: a network from which the node sends. Repeatable. Default: the address in its URL.",
         ),
     ] = None,
     authority: Annotated[
@@ -214,12 +207,10 @@ def add_peer(
         ),
     ] = None,
     signing_key: Annotated[
-        str | None,
-        typer.Option("--signing-key", help="With cis-1.1: the node's public Ed25519 key in hexadecimal."),
+        str | None, typer.Option("--signing-key", help="With cis-1.1: the node's public Ed25519 key in hexadecimal.")
     ] = None,
     require_signature: Annotated[
-        bool,
-        typer.Option("--require-signature", help="With cis-1.1: refuse events not signed with that key."),
+        bool, typer.Option("--require-signature", help="With cis-1.1: refuse events not signed with that key.")
     ] = False,
     path: ConfigFile = None,
     as_json: Json = False,
@@ -250,8 +241,7 @@ def _pem(file: Path) -> str:
             text = opened.read(MAX_BYTES + 1).decode("ascii", "replace")
     except OSError as error:
         raise LocalError(
-            f"The authority {file} could not be read: {error.strerror}.",
-            "Name a file that you can read.",
+            f"The authority {file} could not be read: {error.strerror}.", "Name a file that you can read."
         ) from None
     read = read_authority(text)
     if isinstance(read, LocalError):

@@ -55,8 +55,7 @@ def _list(console: Console, answer: Mapping[str, Any]) -> None:
 @app.command()
 def remove(
     room: Annotated[
-        str | None,
-        typer.Argument(help="The room's id, an alias, or its namespace.", show_default=False),
+        str | None, typer.Argument(help="The room's id, an alias, or its namespace.", show_default=False)
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Remove all portals.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
@@ -105,8 +104,7 @@ def _remove(path: Path | None, room_id: str) -> dict[str, Any]:
 def _confirm(output: Output, rooms: Sequence[str]) -> None:
     if output.as_json or not sys.stdin.isatty():
         raise LocalError(
-            "Removing portals needs a confirmation, and there is no terminal to ask on.",
-            "Confirm with --yes.",
+            "Removing portals needs a confirmation, and there is no terminal to ask on.", "Confirm with --yes."
         )
     output.out.print(lines(f"All agents of this node will leave {', '.join(rooms)}."))
     typer.confirm("Continue?", abort=True)

@@ -48,19 +48,11 @@ def _one(console: Console, one: Mapping[str, Any]) -> None:
                 ("server", one["server"]),
                 ("state", state(one)),
                 ("queued", f"{counted(one['pdus'], 'event')}, {counted(one['edus'], 'EDU')}"),
-                (
-                    "oldest",
-                    f"{moment(one['oldest_at'])}, {duration(one['lag_ms'])} ago"
-                    if one["oldest_at"]
-                    else None,
-                ),
+                ("oldest", f"{moment(one['oldest_at'])}, {duration(one['lag_ms'])} ago" if one["oldest_at"] else None),
                 ("next attempt", next_attempt(one)),
                 ("failing since", moment(one["failing_since"]) if one["failing_since"] else None),
                 ("failures in a row", one["failures"] or None),
-                (
-                    "last failure",
-                    f"{one['failure']} ({ago(one['failed_at'], now_ms())})" if one["failure"] else None,
-                ),
+                ("last failure", f"{one['failure']} ({ago(one['failed_at'], now_ms())})" if one["failure"] else None),
                 ("last reached", ago(one["reached_at"], now_ms())),
                 ("last request from it", ago(one["heard_at"], now_ms())),
                 ("in flight", _transaction(transaction) if transaction else None),
@@ -72,22 +64,14 @@ def _one(console: Console, one: Mapping[str, Any]) -> None:
         what = f"{pdu['type'] or 'a deleted event'}{' (in flight)' if pdu['in_flight'] else ''}"
         add(made, short(pdu["event_id"]), what, short(pdu["room_id"]), moment(pdu["queued_at"]))
     for edu in one["first_edus"]:
-        add(
-            made,
-            "EDU",
-            f"{edu['type']}{' (in flight)' if edu['in_flight'] else ''}",
-            "",
-            moment(edu["queued_at"]),
-        )
+        add(made, "EDU", f"{edu['type']}{' (in flight)' if edu['in_flight'] else ''}", "", moment(edu["queued_at"]))
     if one["first_pdus"] or one["first_edus"]:
         console.print(made)
 
 
 def _transaction(transaction: Mapping[str, Any]) -> str:
     count = f"{counted(transaction['pdus'], 'event')}, {counted(transaction['edus'], 'EDU')}"
-    return (
-        f"{transaction['transaction_id']}: {count}, first sent {ago(transaction['first_sent_at'], now_ms())}"
-    )
+    return f"{transaction['transaction_id']}: {count}, first sent {ago(transaction['first_sent_at'], now_ms())}"
 
 
 STATES = {

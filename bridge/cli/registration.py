@@ -20,8 +20,7 @@ def registration(
     check: Annotated[
         bool,
         typer.Option(
-            "--check",
-            help="Write nothing. Compare the file with the configuration, and test it with the homeserver.",
+            "--check", help="Write nothing. Compare the file with the configuration, and test it with the homeserver."
         ),
     ] = False,
     new_tokens: Annotated[
@@ -30,8 +29,7 @@ def registration(
     double_puppet: Annotated[
         bool,
         typer.Option(
-            "--double-puppet",
-            help="Write the second file, with which the node may act as any user of the homeserver.",
+            "--double-puppet", help="Write the second file, with which the node may act as any user of the homeserver."
         ),
     ] = False,
     path: ConfigFile = None,
@@ -46,13 +44,11 @@ def registration(
     if config.attached_to is None:
         raise LocalError(
             "This node is a homeserver itself, so it has no registration.",
-            'For an application service set matrix_side = "appservice" and [appservice] in the'
-            " configuration.",
+            'For an application service set matrix_side = "appservice" and [appservice] in the configuration.',
         )
     if check and new_tokens:
         raise LocalError(
-            "--check and --new-tokens exclude each other.",
-            "Use --check, which writes nothing, or --new-tokens.",
+            "--check and --new-tokens exclude each other.", "Use --check, which writes nothing, or --new-tokens."
         )
     if check and double_puppet:
         raise LocalError(
@@ -111,15 +107,9 @@ def _write_double_puppet(output: Output, config: Config, option: str, *, new_tok
     section = config.double_puppet
     file = section.registration
     written = write_double_puppet(file, wanted_puppets(section, config.appservice), new_tokens=new_tokens)
-    enable = (
-        "" if section.enabled else "  set enabled = true in [double_puppet] of this node's configuration\n"
-    )
+    enable = "" if section.enabled else "  set enabled = true in [double_puppet] of this node's configuration\n"
     output.show(
-        {
-            "registration": str(file),
-            "id": written.id,
-            "users": [namespace.regex for namespace in written.users],
-        },
+        {"registration": str(file), "id": written.id, "users": [namespace.regex for namespace in written.users]},
         lambda console: console.print(
             f"Wrote {file}. Its tokens give full access to all accounts of {config.attached_to}."
             f" Next:\n{enable}  add the file to the homeserver's configuration, beside the first one:"

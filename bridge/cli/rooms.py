@@ -18,8 +18,7 @@ from storage.errors import LocalError
 app = typer.Typer(help="Show or leave the rooms that the running node has joined.", no_args_is_help=True)
 
 Room = Annotated[
-    str,
-    typer.Argument(help="The room's id, the beginning of its id, an alias, or its name.", show_default=False),
+    str, typer.Argument(help="The room's id, the beginning of its id, an alias, or its name.", show_default=False)
 ]
 # Seconds for a batch of users. Rejecting an invite sends requests to servers that may not answer.
 LEAVE_TIMEOUT = 600.0
@@ -29,8 +28,7 @@ STYLES = {"accepted": "", "soft_failed": "yellow", "rejected": "red"}
 @app.command("list")
 def list_(
     search: Annotated[
-        str | None,
-        typer.Option("--search", help="Only rooms with this text in their id, name, alias or topic."),
+        str | None, typer.Option("--search", help="Only rooms with this text in their id, name, alias or topic.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", help="Maximum number of rooms.")] = 50,
     after: Annotated[
@@ -127,9 +125,7 @@ def state(
     type_: Annotated[
         str | None, typer.Argument(metavar="[TYPE]", help="Only events of this type, with their content.")
     ] = None,
-    key: Annotated[
-        str | None, typer.Argument(help='Only the event with this state key, which may be "".')
-    ] = None,
+    key: Annotated[str | None, typer.Argument(help='Only the event with this state key, which may be "".')] = None,
     limit: Annotated[int, typer.Option("--limit", help="Maximum number of events.")] = 100,
     path: ConfigFile = None,
     as_json: Json = False,
@@ -153,9 +149,7 @@ def _state(console: Console, answer: Mapping[str, Any]) -> None:
             add(made, entry["type"], entry["state_key"], short(entry["event_id"]), entry["sender"], at)
         console.print(made)
     if answer["total"] > len(entries):
-        console.print(
-            f"{len(entries)} of {answer['total']} events shown: name a type or a state key, or use --limit."
-        )
+        console.print(f"{len(entries)} of {answer['total']} events shown: name a type or a state key, or use --limit.")
 
 
 def _with_content(console: Console, entry: Mapping[str, Any]) -> None:
@@ -173,9 +167,7 @@ def _with_content(console: Console, entry: Mapping[str, Any]) -> None:
 def dag(
     room: Room,
     limit: Annotated[int, typer.Option("--limit", help="Maximum number of events.")] = 50,
-    start: Annotated[
-        str | None, typer.Option("--from", help="Begin with this event.", show_default=False)
-    ] = None,
+    start: Annotated[str | None, typer.Option("--from", help="Begin with this event.", show_default=False)] = None,
     as_dot: Annotated[bool, typer.Option("--dot", help="Print the graph for Graphviz.")] = False,
     path: ConfigFile = None,
     as_json: Json = False,

@@ -71,11 +71,7 @@ def next_steps(config: Config, summary: Mapping[str, Any], path: Path | None = N
     option = "" if path is None else f" -c {shlex.quote(str(path))}"
     name = summary["server_name"]
     port = summary["addresses"][0].rpartition(":")[2]
-    lines = [
-        "",
-        f"Palaver {summary['version']} is running as {name} on {', '.join(summary['addresses'])}.",
-        "",
-    ]
+    lines = ["", f"Palaver {summary['version']} is running as {name} on {', '.join(summary['addresses'])}.", ""]
     if "guest_of" in summary:
         lines += [
             f"  homeserver   {summary['guest_of']} at {summary['homeserver']}",
@@ -99,10 +95,7 @@ def next_steps(config: Config, summary: Mapping[str, Any], path: Path | None = N
             "                 write a configuration for a public node, then restart",
         ]
     if summary["certificate"] == "development":
-        lines += [
-            "",
-            f"The node uses a development TLS certificate: curl --cacert {config.data_dir}/tls/ca.pem …",
-        ]
+        lines += ["", f"The node uses a development TLS certificate: curl --cacert {config.data_dir}/tls/ca.pem …"]
     return "\n".join([*lines, "", "Press Ctrl-C to stop.", ""])
 
 

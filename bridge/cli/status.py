@@ -26,19 +26,14 @@ _KINDS = f"{', '.join(TYPES[:-1])} or {TYPES[-1]}"
 
 def tail(
     agent: Annotated[
-        list[str] | None,
-        typer.Option("--agent", help="Only events of this agent: an address or an id. Repeatable."),
+        list[str] | None, typer.Option("--agent", help="Only events of this agent: an address or an id. Repeatable.")
     ] = None,
-    node: Annotated[
-        list[str] | None, typer.Option("--node", help="Only events of this node. Repeatable.")
-    ] = None,
+    node: Annotated[list[str] | None, typer.Option("--node", help="Only events of this node. Repeatable.")] = None,
     types: Annotated[
-        list[str] | None,
-        typer.Option("--type", help=f"Only events of this type: {_KINDS}. Repeatable."),
+        list[str] | None, typer.Option("--type", help=f"Only events of this type: {_KINDS}. Repeatable.")
     ] = None,
     task: Annotated[
-        list[str] | None,
-        typer.Option("--task", help="Only events of this task: its key or an id. Repeatable."),
+        list[str] | None, typer.Option("--task", help="Only events of this task: its key or an id. Repeatable.")
     ] = None,
     path: ConfigFile = None,
     as_json: Json = False,
@@ -48,9 +43,7 @@ def tail(
 
     Example: palaver tail --agent worker-1 --type task"""
     given = {"agents": agent, "nodes": node, "types": types, "tasks": task}
-    asyncio.run(
-        _watch(path, {name: value for name, value in given.items() if value}, Output(as_json=as_json))
-    )
+    asyncio.run(_watch(path, {name: value for name, value in given.items() if value}, Output(as_json=as_json)))
 
 
 async def _watch(path: Path | None, given: dict[str, Any], output: Output) -> None:

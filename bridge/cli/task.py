@@ -105,9 +105,7 @@ class TaskMonitor:
         self._output.err.print(harmless(text), markup=False)
 
 
-async def wait_for(
-    data_dir: Path, command: str, given: dict[str, Any], monitor: TaskMonitor, *, cancels: bool
-) -> int:
+async def wait_for(data_dir: Path, command: str, given: dict[str, Any], monitor: TaskMonitor, *, cancels: bool) -> int:
     """Follow a task to its end and return the exit code. With `cancels` Ctrl-C cancels the task; a second
     Ctrl-C exits at once."""
     try:
@@ -160,8 +158,7 @@ STYLES = {"done": "green", "failed": "red", "timed_out": "red", "cancelled": "ye
 _CODES = ", ".join(f"{number} {code.value}" for code, number in EXIT_CODES.items())
 
 Task = Annotated[
-    str,
-    typer.Argument(metavar="TASK", help="The task's key, its id or its request id.", show_default=False),
+    str, typer.Argument(metavar="TASK", help="The task's key, its id or its request id.", show_default=False)
 ]
 
 
@@ -171,12 +168,8 @@ Task = Annotated[
     " 130 Ctrl-C, 1 any other error.",
 )
 def send(
-    address: Annotated[
-        str, typer.Argument(help="agent@node, or only the id if it is unique.", show_default=False)
-    ],
-    prompt: Annotated[
-        str, typer.Argument(help="The prompt; - reads it from standard input.", show_default=False)
-    ],
+    address: Annotated[str, typer.Argument(help="agent@node, or only the id if it is unique.", show_default=False)],
+    prompt: Annotated[str, typer.Argument(help="The prompt; - reads it from standard input.", show_default=False)],
     context: Annotated[str | None, typer.Option("--context", help="Conversation context.")] = None,
     system_prompt: Annotated[str | None, typer.Option("--system-prompt", help="System prompt.")] = None,
     model: Annotated[str | None, typer.Option("--model", help="The model to use.")] = None,
@@ -185,21 +178,18 @@ def send(
     ] = None,
     timeout: Annotated[float | None, typer.Option("--timeout", min=0.001, help="Timeout in seconds.")] = None,
     request_id: Annotated[
-        str | None,
-        typer.Option("--id", help="The request's id. A repeated request with the same id is the same task."),
+        str | None, typer.Option("--id", help="The request's id. A repeated request with the same id is the same task.")
     ] = None,
     person: Annotated[
         str | None,
         typer.Option(
             "--as",
             metavar="USER",
-            help="Send the task in the name of this user, like @alice:example.org, with the user's"
-            " permissions.",
+            help="Send the task in the name of this user, like @alice:example.org, with the user's permissions.",
         ),
     ] = None,
     no_wait: Annotated[
-        bool,
-        typer.Option("--no-wait", "--detach", help="Print the task's key and exit without waiting."),
+        bool, typer.Option("--no-wait", "--detach", help="Print the task's key and exit without waiting.")
     ] = False,
     path: ConfigFile = None,
     as_json: Json = False,
@@ -236,14 +226,7 @@ def wait(task: Task, path: ConfigFile = None, as_json: Json = False) -> None:
 
 
 def _wait(
-    command: str,
-    given: dict[str, Any],
-    name: str,
-    path: Any,
-    *,
-    as_json: bool,
-    only_accepted: bool,
-    cancels: bool,
+    command: str, given: dict[str, Any], name: str, path: Any, *, as_json: bool, only_accepted: bool, cancels: bool
 ) -> None:
     monitor = TaskMonitor(Output(as_json=as_json), name, only_accepted=only_accepted)
     code = asyncio.run(wait_for(loaded(path).config.data_dir, command, given, monitor, cancels=cancels))
@@ -256,9 +239,7 @@ def _prompt(argument: str) -> str:
     else:
         data = sys.stdin.buffer.read(MAX_READ + 1)
         if len(data) > MAX_READ:
-            raise LocalError(
-                "The prompt is longer than a megabyte.", "Write it to a file that the agent can read."
-            )
+            raise LocalError("The prompt is longer than a megabyte.", "Write it to a file that the agent can read.")
         try:
             prompt = data.decode("utf-8")
         except UnicodeDecodeError:
@@ -294,12 +275,10 @@ def list_(
         str | None, typer.Option("--agent", help="Only tasks for this agent: an address or an id.")
     ] = None,
     requester: Annotated[
-        str | None,
-        typer.Option("--requester", help="Only tasks that this agent, node or protocol has requested."),
+        str | None, typer.Option("--requester", help="Only tasks that this agent, node or protocol has requested.")
     ] = None,
     before: Annotated[
-        int | None,
-        typer.Option("--before", help="Continue with tasks before this number.", show_default=False),
+        int | None, typer.Option("--before", help="Continue with tasks before this number.", show_default=False)
     ] = None,
     limit: Annotated[int, typer.Option("--limit", help="Maximum number of tasks.")] = 50,
     path: ConfigFile = None,
@@ -308,15 +287,7 @@ def list_(
     """List tasks, the newest first. Tasks are stored for a week after their end.
 
     Example: palaver task list --agent worker-1 --state live"""
-    answer = ask(
-        path,
-        "task-list",
-        states=state or None,
-        agent=agent,
-        requester=requester,
-        before=before,
-        limit=limit,
-    )
+    answer = ask(path, "task-list", states=state or None, agent=agent, requester=requester, before=before, limit=limit)
     Output(as_json=as_json).show(answer, lambda console: _list(console, answer))
 
 
@@ -418,9 +389,7 @@ DECISIONS = {"local": ("Local", "green"), "remote": ("Remote", "green"), "unknow
 
 
 def route(
-    address: Annotated[
-        str, typer.Argument(help="agent@node, or only the id if it is unique.", show_default=False)
-    ],
+    address: Annotated[str, typer.Argument(help="agent@node, or only the id if it is unique.", show_default=False)],
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:

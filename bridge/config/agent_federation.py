@@ -58,8 +58,7 @@ class AgentRooms(Section):
         examples=[["team-a", "team-b"]],
     )
     federate: bool = Field(
-        default=True,
-        description="Whether other nodes may be members of the rooms. If not, no agents are exchanged.",
+        default=True, description="Whether other nodes may be members of the rooms. If not, no agents are exchanged."
     )
     join_rule: Literal["public", "invite"] = Field(
         default="public",
@@ -73,10 +72,7 @@ class AgentLimits(Section):
     the reason to the requester."""
 
     requests_per_second: float = Field(
-        default=200.0,
-        gt=0,
-        le=1_000_000,
-        description="Maximum number of tasks per second that one agent requests.",
+        default=200.0, gt=0, le=1_000_000, description="Maximum number of tasks per second that one agent requests."
     )
     requests_per_second_of_peer: float = Field(
         default=1_000.0,
@@ -90,9 +86,7 @@ class AgentLimits(Section):
         le=1_000_000,
         description="Maximum number of unfinished tasks that the agents of one node have requested.",
     )
-    tasks: int = Field(
-        default=50_000, ge=1, le=1_000_000, description="Maximum number of unfinished tasks in total."
-    )
+    tasks: int = Field(default=50_000, ge=1, le=1_000_000, description="Maximum number of unfinished tasks in total.")
     max_request_size: ByteSize = Field(
         default=ByteSize(256 * 1024),
         ge=1024,
@@ -113,8 +107,7 @@ class AgentLimits(Section):
         default=200.0,
         gt=0,
         le=1_000_000,
-        description="Maximum number of single events per second that one published CIS node may send over"
-        " HTTP.",
+        description="Maximum number of single events per second that one published CIS node may send over HTTP.",
     )
 
 
@@ -123,8 +116,7 @@ class AgentPeer(Section):
     `[[peers]]` block for the same server is only needed to configure more about it."""
 
     node_id: ServerName = Field(
-        description="The node's server name. Its agents have the addresses agent@node_id.",
-        examples=["kitchen.local"],
+        description="The node's server name. Its agents have the addresses agent@node_id.", examples=["kitchen.local"]
     )
     url: NodeUrl | None = Field(
         default=None,
@@ -133,8 +125,7 @@ class AgentPeer(Section):
         examples=["https://kitchen.local:7676"],
     )
     trusted: bool = Field(
-        default=True,
-        description="Whether to exchange agents with the node. If not, its requests are refused.",
+        default=True, description="Whether to exchange agents with the node. If not, its requests are refused."
     )
     profile: PeerProfile = Field(
         default=PeerProfile.MATRIX,
@@ -159,8 +150,7 @@ class AgentPeer(Section):
         examples=["d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"],
     )
     require_signature: bool = Field(
-        default=False,
-        description="With `cis-1.1`: whether the node's events must be signed with `signing_key`.",
+        default=False, description="With `cis-1.1`: whether the node's events must be signed with `signing_key`."
     )
 
     @model_validator(mode="after")
@@ -169,16 +159,13 @@ class AgentPeer(Section):
             for name in ("networks", "signing_key", "require_signature"):
                 if getattr(self, name):
                     raise ValueError(
-                        f'{name} is only for profile = "cis-1.1": remove it, a homeserver signs its events'
-                        " anyway"
+                        f'{name} is only for profile = "cis-1.1": remove it, a homeserver signs its events anyway'
                     )
             return self
         if self.url is None:
             raise ValueError('profile = "cis-1.1" needs url: set the URL to which events are sent')
         if not self.sources:
-            raise ValueError(
-                'profile = "cis-1.1" needs networks: set the addresses from which this peer sends'
-            )
+            raise ValueError('profile = "cis-1.1" needs networks: set the addresses from which this peer sends')
         if self.require_signature and self.signing_key is None:
             raise ValueError("require_signature needs signing_key: set the peer's public key")
         return self
@@ -209,8 +196,7 @@ class AgentFederation(Section):
         default=30.0, description="Seconds between two heartbeats that this node sends for its agents."
     )
     agent_timeout_secs: Seconds = Field(
-        default=120.0,
-        description="Seconds without a heartbeat after which a remote agent is treated as offline.",
+        default=120.0, description="Seconds without a heartbeat after which a remote agent is treated as offline."
     )
     default_task_timeout_secs: Seconds = Field(
         default=300.0, description="Timeout, in seconds, of tasks whose request sets none."

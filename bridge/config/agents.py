@@ -57,9 +57,7 @@ def _command(value: list[Word] | None) -> list[Word] | None:
         raise ValueError('must begin with a program: write a list like ["python3", "worker.py"]')
     unknown = unknown_placeholder(value)
     if unknown is not None:
-        raise ValueError(
-            f"has the unknown placeholder {{{unknown}}}: write {{{{{unknown}}}}} for the literal text"
-        )
+        raise ValueError(f"has the unknown placeholder {{{unknown}}}: write {{{{{unknown}}}}} for the literal text")
     return value
 
 
@@ -88,9 +86,7 @@ class Agent(Section):
         examples=[["python3", "worker.py", ["--model={model}"]]],
     )
     arguments: list[Argument] = Field(
-        default=[],
-        description="Arguments to append to the command.",
-        examples=[["--permission-mode=acceptEdits"]],
+        default=[], description="Arguments to append to the command.", examples=[["--permission-mode=acceptEdits"]]
     )
     capabilities: Annotated[list[str], AfterValidator(_capabilities)] = Field(
         default=["task_execution", "messaging"], description="The capabilities that the agent announces."
@@ -99,21 +95,15 @@ class Agent(Section):
         default=["default"], min_length=1, max_length=64, description="The namespaces that the agent is in."
     )
     display_name: str | None = Field(
-        default=None,
-        max_length=256,
-        description="The agent's display name in rooms.",
-        examples=["The worker"],
+        default=None, max_length=256, description="The agent's display name in rooms.", examples=["The worker"]
     )
     directory: Path | None = Field(
         default=None,
-        description="The working directory of the command. Default: a directory for this agent in the data"
-        " directory.",
+        description="The working directory of the command. Default: a directory for this agent in the data directory.",
         examples=["/srv/project"],
     )
     environment: dict[Variable, Argument] = Field(
-        default={},
-        description="Environment variables to set for the command.",
-        examples=[{"NODE_ENV": "production"}],
+        default={}, description="Environment variables to set for the command.", examples=[{"NODE_ENV": "production"}]
     )
     pass_environment: list[Variable] = Field(
         default=[],
@@ -122,12 +112,9 @@ class Agent(Section):
         examples=[["ANTHROPIC_API_KEY"]],
     )
     time_limit: Seconds = Field(
-        default=300.0,
-        description="Maximum seconds for one task. It also limits tasks that request a longer timeout.",
+        default=300.0, description="Maximum seconds for one task. It also limits tasks that request a longer timeout."
     )
-    parallel: int = Field(
-        default=1, ge=1, le=64, description="Maximum number of tasks that run at the same time."
-    )
+    parallel: int = Field(default=1, ge=1, le=64, description="Maximum number of tasks that run at the same time.")
     busy: Literal["refuse", "queue"] = Field(
         default="queue",
         description="What to do with a task that arrives while the agent is busy: `queue` it, or `refuse` it"
@@ -145,9 +132,7 @@ class Agent(Section):
     @model_validator(mode="after")
     def _some_command(self) -> Self:
         if self.command is None and self.runtime not in PRESETS:
-            raise ValueError(
-                f"{self.id} has no command: set command, or a runtime that has a default command"
-            )
+            raise ValueError(f"{self.id} has no command: set command, or a runtime that has a default command")
         return self
 
     @property

@@ -61,9 +61,7 @@ class AppService(Section):
     "appservice"."""
 
     homeserver: Url | None = Field(
-        default=None,
-        description="The URL of the homeserver's client-server API.",
-        examples=["http://127.0.0.1:8008"],
+        default=None, description="The URL of the homeserver's client-server API.", examples=["http://127.0.0.1:8008"]
     )
     domain: ServerName | None = Field(
         default=None,

@@ -68,16 +68,12 @@ class Listener(Section):
         description="The private key of `certificate`, in PEM format.",
         examples=["/etc/palaver/privkey.pem"],
     )
-    max_connections: int = Field(
-        default=2000, ge=1, description="Maximum number of simultaneous connections in total."
-    )
+    max_connections: int = Field(default=2000, ge=1, description="Maximum number of simultaneous connections in total.")
     max_connections_per_address: int = Field(
         default=200, ge=1, description="Maximum number of simultaneous connections from one address."
     )
     max_header_size: ByteSize = Field(
-        default=ByteSize(32 * 1024),
-        ge=1024,
-        description="Maximum size of a request's head (request line and headers).",
+        default=ByteSize(32 * 1024), ge=1024, description="Maximum size of a request's head (request line and headers)."
     )
     max_body_size: ByteSize = Field(
         default=ByteSize(200 * 64 * 1024), ge=1024, description="Maximum size of a request's body."
@@ -88,9 +84,7 @@ class Listener(Section):
     body_timeout: Seconds = Field(
         default=60.0, description="Seconds within which the complete body of a request must arrive."
     )
-    idle_timeout: Seconds = Field(
-        default=75.0, description="Seconds after which an idle connection is closed."
-    )
+    idle_timeout: Seconds = Field(default=75.0, description="Seconds after which an idle connection is closed.")
     shutdown_timeout: Seconds = Field(
         default=10.0, description="Seconds that running requests have to finish when the node stops."
     )
@@ -116,9 +110,7 @@ class Database(Section):
         description="A file that contains only the password for `url`.",
         examples=["/etc/palaver/database-password"],
     )
-    connections: int = Field(
-        default=10, ge=2, le=1000, description="Maximum number of connections to the database."
-    )
+    connections: int = Field(default=10, ge=2, le=1000, description="Maximum number of connections to the database.")
     run_as: str = Field(
         default="nobody",
         min_length=1,
@@ -126,8 +118,7 @@ class Database(Section):
     )
     minimum_free_space: ByteSize = Field(
         default=ByteSize(256 * 1024 * 1024),
-        description="Free space that the disk of the data directory must have. With less the node refuses to"
-        " start.",
+        description="Free space that the disk of the data directory must have. With less the node refuses to start.",
     )
 
     @model_validator(mode="after")
@@ -290,11 +281,7 @@ class NodeConfig(Section):
     def relative_to(self, base: Path) -> Self:
         """Return a copy in which every relative path is resolved against `base`."""
         return self.model_copy(
-            update={
-                name: _absolute(value, base)
-                for name in type(self).model_fields
-                for value in [getattr(self, name)]
-            }
+            update={name: _absolute(value, base) for name in type(self).model_fields for value in [getattr(self, name)]}
         )
 
     @property

@@ -41,16 +41,10 @@ def read_config(text: str, environ: Mapping[str, str]) -> Config | list[Mistake]
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         return [
-            Mistake(
-                "palaver.toml",
-                f"it is not valid TOML: {error}",
-                "Compare that line with config.example.toml.",
-            )
+            Mistake("palaver.toml", f"it is not valid TOML: {error}", "Compare that line with config.example.toml.")
         ]
     mistakes = [
-        mistake
-        for name, value in overrides(environ).items()
-        if (mistake := _override(values, name, value)) is not None
+        mistake for name, value in overrides(environ).items() if (mistake := _override(values, name, value)) is not None
     ]
     try:
         config = Config.model_validate(values)
@@ -97,9 +91,7 @@ def _mistake(text: str, environ: Mapping[str, str], loc: Location, kind: str, me
     if kind == "value_error":
         # The validators of this package raise "what is wrong: what to do".
         problem, _, advice = message.removeprefix("Value error, ").partition(": ")
-        return Mistake(
-            where, problem, f"{advice[:1].upper()}{advice[1:]}." if advice else _example(loc, field)
-        )
+        return Mistake(where, problem, f"{advice[:1].upper()}{advice[1:]}." if advice else _example(loc, field))
     problem = "it is missing" if kind == "missing" else message[:1].lower() + message[1:]
     return Mistake(where, problem, _example(loc, field))
 

@@ -34,9 +34,7 @@ class Federation(Section):
         examples=[["10.0.0.0/8", "192.168.0.0/16"]],
     )
     name_servers: list[HostPort] = Field(
-        default=[],
-        description="DNS servers to use instead of those of the system.",
-        examples=[["192.168.1.1:53"]],
+        default=[], description="DNS servers to use instead of those of the system.", examples=[["192.168.1.1:53"]]
     )
     notaries: list[ServerName] = Field(
         default=[],
@@ -61,10 +59,7 @@ class Federation(Section):
         examples=[["192.168.1.2/32"]],
     )
     audit_days: int = Field(
-        default=90,
-        ge=1,
-        le=36_500,
-        description="Days for which `palaver audit` keeps its records of what servers did.",
+        default=90, ge=1, le=36_500, description="Days for which `palaver audit` keeps its records of what servers did."
     )
 
 
@@ -77,9 +72,7 @@ class Peer(Section):
         description="Whether the peer may send plain HTTP to this node's port, as published CIS nodes do.",
     )
     networks: list[Network] = Field(
-        default=[],
-        description="With `plain`: the addresses from which the peer sends.",
-        examples=[["192.168.1.20/32"]],
+        default=[], description="With `plain`: the addresses from which the peer sends.", examples=[["192.168.1.20/32"]]
     )
     address: HostPort | None = Field(
         default=None,

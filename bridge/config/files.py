@@ -56,11 +56,7 @@ def load_config(path: Path | None, environ: Mapping[str, str], directory: Path) 
 
 
 def _why(error: OSError | UnicodeDecodeError) -> str:
-    return (
-        (error.strerror or "no reason given").lower()
-        if isinstance(error, OSError)
-        else "it is not UTF-8 text"
-    )
+    return (error.strerror or "no reason given").lower() if isinstance(error, OSError) else "it is not UTF-8 text"
 
 
 def read_secret(path: Path, what: str) -> str:
@@ -70,8 +66,7 @@ def read_secret(path: Path, what: str) -> str:
         secret = path.read_text("utf-8").strip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         raise LocalError(
-            f"The {what} in {path} can't be read: {_why(error)}.",
-            "Check the path and the file's permissions.",
+            f"The {what} in {path} can't be read: {_why(error)}.", "Check the path and the file's permissions."
         ) from None
     if not secret:
         raise LocalError(f"The file {path} for the {what} is empty.", "Write the secret on its only line.")

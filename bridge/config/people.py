@@ -61,15 +61,10 @@ class People(Section):
         description="How people with the permission `look` join the rooms: they just join (`public`), they"
         " knock (`knock`), or they ask @palaver:server_name for an invite (`invite`).",
     )
-    listed: bool = Field(
-        default=False, description="Whether the rooms appear in the public room list of this node."
-    )
-    room_version: Literal["10", "11", "12"] = Field(
-        default="12", description="The room version of new rooms."
-    )
+    listed: bool = Field(default=False, description="Whether the rooms appear in the public room list of this node.")
+    room_version: Literal["10", "11", "12"] = Field(default="12", description="The room version of new rooms.")
     show: Literal["all", "asked"] = Field(
-        default="all",
-        description="Which tasks are shown: `all`, or only those that people have `asked` for.",
+        default="all", description="Which tasks are shown: `all`, or only those that people have `asked` for."
     )
     prefix: Annotated[str, AfterValidator(_prefix)] = Field(
         default="!agents",
@@ -84,8 +79,7 @@ class People(Section):
     )
     sensitive: Annotated[list[str], AfterValidator(_names)] = Field(
         default=[],
-        description="Users and servers that may use sensitive commands. They also need the permission for the"
-        " command.",
+        description="Users and servers that may use sensitive commands. They also need the permission for the command.",
         examples=[["@alice:example.org"]],
     )
 
@@ -95,10 +89,7 @@ def rights(people: People, permissions: dict[str, Level]) -> Rights:
 
 
 def people_settings(
-    names: GhostNames,
-    people: People,
-    permissions: dict[str, Level],
-    namespaces: tuple[str, ...] = ("default",),
+    names: GhostNames, people: People, permissions: dict[str, Level], namespaces: tuple[str, ...] = ("default",)
 ) -> PeopleSettings:
     return PeopleSettings(
         names,
@@ -151,8 +142,7 @@ class DoublePuppet(Section):
         default=Path("double-puppet.yaml"), description="The path of the second registration file."
     )
     id: Annotated[str, AfterValidator(_id)] = Field(
-        default="palaver-double-puppet",
-        description="The id in the second registration, unique on the homeserver.",
+        default="palaver-double-puppet", description="The id in the second registration, unique on the homeserver."
     )
     tokens: bool = Field(
         default=True, description="Whether people may enable their double puppet with their own access token."
@@ -169,11 +159,9 @@ def check_double_puppet(section: DoublePuppet, appservice: AppService) -> None:
     """Check that the two registrations differ in id and file. Raises `ValueError`."""
     if section.id == appservice.id:
         raise ValueError(
-            f"[double_puppet] and [appservice] have the same id, {section.id}: choose another id for one of"
-            " them"
+            f"[double_puppet] and [appservice] have the same id, {section.id}: choose another id for one of them"
         )
     if section.registration == appservice.registration:
         raise ValueError(
-            "[double_puppet] and [appservice] have the same registration file: choose another one for"
-            " [double_puppet]"
+            "[double_puppet] and [appservice] have the same registration file: choose another one for [double_puppet]"
         )

@@ -31,9 +31,7 @@ def _network(value: Any) -> IPv4Network | IPv6Network:
     try:
         return ip_network(value)
     except ValueError as error:
-        raise ValueError(
-            f"{error}: write an address with its prefix, like 192.168.1.0/24 or ::1/128"
-        ) from error
+        raise ValueError(f"{error}: write an address with its prefix, like 192.168.1.0/24 or ::1/128") from error
 
 
 def _namespace(value: str) -> str:

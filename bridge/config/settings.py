@@ -50,11 +50,7 @@ def tls_files(config: Config) -> TlsFiles:
     if certificate is None or private_key is None:
         made = ensure(config.data_dir / "tls", config.server_name)
         certificate, private_key = made.certificate, made.private_key
-    pinned = {
-        peer.server_name: peer.client_certificate
-        for peer in config.peers
-        if peer.client_certificate is not None
-    }
+    pinned = {peer.server_name: peer.client_certificate for peer in config.peers if peer.client_certificate is not None}
     return TlsFiles(certificate, private_key, pinned)
 
 
@@ -76,9 +72,7 @@ def homeserver_settings(config: Config, version: str) -> HomeserverSettings:
         config.data_dir / "media",
         peers={peer.server_name: _peer_settings(peer) for peer in config.peers},
         policy=policy(
-            [peer.server_name for peer in config.peers],
-            is_open=federation.mode == "open",
-            refused=federation.refuse,
+            [peer.server_name for peer in config.peers], is_open=federation.mode == "open", refused=federation.refuse
         ),
         authorities=federation.authorities,
         blocked=NOT_PUBLIC if federation.blocked_networks is None else tuple(federation.blocked_networks),

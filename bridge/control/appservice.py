@@ -31,9 +31,7 @@ UNAVAILABLE: Final[Mapping[str, tuple[str, str]]] = {
 """Commands that an application service does not have: what the homeserver does, and what to use instead."""
 
 
-def commands(
-    homeserver: str, trail: AuditTrail, now_ms: Callable[[], int], peers: AgentPeers
-) -> Mapping[str, Command]:
+def commands(homeserver: str, trail: AuditTrail, now_ms: Callable[[], int], peers: AgentPeers) -> Mapping[str, Command]:
     """Return the commands by their names on the control socket. `homeserver` is the homeserver's name."""
     return {
         **{name: partial(_refuse, homeserver, name) for name in UNAVAILABLE},
@@ -49,6 +47,5 @@ async def _audit(trail: AuditTrail, now_ms: Callable[[], int], given: Mapping[st
 async def _refuse(homeserver: str, name: str, given: Mapping[str, Any]) -> NoReturn:
     does, instead = UNAVAILABLE[name]
     raise LocalError(
-        f"This node is an application service of {homeserver}, which {does}.",
-        f"{instead[:1].upper()}{instead[1:]}.",
+        f"This node is an application service of {homeserver}, which {does}.", f"{instead[:1].upper()}{instead[1:]}."
     )

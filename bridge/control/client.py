@@ -74,11 +74,7 @@ async def stream_node(
 
 @contextlib.asynccontextmanager
 async def _request(
-    data_dir: Path,
-    command: str,
-    arguments: dict[str, Any] | None,
-    limits: aiohttp.ClientTimeout,
-    timeout_secs: float,
+    data_dir: Path, command: str, arguments: dict[str, Any] | None, limits: aiohttp.ClientTimeout, timeout_secs: float
 ) -> AsyncIterator[aiohttp.ClientResponse]:
     """Send the command and yield its successful response. Raises `LocalError` for any other."""
     connector = aiohttp.UnixConnector(str(data_dir / FILE_NAME))
@@ -96,8 +92,7 @@ async def _request(
     except aiohttp.ClientConnectorError as error:
         if isinstance(error.os_error, PermissionError):
             raise LocalError(
-                f"The node on {data_dir} belongs to another user.",
-                "Run this command as that user, or as root.",
+                f"The node on {data_dir} belongs to another user.", "Run this command as that user, or as root."
             ) from None
         raise NotRunning(data_dir) from None
     except (aiohttp.ClientError, TimeoutError) as error:

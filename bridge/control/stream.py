@@ -131,9 +131,7 @@ class ControlStreams:
         await self._pumps.close()
         await asyncio.gather(*self._answering, return_exceptions=True)
 
-    async def answer(
-        self, request: web.Request, stream: Stream, given: Mapping[str, Any]
-    ) -> web.StreamResponse:
+    async def answer(self, request: web.Request, stream: Stream, given: Mapping[str, Any]) -> web.StreamResponse:
         """Serve the stream. aiohttp cancels this handler when the client disconnects."""
         if self._is_stopping or self._pumps.running >= MAX_STREAMS:
             raise LocalError(
@@ -171,9 +169,7 @@ async def _pump(request: web.Request, response: web.StreamResponse, items: Items
         async for item in items:
             line = item_line(item)
             if line is None:
-                raise LocalError(
-                    "The next object of the answer is too long.", "Request less, or only this object."
-                )
+                raise LocalError("The next object of the answer is too long.", "Request less, or only this object.")
             await response.write(line)
 
 

@@ -82,9 +82,7 @@ def _palette(colour: str) -> bytes:
     assert len(colour) == 7, "the colour is #rrggbb"
     ground = bytes.fromhex(colour.removeprefix("#"))
     last = _SHADES - 1
-    return bytes(
-        one + ((255 - one) * shade + last // 2) // last for shade in range(_SHADES) for one in ground
-    )
+    return bytes(one + ((255 - one) * shade + last // 2) // last for shade in range(_SHADES) for one in ground)
 
 
 UPLOAD_TIMEOUT: Final = 5.0

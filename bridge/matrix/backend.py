@@ -11,15 +11,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Mapp
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from federation.events.room_event import (
-    Context,
-    EventFilter,
-    Invite,
-    Member,
-    Page,
-    RoomEvent,
-    match_all,
-)
+from federation.events.room_event import Context, EventFilter, Invite, Member, Page, RoomEvent, match_all
 from federation.matrix.capabilities import BackendCapability
 from federation.media.media import MediaInfo, OpenMedia
 from federation.rooms.creation import CreatedRoom, CreateRoomRequest
@@ -103,9 +95,7 @@ class MatrixBackend(Protocol):
 
     # `room` is a room id or alias; `via` are servers to join through.
 
-    def join(
-        self, room: str, user: str, *, via: Sequence[str] = (), reason: str | None = None
-    ) -> Awaitable[str]:
+    def join(self, room: str, user: str, *, via: Sequence[str] = (), reason: str | None = None) -> Awaitable[str]:
         """Return the room id. Also accepts an invite."""
         ...
 
@@ -113,21 +103,15 @@ class MatrixBackend(Protocol):
         """Also rejects an invite and retracts a knock."""
         ...
 
-    def knock(
-        self, room: str, user: str, *, via: Sequence[str] = (), reason: str | None = None
-    ) -> Awaitable[str]: ...
+    def knock(self, room: str, user: str, *, via: Sequence[str] = (), reason: str | None = None) -> Awaitable[str]: ...
 
-    def invite(
-        self, room_id: str, sender: str, user: str, *, reason: str | None = None
-    ) -> Awaitable[None]: ...
+    def invite(self, room_id: str, sender: str, user: str, *, reason: str | None = None) -> Awaitable[None]: ...
 
     def kick(self, room_id: str, sender: str, user: str, *, reason: str | None = None) -> Awaitable[None]: ...
 
     def ban(self, room_id: str, sender: str, user: str, *, reason: str | None = None) -> Awaitable[None]: ...
 
-    def unban(
-        self, room_id: str, sender: str, user: str, *, reason: str | None = None
-    ) -> Awaitable[None]: ...
+    def unban(self, room_id: str, sender: str, user: str, *, reason: str | None = None) -> Awaitable[None]: ...
 
     def joined_rooms(self, user: str) -> Awaitable[Sequence[str]]: ...
 
@@ -135,9 +119,7 @@ class MatrixBackend(Protocol):
         """The user's open invites, also to rooms on other servers."""
         ...
 
-    def members(
-        self, room_id: str, memberships: Collection[str] = ("join",)
-    ) -> Awaitable[Sequence[Member]]: ...
+    def members(self, room_id: str, memberships: Collection[str] = ("join",)) -> Awaitable[Sequence[Member]]: ...
 
     def membership(self, room_id: str, user: str) -> Awaitable[str | None]:
         """None for a user who was never in the room."""
@@ -176,13 +158,7 @@ class MatrixBackend(Protocol):
         ...
 
     def redact(
-        self,
-        room_id: str,
-        sender: str,
-        event_id: str,
-        *,
-        reason: str | None = None,
-        transaction_id: str | None = None,
+        self, room_id: str, sender: str, event_id: str, *, reason: str | None = None, transaction_id: str | None = None
     ) -> Awaitable[str]:
         """The sender's own events, or others' with the power level for it."""
         ...
@@ -224,9 +200,7 @@ class MatrixBackend(Protocol):
 
     def state_event(self, room_id: str, type_: str, state_key: str = "") -> Awaitable[RoomEvent | None]: ...
 
-    def event(
-        self, room_id: str, event_id: str, *, reader: str | None = None
-    ) -> Awaitable[RoomEvent | None]: ...
+    def event(self, room_id: str, event_id: str, *, reader: str | None = None) -> Awaitable[RoomEvent | None]: ...
 
     def messages(
         self,
@@ -243,13 +217,7 @@ class MatrixBackend(Protocol):
         ...
 
     def relations(
-        self,
-        room_id: str,
-        event_id: str,
-        rel_type: str | None = None,
-        *,
-        limit: int = 100,
-        reader: str | None = None,
+        self, room_id: str, event_id: str, rel_type: str | None = None, *, limit: int = 100, reader: str | None = None
     ) -> Awaitable[Sequence[RoomEvent]]:
         """Events related to the event, oldest first: `m.replace`, `m.annotation`, `m.thread`, `m.reference`,
         `m.in_reply_to`."""
@@ -267,13 +235,9 @@ class MatrixBackend(Protocol):
         self, room_id: str, user: str, *, typing: bool, lasts_ms: int = TYPING_LASTS_MS
     ) -> Awaitable[None]: ...
 
-    def set_presence(
-        self, user: str, presence: PresenceState, *, status: str | None = None
-    ) -> Awaitable[None]: ...
+    def set_presence(self, user: str, presence: PresenceState, *, status: str | None = None) -> Awaitable[None]: ...
 
-    def mark_read(
-        self, room_id: str, user: str, event_id: str, *, thread_id: str | None = None
-    ) -> Awaitable[None]: ...
+    def mark_read(self, room_id: str, user: str, event_id: str, *, thread_id: str | None = None) -> Awaitable[None]: ...
 
     def typing(self, room_id: str) -> Collection[str]: ...
 
@@ -286,9 +250,7 @@ class MatrixBackend(Protocol):
         Return a function that unsubscribes it."""
         ...
 
-    def send_edu(
-        self, room_id: str, edu_type: str, content: Mapping[str, Any], *, name: str = ""
-    ) -> Awaitable[None]:
+    def send_edu(self, room_id: str, edu_type: str, content: Mapping[str, Any], *, name: str = "") -> Awaitable[None]:
         """Send to all other servers of a room within a minute. A newer EDU of the same type and name replaces
         one that is still queued. Needs `BackendCapability.EDUS`."""
         ...

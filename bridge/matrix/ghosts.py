@@ -114,9 +114,7 @@ class Ghosts:
         except Exception as error:
             self._report(f"Failed to set the profile of {user}.", error)
             is_whole = False
-        self._cache[user] = _CachedAppearance(
-            appearance, None if is_whole else self._monotonic() + RETRY_DELAY, source
-        )
+        self._cache[user] = _CachedAppearance(appearance, None if is_whole else self._monotonic() + RETRY_DELAY, source)
 
     async def join(self, room_id: str, user: str, *, via: Sequence[str] = ()) -> None:
         """Join a user of this node to a room, after setting its appearance, so that the join event has it.

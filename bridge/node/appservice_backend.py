@@ -56,9 +56,7 @@ class AppserviceQueries:
     """The decisions behind `appservice.http.services.AgentQueries`. `publish_bridge_info` marks rooms as
     bridged, by namespace."""
 
-    def __init__(
-        self, node: NodeCore, publish_bridge_info: Callable[[Mapping[str, str]], Awaitable[None]]
-    ) -> None:
+    def __init__(self, node: NodeCore, publish_bridge_info: Callable[[Mapping[str, str]], Awaitable[None]]) -> None:
         self._node = node
         self._publish_bridge_info = publish_bridge_info
         self._creating: set[str] = set()
@@ -128,9 +126,7 @@ class AppserviceBackend:
         self._observer = LoggedAppservice(self._gauges, health, now_ms)
         self._stack = contextlib.AsyncExitStack()
         health.expect(HOMESERVER)
-        self._people = AppservicePeople(
-            config, self._wanted.namespaces, now_ms=now_ms, report=self._observer.problem
-        )
+        self._people = AppservicePeople(config, self._wanted.namespaces, now_ms=now_ms, report=self._observer.problem)
 
     async def prepare(self) -> None:
         self._registration = self._load()
@@ -164,12 +160,7 @@ class AppserviceBackend:
         self._database = database
         self.appservice = await stack.enter_async_context(
             open_appservice(
-                self._url,
-                self._registration,
-                self._wanted,
-                database,
-                now_ms=self._now_ms,
-                observer=self._observer,
+                self._url, self._registration, self._wanted, database, now_ms=self._now_ms, observer=self._observer
             )
         )
         stack.push_async_callback(self._people.close)
@@ -191,9 +182,7 @@ class AppserviceBackend:
 
     async def node_started(self, node: NodeCore) -> None:
         appservice, namespaces = self.appservice, self._wanted.namespaces
-        bridge_info = BridgeInfo(
-            appservice.local_users, AppserviceGhostNames(namespaces), self._observer.problem
-        )
+        bridge_info = BridgeInfo(appservice.local_users, AppserviceGhostNames(namespaces), self._observer.problem)
         queries = AppserviceQueries(node, bridge_info.publish)
         self._port.serve_queries(
             AgentQueries(
@@ -277,8 +266,7 @@ class AppserviceBackend:
         found = differences(registration, self._wanted)
         if found:
             raise LocalError(
-                f"The registration {self._section.registration} does not match the configuration."
-                f" {' '.join(found)}",
+                f"The registration {self._section.registration} does not match the configuration. {' '.join(found)}",
                 "Write it again with `palaver registration`, copy it to the homeserver and restart that.",
             )
         return registration

@@ -39,9 +39,7 @@ class AppservicePeople:
 
     person_sender: PersonSender
 
-    def __init__(
-        self, config: Config, namespaces: Namespaces, *, now_ms: Callable[[], int], report: Report
-    ) -> None:
+    def __init__(self, config: Config, namespaces: Namespaces, *, now_ms: Callable[[], int], report: Report) -> None:
         self._config = config
         self._namespaces = namespaces
         self._now_ms = now_ms
@@ -67,8 +65,7 @@ class AppservicePeople:
         found = double_puppets.differences(registration, wanted_puppets(section, self._config.appservice))
         if found:
             raise LocalError(
-                f"The registration {section.registration} does not match the configuration."
-                f" {' '.join(found)}",
+                f"The registration {section.registration} does not match the configuration. {' '.join(found)}",
                 f"Write it again with `palaver registration{DOUBLE_PUPPET}`, copy it to the homeserver and"
                 " restart the homeserver.",
             )

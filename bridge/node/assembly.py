@@ -192,9 +192,7 @@ class NodeCore:
             now_ms=now_ms,
             for_people=None
             if self._for_people is None
-            else ForPeople(
-                self._for_people.person_sender, rights(self._config.people, self._config.permissions)
-            ),
+            else ForPeople(self._for_people.person_sender, rights(self._config.people, self._config.permissions)),
         )
 
     def _make_agents(self, table: RoutingTable, statuses: AgentStatuses) -> LocalAgents:
@@ -262,9 +260,7 @@ class NodeCore:
 
     def _people_settings(self) -> PeopleSettings:
         config = self._config
-        return people_settings(
-            self._names, config.people, config.permissions, config.agent_federation.namespaces
-        )
+        return people_settings(self._names, config.people, config.permissions, config.agent_federation.namespaces)
 
     def _has_puppet(self, address: AgentAddress) -> bool:
         return any(one.has_local_ghost(address) for one in self._connectors)

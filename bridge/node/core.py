@@ -67,8 +67,7 @@ class AgentCore:
                 deliveries={
                     **_deliveries(self.connectors, of_this_node=False),
                     **_prepared(
-                        {**self.local.deliveries, **_deliveries(self.connectors, of_this_node=True)},
-                        self.connectors,
+                        {**self.local.deliveries, **_deliveries(self.connectors, of_this_node=True)}, self.connectors
                     ),
                 },
                 replies={**parts.replies, **_replies(self.connectors)},
@@ -149,11 +148,7 @@ class AgentCore:
 
 def _deliveries(connectors: Iterable[Connector], *, of_this_node: bool) -> dict[str, Delivery]:
     """To agents of this node, or to agents of other nodes."""
-    return {
-        one.name: one.delivery
-        for one in connectors
-        if one.delivery is not None and one.runs_tasks is of_this_node
-    }
+    return {one.name: one.delivery for one in connectors if one.delivery is not None and one.runs_tasks is of_this_node}
 
 
 def _prepared(deliveries: Mapping[str, Delivery], connectors: Iterable[Connector]) -> dict[str, Delivery]:

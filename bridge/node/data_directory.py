@@ -78,6 +78,4 @@ def cannot_use(path: Path, error: OSError) -> LocalError:
         )
     if error.errno in (errno.EEXIST, errno.ENOTDIR):
         return LocalError(f"The data directory {path} is not a directory.", "Choose another data_dir.")
-    return LocalError(
-        f"The data directory {path} can't be used: {error.strerror}.", "Choose another data_dir."
-    )
+    return LocalError(f"The data directory {path} can't be used: {error.strerror}.", "Choose another data_dir.")

@@ -64,9 +64,7 @@ class NodeDatabase:
         except BaseException:
             await self._stack.aclose()
             raise
-        self._metrics.watch_pool(
-            lambda: (self.pool.stats.size, self.pool.stats.idle, self.pool.stats.maximum)
-        )
+        self._metrics.watch_pool(lambda: (self.pool.stats.size, self.pool.stats.idle, self.pool.stats.maximum))
         self._background.supervise("database availability", self._watch)
 
     async def stop(self) -> None:
@@ -105,11 +103,7 @@ class NodeDatabase:
         except TimeoutError:
             return "It does not respond."
         except (LocalError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            return (
-                error.problem
-                if isinstance(error, LocalError)
-                else f"It does not respond: {type(error).__name__}."
-            )
+            return error.problem if isinstance(error, LocalError) else f"It does not respond: {type(error).__name__}."
         return None
 
     def _note(self, event: str, fields: dict[str, object]) -> None:
@@ -125,9 +119,7 @@ def _log_migration(done: int, total: int, name: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def open_address(
-    config: Config, note: Report = lambda event, fields: None
-) -> AsyncIterator[DatabaseAddress]:
+async def open_address(config: Config, note: Report = lambda event, fields: None) -> AsyncIterator[DatabaseAddress]:
     """The address of the database, with the embedded Postgres running while the context is open."""
     external = external_database(config)
     if external is not None:

@@ -175,8 +175,7 @@ async def names(_: CheckContext) -> Finding:
 async def configuration(context: CheckContext) -> Finding:
     path = context.found.path
     return ok(
-        "configuration",
-        f"{path} has no mistakes." if path is not None else "There is no file; the defaults apply.",
+        "configuration", f"{path} has no mistakes." if path is not None else "There is no file; the defaults apply."
     )
 
 
@@ -311,9 +310,7 @@ async def database(context: CheckContext) -> Finding:
         raise not_ours
     if steps:
         return note(
-            "database",
-            f"{len(steps)} migrations are pending.",
-            "The next start applies them, or `palaver migrate`.",
+            "database", f"{len(steps)} migrations are pending.", "The next start applies them, or `palaver migrate`."
         )
     return ok("database", f"Postgres {version.major}.{version.minor} at {address.server}, schema up to date.")
 
@@ -322,11 +319,7 @@ async def node(context: CheckContext) -> Finding:
     if context.status is None:
         return note("node", "No node is running here.", "Start one with `palaver run`.")
     if not context.status["ready"]:
-        wrong = [
-            f"{check}: {sentence}"
-            for check, sentence in context.status["checks"].items()
-            if sentence != "fine"
-        ]
+        wrong = [f"{check}: {sentence}" for check, sentence in context.status["checks"].items() if sentence != "fine"]
         return fault("node", f"It runs but is not ready. {' '.join(wrong)}", "Read its log.")
     return ok("node", f"It runs as {context.status['server_name']} and is ready.")
 
@@ -363,9 +356,7 @@ async def _check_listener(config: Config, address: str) -> Finding:
     # An attached node does not federate and publishes no keys.
     healths = [one.health for one in CONNECTORS if one.health is not None]
     if config.attached_to is not None and not healths:
-        return ok(
-            "port", f"{address} belongs to an attached node, and no endpoint on it identifies the node."
-        )
+        return ok("port", f"{address} belongs to an attached node, and no endpoint on it identifies the node.")
     path = KEYS if config.attached_to is None else healths[0]
     url = f"https://{reachable}:{number}{path}"
     unverified = ssl.create_default_context()
@@ -373,24 +364,17 @@ async def _check_listener(config: Config, address: str) -> Finding:
     unverified.verify_mode = ssl.CERT_NONE
     try:
         connector = aiohttp.TCPConnector(ssl=unverified)
-        async with (
-            aiohttp.ClientSession(connector=connector, timeout=TIMEOUT) as session,
-            session.get(url) as answer,
-        ):
+        async with aiohttp.ClientSession(connector=connector, timeout=TIMEOUT) as session, session.get(url) as answer:
             document = decode(await answer.read())
     except (aiohttp.ClientError, TimeoutError, OSError, NotCanonical) as error:
         return fault("port", f"{address} does not respond: {type(error).__name__}.", "Read the node's log.")
     if config.attached_to is not None:
         if not isinstance(document, dict) or document.get("server_name") != config.server_name:
-            return fault(
-                "port", f"{address} responds, but is not this node.", "Find out which program uses the port."
-            )
+            return fault("port", f"{address} responds, but is not this node.", "Find out which program uses the port.")
         return ok("port", f"{address} responds to agents and other nodes.")
     if not _is_own_key_response(document, config.server_name):
         return fault(
-            "port",
-            f"{address} responds with keys that are not this node's.",
-            "Find out which program uses the port.",
+            "port", f"{address} responds with keys that are not this node's.", "Find out which program uses the port."
         )
     return ok("port", f"{address} responds with this node's keys, signed by itself.")
 
@@ -403,9 +387,7 @@ def _is_own_key_response(document: Any, server_name: str) -> bool:
         for key_id, published in document.get("verify_keys", {}).items()
         if (key := verify_key(published.get("key"), 0)) is not None
     }
-    return isinstance(
-        verify(bytes_to_sign(document), document.get("signatures"), server_name, keys), Verified
-    )
+    return isinstance(verify(bytes_to_sign(document), document.get("signatures"), server_name, keys), Verified)
 
 
 async def metrics(context: CheckContext) -> Finding:

@@ -36,9 +36,7 @@ from storage.database import Database
 from storage.rooms import inspection
 
 
-def with_peers(
-    settings: HomeserverSettings, peers: AgentPeers, servers: Collection[str]
-) -> HomeserverSettings:
+def with_peers(settings: HomeserverSettings, peers: AgentPeers, servers: Collection[str]) -> HomeserverSettings:
     """`servers` are the servers of the [[peers]] blocks, whose settings take precedence. A distrusted peer is
     not admitted, even if another rule admits it: in shared rooms it would receive messages of all agents."""
     named = {name.lower() for name in servers}
@@ -160,9 +158,7 @@ class HomeserverBackend:
     async def ghosts_in(self, room_id: str, after: str, limit: int) -> Sequence[tuple[str, str]]:
         name = self.homeserver.server_name
         async with self.database.transaction(readonly=True) as connection:
-            return await inspection.list_members_of_server(
-                connection, room_id, name, PRESENT_MEMBERSHIPS, after, limit
-            )
+            return await inspection.list_members_of_server(connection, room_id, name, PRESENT_MEMBERSHIPS, after, limit)
 
     def admits(self, server_name: str) -> bool:
         return self.homeserver.settings.policy.admits(server_name)
@@ -173,10 +169,7 @@ class HomeserverBackend:
         return app
 
     def commands(self) -> Mapping[str, Command]:
-        return {
-            **operator.commands(self.homeserver),
-            **peer_commands.commands(self._peers, self.homeserver),
-        }
+        return {**operator.commands(self.homeserver), **peer_commands.commands(self._peers, self.homeserver)}
 
     def reload(self) -> None:
         self.homeserver.connections.reload()

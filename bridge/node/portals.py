@@ -33,9 +33,7 @@ def state_key(node_id: str, namespace: str) -> str:
     return f"io.palaver://{PROTOCOL}/{quote(node_id, safe='')}/{quote(namespace, safe='')}"
 
 
-def content(
-    node_id: str, namespace: str, node_user: str, *, avatar_url: str | None = None
-) -> Mapping[str, Any]:
+def content(node_id: str, namespace: str, node_user: str, *, avatar_url: str | None = None) -> Mapping[str, Any]:
     """MSC2346: the bridge, the network, and the part of it that this room represents."""
     icon = {} if avatar_url is None else {"avatar_url": avatar_url}
     return {
@@ -137,9 +135,7 @@ class Portals:
             steps = [] if look or after else await self._dismantle(room_id, namespace, portal)
             leaving, is_last = await self._users_to_remove(room_id, after)
         except MatrixError as refused:
-            raise to_local_error(
-                refused, "`palaver portals list` shows the rooms that this node knows."
-            ) from None
+            raise to_local_error(refused, "`palaver portals list` shows the rooms that this node knows.") from None
         problems: dict[str, str | None] = {}
         if not look:
             for user, _ in leaving:
@@ -209,8 +205,7 @@ class Portals:
         elif text in self._node.rooms():
             return self._node.rooms()[text]
         raise LocalError(
-            f"There is no room {text}.",
-            "`palaver portals list` shows the rooms with agents of this node.",
+            f"There is no room {text}.", "`palaver portals list` shows the rooms with agents of this node."
         )
 
     async def _users_to_remove(self, room_id: str, after: str) -> tuple[Users, bool]:
@@ -256,8 +251,7 @@ class Portals:
         resolved = await side.resolve_alias(name)
         steps = [
             _step(
-                "it was removed from the public room directory",
-                await _problem(side.publish(room_id, published=False)),
+                "it was removed from the public room directory", await _problem(side.publish(room_id, published=False))
             )
         ]
         if resolved is not None and resolved[0] == room_id:

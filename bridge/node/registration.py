@@ -114,16 +114,12 @@ def write(path: Path, wanted: RegistrationSettings, *, new_tokens: bool = False)
     set, because the homeserver knows them. LocalError if the existing file is invalid, or if it cannot be
     written."""
     before = load(path) if path.exists() and not new_tokens else None
-    registration = (
-        make(wanted, new_secrets()) if before is None else make_with_existing_tokens(wanted, before)
-    )
+    registration = make(wanted, new_secrets()) if before is None else make_with_existing_tokens(wanted, before)
     _write(path, text_of(registration), "appservice.registration.registration")
     return registration
 
 
-def write_double_puppet(
-    path: Path, wanted: PuppetRegistrationSettings, *, new_tokens: bool = False
-) -> Registration:
+def write_double_puppet(path: Path, wanted: PuppetRegistrationSettings, *, new_tokens: bool = False) -> Registration:
     """The same for the second registration."""
     before = load(path, DOUBLE_PUPPET) if path.exists() and not new_tokens else None
     if before is not None and before.url is not None:
@@ -149,9 +145,7 @@ def _write(path: Path, text: str, setting: str) -> None:
         ) from None
 
 
-async def check_registration(
-    section: AppService, node_id: str, alias_kinds: Collection[str] = ()
-) -> tuple[str, ...]:
+async def check_registration(section: AppService, node_id: str, alias_kinds: Collection[str] = ()) -> tuple[str, ...]:
     """Return sentences on all problems, with advice. LocalError if the file itself cannot be used.
 
     The homeserver is asked to ping this node, so the port is opened during the check. If the port is taken,
@@ -160,10 +154,7 @@ async def check_registration(
     assert section.homeserver is not None, "checked by the configuration"
     registration = load(section.registration)
     settings = wanted(section, node_id, alias_kinds)
-    async with (
-        aiohttp.ClientSession() as session,
-        _reachable(section, registration, settings) as was_received,
-    ):
+    async with aiohttp.ClientSession() as session, _reachable(section, registration, settings) as was_received:
         problem = await check_homeserver(session, section.homeserver, registration, settings, was_received)
     return (*differences(registration, settings), *([problem] if problem is not None else []))
 

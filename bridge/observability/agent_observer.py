@@ -23,9 +23,7 @@ REJECTED: Final = "task"
 
 
 class AgentObserver:
-    def __init__(
-        self, metrics: AgentMetrics, feed: LiveFeed, trail: AuditTrail, *, now_ms: Callable[[], int]
-    ) -> None:
+    def __init__(self, metrics: AgentMetrics, feed: LiveFeed, trail: AuditTrail, *, now_ms: Callable[[], int]) -> None:
         self._metrics = metrics
         self._feed = feed
         self._trail = trail
@@ -63,9 +61,7 @@ class AgentObserver:
             return
         request = task.request
         named = Identifiers(None, None, audit.truncate(key_text(request.key)))
-        detail = audit.truncate_detail(
-            f"{dropped.message} of {request.to_address} was rejected: {dropped.reason}"
-        )
+        detail = audit.truncate_detail(f"{dropped.message} of {request.to_address} was rejected: {dropped.reason}")
         peer = audit.truncate(request.to_address.node_id)
         self._trail.record(
             AuditEntry(self._now_ms(), peer, Direction.IN, REJECTED, AuditOutcome.REFUSED, named, detail)

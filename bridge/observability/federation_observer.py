@@ -42,9 +42,7 @@ class FederationObserver(HomeserverObserver):
 
     # -- the outbox --
 
-    def transaction_ended(
-        self, destination: str, outcome: Outcome, pdus: int, edus: int, seconds: float
-    ) -> None:
+    def transaction_ended(self, destination: str, outcome: Outcome, pdus: int, edus: int, seconds: float) -> None:
         ended = self._of_transactions.get(outcome)
         if ended is None:
             ended = self._of_transactions[outcome] = self._metrics.transactions.labels(outcome.value)
@@ -58,9 +56,7 @@ class FederationObserver(HomeserverObserver):
         elif destination not in self._failing:
             self._failing.add(destination)
             log.warning(
-                "A server does not accept transactions; they are queued.",
-                server=destination,
-                outcome=outcome.value,
+                "A server does not accept transactions; they are queued.", server=destination, outcome=outcome.value
             )
 
     def _sent(self, kind: str, count: int) -> None:

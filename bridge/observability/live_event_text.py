@@ -26,9 +26,7 @@ def live_style(data: Mapping[str, Any]) -> str:
         case "agent":
             return {"came": "green", "went": "yellow", "forgotten": "dim"}.get(str(what), "")
         case "task":
-            return {"done": "green", "failed": "red", "timed_out": "red", "cancelled": "yellow"}.get(
-                str(what), ""
-            )
+            return {"done": "green", "failed": "red", "timed_out": "red", "cancelled": "yellow"}.get(str(what), "")
         case "dropped" | "left_out":
             return "yellow"
     kind = _CONNECTOR_KINDS.get(str(data.get("type")))

@@ -14,14 +14,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from bridge.agents.routing_table import Change
-from bridge.observability.live_event import (
-    LiveEvent,
-    LiveFilter,
-    agent_event,
-    drop_event,
-    progress_event,
-    task_event,
-)
+from bridge.observability.live_event import LiveEvent, LiveFilter, agent_event, drop_event, progress_event, task_event
 from bridge.tasks.messages import DroppedMessage
 from bridge.tasks.task import Task
 

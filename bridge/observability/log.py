@@ -38,9 +38,7 @@ def configure_logging(settings: Log, stream: TextIO | None = None) -> None:
         redact,
     ]
     renderer: Processor = (
-        structlog.dev.ConsoleRenderer(
-            colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
-        )
+        structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback)
         if text
         else structlog.processors.JSONRenderer()
     )
@@ -56,11 +54,7 @@ def configure_logging(settings: Log, stream: TextIO | None = None) -> None:
     # Metrics count every request; a log line for each would hide everything else.
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
+        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,

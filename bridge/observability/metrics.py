@@ -6,14 +6,7 @@ gauges, which have the destinations with queued events.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    PlatformCollector,
-    ProcessCollector,
-)
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -65,9 +58,7 @@ class _AgentCollector(Collector):
         return []
 
     def collect(self) -> Iterable[Metric]:
-        family = GaugeMetricFamily(
-            "palaver_agents", "Online agents, on this node and on others.", labels=["where"]
-        )
+        family = GaugeMetricFamily("palaver_agents", "Online agents, on this node and on others.", labels=["where"])
         for where, number in self._count().items():
             family.add_metric([where], number)
         yield family
@@ -88,14 +79,9 @@ class FederationMetrics:
             ["verdict"],
             registry=registry,
         )
-        self.made = Counter(
-            "palaver_federation_events_made", "Events sent by local users.", registry=registry
-        )
+        self.made = Counter("palaver_federation_events_made", "Events sent by local users.", registry=registry)
         self.sent = Counter(
-            "palaver_federation_sent",
-            "PDUs and EDUs that other servers have accepted.",
-            ["kind"],
-            registry=registry,
+            "palaver_federation_sent", "PDUs and EDUs that other servers have accepted.", ["kind"], registry=registry
         )
         self.left_queue = Counter(
             "palaver_federation_queue_left",
@@ -144,9 +130,7 @@ class QueueCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         depth = GaugeMetricFamily(
-            "palaver_federation_queue_depth",
-            "PDUs and EDUs queued for a server.",
-            labels=["destination", "kind"],
+            "palaver_federation_queue_depth", "PDUs and EDUs queued for a server.", labels=["destination", "kind"]
         )
         lag = GaugeMetricFamily(
             "palaver_federation_queue_lag_seconds",
@@ -187,10 +171,7 @@ class Metrics:
             registry=self.registry,
         )
         self.connections = Gauge(
-            "palaver_http_connections",
-            "Open connections to the federation port.",
-            ["kind"],
-            registry=self.registry,
+            "palaver_http_connections", "Open connections to the federation port.", ["kind"], registry=self.registry
         )
         self.refused = Counter(
             "palaver_http_connections_refused",
@@ -205,9 +186,7 @@ class Metrics:
             registry=self.registry,
         )
         self.database_restarts = Counter(
-            "palaver_database_restarts",
-            "Restarts of the embedded Postgres.",
-            registry=self.registry,
+            "palaver_database_restarts", "Restarts of the embedded Postgres.", registry=self.registry
         )
         self.federation = FederationMetrics(self.registry)
         self.agents = AgentMetrics(self.registry)
@@ -235,22 +214,7 @@ class _PoolCollector(Collector):
         yield family
 
 
-HOMESERVER_REQUEST_SECONDS = (
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-    30.0,
-    60.0,
-)
+HOMESERVER_REQUEST_SECONDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 RECEIVE_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
@@ -265,16 +229,10 @@ class AppserviceMetrics:
             buckets=HOMESERVER_REQUEST_SECONDS,
             registry=registry,
         )
-        self.is_there = Gauge(
-            "palaver_homeserver_up",
-            "Whether the homeserver is available.",
-            registry=registry,
-        )
+        self.is_there = Gauge("palaver_homeserver_up", "Whether the homeserver is available.", registry=registry)
         self.outages = Counter("palaver_homeserver_outages", "Outages of the homeserver.", registry=registry)
         self.outage_seconds = Counter(
-            "palaver_homeserver_outage_seconds",
-            "Total duration of the homeserver's outages.",
-            registry=registry,
+            "palaver_homeserver_outage_seconds", "Total duration of the homeserver's outages.", registry=registry
         )
         self.transactions = Histogram(
             "palaver_appservice_transaction_seconds",
@@ -306,9 +264,7 @@ class AppserviceMetrics:
             registry=registry,
         )
         self.ghosts = Gauge(
-            "palaver_appservice_ghosts",
-            "Users that this node has registered with the homeserver.",
-            registry=registry,
+            "palaver_appservice_ghosts", "Users that this node has registered with the homeserver.", registry=registry
         )
         self.rooms = Gauge(
             "palaver_appservice_rooms", "Rooms on the homeserver that contain such users.", registry=registry

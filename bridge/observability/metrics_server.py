@@ -53,6 +53,5 @@ class MetricsServer:
                 "Choose another metrics.port, or set metrics.enabled = false.",
             )
         return LocalError(
-            f"The metrics can't be served on {where}: {error.strerror}.",
-            "Correct metrics.host and metrics.port.",
+            f"The metrics can't be served on {where}: {error.strerror}.", "Correct metrics.host and metrics.port."
         )

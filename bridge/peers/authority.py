@@ -14,8 +14,7 @@ from storage.errors import LocalError
 MAX_BYTES: Final = 64 * 1024
 _BLOCK: Final = re.compile(r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----", re.ASCII)
 _ADVICE: Final = (
-    "Use a PEM file of certificates: for a peer with a development certificate, the tls/ca.pem of its data"
-    " directory."
+    "Use a PEM file of certificates: for a peer with a development certificate, the tls/ca.pem of its data directory."
 )
 
 

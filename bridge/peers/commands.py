@@ -32,9 +32,7 @@ def commands(peers: AgentPeers, homeserver: Homeserver | None) -> Mapping[str, C
     }
 
 
-async def add(
-    peers: AgentPeers, homeserver: Homeserver | None, given: Mapping[str, Any]
-) -> Mapping[str, Any]:
+async def add(peers: AgentPeers, homeserver: Homeserver | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Omitted fields get the configuration's defaults, also for a peer that exists."""
     arguments = Arguments(given)
     fields: dict[str, Any] = {
@@ -65,23 +63,17 @@ async def remove(peers: AgentPeers, given: Mapping[str, Any]) -> Mapping[str, An
     return {"node_id": node_id, "changed": changed, "peer": None if left is None else _peer_json(left)}
 
 
-async def trust(
-    peers: AgentPeers, homeserver: Homeserver | None, given: Mapping[str, Any]
-) -> Mapping[str, Any]:
+async def trust(peers: AgentPeers, homeserver: Homeserver | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
     arguments = Arguments(given)
     node_id = arguments.text("node_id")
     changed = await peers.trust(node_id, trusted=not arguments.flag("no"))
     return {"changed": changed, **_outcome(peers, homeserver, node_id)}
 
 
-async def list_peers(
-    peers: AgentPeers, homeserver: Homeserver | None, given: Mapping[str, Any]
-) -> Mapping[str, Any]:
+async def list_peers(peers: AgentPeers, homeserver: Homeserver | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """`agent_peers` are the agent peers that match the search."""
     words = (Arguments(given).optional_text("search") or "").casefold()
-    found = sorted(
-        (one for one in peers.snapshot if words in one.node_id.casefold()), key=lambda one: one.node_id
-    )
+    found = sorted((one for one in peers.snapshot if words in one.node_id.casefold()), key=lambda one: one.node_id)
     servers = {"peers": [], "total": 0} if homeserver is None else await peers_list(homeserver, given)
     return {**servers, "agent_peers": [_peer_json(one) for one in found]}
 
@@ -95,9 +87,7 @@ def _outcome(peers: AgentPeers, homeserver: Homeserver | None, node_id: str) -> 
             "`palaver peers list` shows the current peers.",
         )
     is_homeserver = known.settings.trusted and known.settings.profile is PeerProfile.MATRIX
-    is_refused = (
-        is_homeserver and homeserver is not None and not homeserver.settings.policy.admits(known.node_id)
-    )
+    is_refused = is_homeserver and homeserver is not None and not homeserver.settings.policy.admits(known.node_id)
     return {**_peer_json(known), "is_refused": is_refused}
 
 

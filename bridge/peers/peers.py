@@ -112,9 +112,7 @@ class PeerSnapshot:
         return {
             name: PeerSettings(homeserver_address(one.settings.url), certificates=one.authority)
             for name, one in self._known.items()
-            if self._federation.enabled
-            and one.settings.trusted
-            and one.settings.profile is PeerProfile.MATRIX
+            if self._federation.enabled and one.settings.trusted and one.settings.profile is PeerProfile.MATRIX
         }
 
     @cached_property

@@ -173,9 +173,7 @@ def _check_authority(authority: str) -> None:
 def _row_of(stored: StoredPeer, now_ms: int) -> PeerRow:
     settings = stored.added
     if settings is None:
-        return PeerRow(
-            stored.node_id, stored.trusted, None, None, None, None, None, None, None, now_ms, now_ms
-        )
+        return PeerRow(stored.node_id, stored.trusted, None, None, None, None, None, None, None, now_ms, now_ms)
     return PeerRow(
         node_id=stored.node_id,
         trusted=stored.trusted,

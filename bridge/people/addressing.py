@@ -93,9 +93,7 @@ def strip_names(body: str, names_to_strip: Iterable[str]) -> str:
     longest_first = sorted({name for name in names_to_strip if name}, key=len, reverse=True)
     spellings = [spelling for name in longest_first for spelling in (f"@{name}", name)]
     rest = body.strip()
-    while (
-        name := next((spelling for spelling in spellings if _begins_with(rest, spelling)), None)
-    ) is not None:
+    while (name := next((spelling for spelling in spellings if _begins_with(rest, spelling)), None)) is not None:
         rest = rest[len(name) :].lstrip(_ENDS).strip()
     return rest
 

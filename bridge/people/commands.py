@@ -37,9 +37,7 @@ _COMMANDS: Final = (
     Command("agent", "ADDRESS", "show an agent and its route", least=1, most=1),
     Command("rooms", "[PAGE]", "list the rooms of agents, and get an invite to them", most=1),
     Command("task", "[ID]", "show a task, or your latest tasks", most=1),
-    Command(
-        "cancel", "ID [REASON]", "cancel a task of yours; administrators can cancel any", Level.WORK, 1, None
-    ),
+    Command("cancel", "ID [REASON]", "cancel a task of yours; administrators can cancel any", Level.WORK, 1, None),
     Command("peers", "[PAGE]", "list the nodes with agents", Level.ADMINISTER, most=1, is_sensitive=True),
 )
 COMMANDS: Final[Mapping[str, Command]] = {command.name: command for command in _COMMANDS}

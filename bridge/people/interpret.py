@@ -95,13 +95,7 @@ class EncryptedMessage:
 
 
 Interpretation: TypeAlias = (
-    AgentRequest
-    | InvalidRequest
-    | NodeCommand
-    | Cancellation
-    | RequestEdit
-    | RequestRedaction
-    | EncryptedMessage
+    AgentRequest | InvalidRequest | NodeCommand | Cancellation | RequestEdit | RequestRedaction | EncryptedMessage
 )
 
 
@@ -137,11 +131,7 @@ def related_events(event: RoomEvent) -> tuple[str, ...]:
 
 
 def interpret(
-    event: RoomEvent,
-    room: RoomContext,
-    tasks: Sequence[TaskMessages],
-    context: InterpreterContext,
-    now_ms: int,
+    event: RoomEvent, room: RoomContext, tasks: Sequence[TaskMessages], context: InterpreterContext, now_ms: int
 ) -> Interpretation | None:
     """Interpret an event. `tasks` are the tasks of the related event, the newest first."""
     if room.kind is RoomKind.REMOTE_AGENTS or not room.senders or _is_from_agent(event, context):
@@ -197,9 +187,7 @@ def _interpret_message(
     request = _agent_request(event.event_id, message, room, tasks, context)
     if isinstance(request, AgentRequest) and event.origin_server_ts < now_ms - MAX_AGE_MS:
         # The event was delivered late or repeatedly; its sender may not expect a result any more.
-        return InvalidRequest(
-            "This message arrived more than an hour late. Send it again if you still need it."
-        )
+        return InvalidRequest("This message arrived more than an hour late. Send it again if you still need it.")
     return request
 
 
@@ -220,11 +208,7 @@ def _command_line(
 
 
 def _agent_request(
-    request: str,
-    message: Message,
-    room: RoomContext,
-    tasks: Sequence[TaskMessages],
-    context: InterpreterContext,
+    request: str, message: Message, room: RoomContext, tasks: Sequence[TaskMessages], context: InterpreterContext
 ) -> AgentRequest | InvalidRequest | None:
     addressees = find_addressees(message, context.agent_of, context.route)
     if room.chat_agent is not None and room.chat_agent not in addressees.agents:
@@ -281,11 +265,7 @@ def _root(request: str, message: Message, room: RoomContext, tasks: Sequence[Tas
 
 
 def _interpret_edit(
-    event: RoomEvent,
-    message: Message,
-    room: RoomContext,
-    tasks: Sequence[TaskMessages],
-    context: InterpreterContext,
+    event: RoomEvent, message: Message, room: RoomContext, tasks: Sequence[TaskMessages], context: InterpreterContext
 ) -> RequestEdit | None:
     """ "Edits […] of the request": only by the sender of the request, as in Matrix."""
     own = [task for task in tasks if task.request == message.replaces and task.asked_by == event.sender]
@@ -295,9 +275,7 @@ def _interpret_edit(
         return RequestEdit(message.replaces, None)
     addressees = find_addressees(message, context.agent_of, context.route)
     # If the new text names no agents, the previous ones stay addressed.
-    agents = _agents_served_here(addressees.agents, room, context) or tuple(
-        dict.fromkeys(task.agent for task in own)
-    )
+    agents = _agents_served_here(addressees.agents, room, context) or tuple(dict.fromkeys(task.agent for task in own))
     if not addressees.prompt or len(agents) > MAX_AGENTS:
         return RequestEdit(message.replaces, None)
     root = own[0].root if own[0].is_threaded else None

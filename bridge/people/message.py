@@ -67,9 +67,7 @@ def parse_message(content: Mapping[str, Any]) -> Message:
     replaces = target if rel_type == "m.replace" else None
     in_reply_to = relation.get("m.in_reply_to")
     is_fallback = rel_type == "m.thread" and relation.get("is_falling_back") is True
-    replies_to = (
-        _event_id(in_reply_to.get("event_id")) if isinstance(in_reply_to, dict) and not is_fallback else None
-    )
+    replies_to = _event_id(in_reply_to.get("event_id")) if isinstance(in_reply_to, dict) and not is_fallback else None
     current = new_content(content) if replaces is not None else content
     msgtype, body = current.get("msgtype"), current.get("body")
     pills = _pills(current)

@@ -80,8 +80,7 @@ class Rights:
         if any(name in self.sensitive for name in _names(user)):
             return None
         return (
-            f"This command is sensitive and needs a second permission: {user} is not listed in `sensitive` of"
-            " [people]."
+            f"This command is sensitive and needs a second permission: {user} is not listed in `sensitive` of [people]."
         )
 
 

@@ -43,24 +43,15 @@ def read(authorization: Sequence[str]) -> Credentials:
     """Parse the values of the Authorization header. Raises `MatrixError`."""
     # RFC 6750, 2.1: `Bearer`, case-insensitive (RFC 9110, 11.1).
     if not authorization:
-        raise MatrixError(
-            "M_MISSING_TOKEN", "The request has to carry an access token of the homeserver.", 401
-        )
+        raise MatrixError("M_MISSING_TOKEN", "The request has to carry an access token of the homeserver.", 401)
     scheme, _, token = authorization[0].strip().partition(" ")
     token = token.strip()
     if len(authorization) > 1 or scheme.lower() != "bearer" or not token:
-        raise MatrixError(
-            "M_MISSING_TOKEN", "The request has to carry one token, as `Authorization: Bearer …`.", 401
-        )
+        raise MatrixError("M_MISSING_TOKEN", "The request has to carry one token, as `Authorization: Bearer …`.", 401)
     is_openid = token.startswith(_OPENID)
     token = token.removeprefix(_OPENID)
     # No homeserver issues such a token.
-    if (
-        not 0 < len(token) <= MAX_TOKEN_LENGTH
-        or not token.isascii()
-        or not token.isprintable()
-        or " " in token
-    ):
+    if not 0 < len(token) <= MAX_TOKEN_LENGTH or not token.isascii() or not token.isprintable() or " " in token:
         raise unknown_token()
     return Credentials(token, is_openid)
 
@@ -137,9 +128,7 @@ class Authentication:
     async def close(self) -> None:
         await self._querying.close()
 
-    async def person(
-        self, authorization: Sequence[str], named: str | None, remote: str | None, needed: Level
-    ) -> str:
+    async def person(self, authorization: Sequence[str], named: str | None, remote: str | None, needed: Level) -> str:
         """Return the requesting user. `authorization` are the values of the header, `named` is the `user_id`
         of the query, `remote` the address. Raises `MatrixError` unless it is a person with permission for
         this level."""
@@ -182,9 +171,7 @@ class Authentication:
             raise limit_exceeded(sentence, 429, excess.retry_after_ms)
         find_owner = openid_token_owner if credentials.is_openid else token_owner
         try:
-            user = await self._querying.run(
-                credentials.digest, partial(find_owner, self._client, credentials.token)
-            )
+            user = await self._querying.run(credentials.digest, partial(find_owner, self._client, credentials.token))
         except MatrixError as refused:
             if credentials.is_openid and refused.errcode == "M_UNRECOGNIZED":
                 raise MatrixError(

@@ -69,12 +69,7 @@ def _not_found(reason: str) -> MatrixError:
 
 
 def contact(
-    agent: Agent,
-    names: GhostNames,
-    *,
-    name: str | None = None,
-    avatar: str | None = None,
-    room: str | None = None,
+    agent: Agent, names: GhostNames, *, name: str | None = None, avatar: str | None = None, room: str | None = None
 ) -> dict[str, Any]:
     """`room` is the existing chat."""
     ghost = names.ghost(agent.address)
@@ -127,9 +122,7 @@ async def create_dm(request: web.Request, services: ProvisioningServices) -> Ans
 
 async def create_group(request: web.Request, services: ProvisioningServices) -> Answer:
     await _person(request, services)
-    raise MatrixError(
-        "M_UNRECOGNIZED", "This bridge has no groups: create a room and invite agents to it.", 501
-    )
+    raise MatrixError("M_UNRECOGNIZED", "This bridge has no groups: create a room and invite agents to it.", 501)
 
 
 async def backfill(request: web.Request, services: ProvisioningServices) -> Answer:
@@ -151,19 +144,14 @@ def _target_agent(request: web.Request, services: ProvisioningServices) -> Agent
     return agent
 
 
-async def _shown(
-    services: ProvisioningServices, person: str, agents: Sequence[Agent]
-) -> list[dict[str, Any]]:
+async def _shown(services: ProvisioningServices, person: str, agents: Sequence[Agent]) -> list[dict[str, Any]]:
     known = await services.chats.known_chats(person, [agent.address for agent in agents])
     return [
-        contact(agent, services.names, name=services.name_of(agent), room=known.get(agent.address))
-        for agent in agents
+        contact(agent, services.names, name=services.name_of(agent), room=known.get(agent.address)) for agent in agents
     ]
 
 
-async def _contact_with_avatar(
-    services: ProvisioningServices, agent: Agent, room: str | None
-) -> dict[str, Any]:
+async def _contact_with_avatar(services: ProvisioningServices, agent: Agent, room: str | None) -> dict[str, Any]:
     """With the avatar, which needs a request to the homeserver."""
     ghost = services.names.ghost(agent.address)
     profile = None

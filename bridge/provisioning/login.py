@@ -81,9 +81,7 @@ async def step(request: web.Request, services: ProvisioningServices) -> Mapping[
 async def cancel(request: web.Request, services: ProvisioningServices) -> Mapping[str, Any]:
     person = await services.person(request)
     process_id = request.match_info["process"]
-    services.login_processes.check(
-        process_id, person, login_steps.STEP, login_steps.STEP_TYPE, services.monotonic()
-    )
+    services.login_processes.check(process_id, person, login_steps.STEP, login_steps.STEP_TYPE, services.monotonic())
     services.login_processes.end(process_id)
     return {}
 

@@ -56,10 +56,7 @@ class ProvisioningServices:
     async def person(self, request: web.Request, needed: Level = Level.LOOK) -> str:
         """Return the requesting person. Raises `MatrixError`."""
         return await self.authentication.person(
-            request.headers.getall(hdrs.AUTHORIZATION, []),
-            request.query.get("user_id"),
-            request.remote,
-            needed,
+            request.headers.getall(hdrs.AUTHORIZATION, []), request.query.get("user_id"), request.remote, needed
         )
 
     async def close(self) -> None:
@@ -101,9 +98,7 @@ def with_cors_and_errors(handler: Handler) -> Callable[[web.Request], Awaitable[
         except MatrixError as refused:
             return error_response(refused, HEADERS)
         except ConnectionLost:
-            away = MatrixError(
-                "M_UNKNOWN", "The database or the homeserver is unavailable: try again later.", 503
-            )
+            away = MatrixError("M_UNKNOWN", "The database or the homeserver is unavailable: try again later.", 503)
             return error_response(away, HEADERS)
         body, status = given if isinstance(given, tuple) else (given, 200)
         return json_response(body, status, HEADERS)

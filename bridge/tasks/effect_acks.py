@@ -25,9 +25,7 @@ MAX_CACHED_ONCE: Final = 20_000
 class EffectAcks:
     """`pause`: seconds for which acknowledgements are collected before they are written."""
 
-    def __init__(
-        self, database: Database, store: TaskStore, background: BackgroundTasks, pause: float
-    ) -> None:
+    def __init__(self, database: Database, store: TaskStore, background: BackgroundTasks, pause: float) -> None:
         self._database = database
         self._store = store
         self._background = background
@@ -102,8 +100,7 @@ class EffectAcks:
         try:
             async with self._database.autocommit() as connection:
                 await tasks.clear_due(
-                    connection,
-                    [(number, version, sorted(done)) for number, (version, done) in sorted(batch.items())],
+                    connection, [(number, version, sorted(done)) for number, (version, done) in sorted(batch.items())]
                 )
         except Exception:
             for number, (version, done) in batch.items():

@@ -33,12 +33,7 @@ PERFORM_TIMEOUT: Final = 60.0
 MAX_CONCURRENT: Final = 100
 """Effects of each kind that run at the same time. Kinds are limited separately, so that slow updates of what
 people see delay neither deliveries nor answers."""
-MAX_PENDING: Final[Mapping[Due, int]] = {
-    Due.DELIVER: 20_000,
-    Due.CANCEL: 20_000,
-    Due.ANSWER: 20_000,
-    Due.SHOW: 1_000,
-}
+MAX_PENDING: Final[Mapping[Due, int]] = {Due.DELIVER: 20_000, Due.CANCEL: 20_000, Due.ANSWER: 20_000, Due.SHOW: 1_000}
 """Tasks of which an effect of each kind may be pending in memory. The others stay due, and the next sweep
 finds them."""
 BATCH_DELAY: Final = 0.05
@@ -78,13 +73,7 @@ class Ports:
 class TaskEffects:
     """Starts and retries the effects of tasks. A task that cannot be delivered gets a message about it."""
 
-    def __init__(
-        self,
-        database: Database,
-        store: TaskStore,
-        ports: Ports,
-        background: BackgroundTasks,
-    ) -> None:
+    def __init__(self, database: Database, store: TaskStore, ports: Ports, background: BackgroundTasks) -> None:
         self._database = database
         self._ports = ports
         self._steps: TaskSteps | None = None
@@ -105,8 +94,7 @@ class TaskEffects:
             await self._acks.flush()
         except ConnectionLost:
             self._ports.observer.problem(
-                "Effects of tasks may be repeated after the next start: the connection to Postgres is lost.",
-                None,
+                "Effects of tasks may be repeated after the next start: the connection to Postgres is lost.", None
             )
 
     @property
@@ -141,9 +129,7 @@ class TaskEffects:
             queue.waiting.append(content)
             return
         queue = self._progress[task.key] = _ProgressQueue(deque([content], MAX_PENDING_PROGRESS))
-        queue.work = self._background.spawn(
-            "report progress", self._send_queued_progress(reply, task, queue.waiting)
-        )
+        queue.work = self._background.spawn("report progress", self._send_queued_progress(reply, task, queue.waiting))
 
     # -- one effect of one task --
 
@@ -213,11 +199,7 @@ class TaskEffects:
                 return NotInThisProcess() if delivery is None else await delivery.deliver(task)
             case Due.CANCEL:
                 delivery = self._delivery(task)
-                return (
-                    Delivered()
-                    if delivery is not None and await delivery.cancel(task)
-                    else NotInThisProcess()
-                )
+                return Delivered() if delivery is not None and await delivery.cancel(task) else NotInThisProcess()
             case Due.ANSWER:
                 reply = self._ports.replies.get(task.request.origin.protocol)
                 if reply is None:
@@ -252,9 +234,7 @@ class TaskEffects:
                 f"The effect {due} of the task {task.key} failed and will be retried later.", None
             )
 
-    async def _send_queued_progress(
-        self, reply: Reply, task: Task, waiting: deque[Mapping[str, Any]]
-    ) -> None:
+    async def _send_queued_progress(self, reply: Reply, task: Task, waiting: deque[Mapping[str, Any]]) -> None:
         try:
             while waiting:
                 content = waiting.popleft()
@@ -262,8 +242,6 @@ class TaskEffects:
                     async with self._semaphores[Due.ANSWER], asyncio.timeout(PERFORM_TIMEOUT):
                         await reply.progress(task, content)
                 except Exception as error:
-                    self._ports.observer.problem(
-                        f"A progress message of the task {task.key} could not be sent.", error
-                    )
+                    self._ports.observer.problem(f"A progress message of the task {task.key} could not be sent.", error)
         finally:
             del self._progress[task.key]

@@ -74,9 +74,7 @@ class AgentQueues:
         agent must still have when the task is stored."""
         agent = self._routes.agent(address)
         if agent is None or not agent.is_online:
-            return Error(
-                TaskError(ErrorCode.AGENT_NOT_FOUND, f"The agent {address} has just gone offline.")
-            ), None
+            return Error(TaskError(ErrorCode.AGENT_NOT_FOUND, f"The agent {address} has just gone offline.")), None
         settings = self._settings_of(agent)
         admission = admit(load, settings, agent.status)
         if settings.parallel is None or isinstance(admission, Error):

@@ -81,8 +81,7 @@ def check_request(request: TaskRequest, max_bytes: int) -> TaskError | None:
             continue
         if not text or not has_valid_length(text) or "\0" in text or not is_unicode(text):
             return invalid(
-                name,
-                f"{name} must not be empty, must have at most {MAX_BYTES} bytes, and must not contain NUL.",
+                name, f"{name} must not be empty, must have at most {MAX_BYTES} bytes, and must not contain NUL."
             )
     if request.timeout_ms is not None and request.timeout_ms <= 0:
         return invalid("timeout_secs", "timeout_secs must be more than 0.")

@@ -21,17 +21,7 @@ from bridge.tasks.errors import TaskError
 from bridge.tasks.intake import Submission, TaskIntake
 from bridge.tasks.lease import TOPIC, TaskLease, read_notice
 from bridge.tasks.limits import TaskLimiter, TaskLimits
-from bridge.tasks.messages import (
-    Cancel,
-    DroppedMessage,
-    Due,
-    Error,
-    Progress,
-    Renew,
-    Result,
-    Start,
-    Unreachable,
-)
+from bridge.tasks.messages import Cancel, DroppedMessage, Due, Error, Progress, Renew, Result, Start, Unreachable
 from bridge.tasks.queue_settings import SettingsOf
 from bridge.tasks.queues import AgentQueues
 from bridge.tasks.request import TaskKey, TaskRequest, encoded
@@ -178,12 +168,7 @@ class TaskService:
     # With `by`, a message is dropped unless the task is addressed to that agent.
 
     async def begin(
-        self,
-        key: TaskKey,
-        *,
-        runner: str | None = None,
-        lease_until: int | None = None,
-        by: AgentAddress | None = None,
+        self, key: TaskKey, *, runner: str | None = None, lease_until: int | None = None, by: AgentAddress | None = None
     ) -> Task | None:
         """Move the task to `running`. An agent may work on it only if this returns the task; None means that
         another runner has it or that it has ended.
@@ -205,9 +190,7 @@ class TaskService:
         """Store and forward a progress message. A message that is too long or is not JSON is dropped."""
         size = len(encoded(content) or b"")
         if not 0 < size <= MAX_PROGRESS_BYTES:
-            self._ports.observer.dropped(
-                self._store.cached(key), DroppedMessage("progress", "it is too long")
-            )
+            self._ports.observer.dropped(self._store.cached(key), DroppedMessage("progress", "it is too long"))
             return None
         return await self._steps.apply(key, Progress(content), by=by)
 
@@ -231,9 +214,7 @@ class TaskService:
     # -- agents connect and disconnect --
 
     def _agents_changed(self, changes: Sequence[Change]) -> None:
-        offline = [
-            change.after for change in changes if change.after is not None and not change.after.is_online
-        ]
+        offline = [change.after for change in changes if change.after is not None and not change.after.is_online]
         self._sweep.agents_offline([agent.address for agent in offline])
         for change in changes:
             before, after = change.before, change.after
@@ -283,11 +264,7 @@ class TaskService:
         database."""
         async with self._database.transaction(readonly=True) as connection:
             rows = await tasks.list_tasks(
-                connection,
-                agent=None if agent is None else str(agent),
-                states=states,
-                before=before,
-                limit=limit,
+                connection, agent=None if agent is None else str(agent), states=states, before=before, limit=limit
             )
         return [self._store.read(row) for row in rows]
 

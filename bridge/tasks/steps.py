@@ -80,18 +80,14 @@ class TaskSteps:
     async def store(self, connection: Connection, before: Task, step: Step) -> bool:
         """Store a step in the caller's transaction; call `committed` after the commit. False if the task has
         changed since it was loaded."""
-        if step.task is not before and not await self._store.store_step(
-            connection, step.task, self._lease.number
-        ):
+        if step.task is not before and not await self._store.store_step(connection, step.task, self._lease.number):
             return False
         for effect in step.effects:
             if isinstance(effect, SendProgress):
                 content = encoded(effect.content)
                 assert content is not None, "`progress` checks it"
                 now_ms = self._now_ms()
-                number = await tasks.insert_progress(
-                    connection, step.task.id, now_ms, content, MAX_STORED_PROGRESS
-                )
+                number = await tasks.insert_progress(connection, step.task.id, now_ms, content, MAX_STORED_PROGRESS)
                 if number is None:
                     self._store.evict(before.key)  # the task has ended meanwhile
                     return False

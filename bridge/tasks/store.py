@@ -233,12 +233,7 @@ def _bytes(value: Any) -> bytes:
 
 def _answer_bytes(answer: Answer) -> bytes:
     return _bytes(
-        {
-            "success": answer.success,
-            "output": answer.output,
-            "exit_code": answer.exit_code,
-            "metadata": answer.metadata,
-        }
+        {"success": answer.success, "output": answer.output, "exit_code": answer.exit_code, "metadata": answer.metadata}
     )
 
 

@@ -101,9 +101,7 @@ class TaskSweep:
                         steps.append((task, step))
             for task, step in steps:
                 self._steps.committed(task, step)
-            self._fail_if_lost(
-                [step.task.request.to_address for _, step in steps if not step.task.state.is_final]
-            )
+            self._fail_if_lost([step.task.request.to_address for _, step in steps if not step.task.state.is_final])
             if not rows:
                 return
             after = rows[-1].id
@@ -126,9 +124,7 @@ class TaskSweep:
             await asyncio.sleep(REMOTE_ANSWER_TIMEOUT)
             await self._fail_tasks_of(addresses)
 
-    async def _fail_tasks_of(
-        self, addresses: Sequence[AgentAddress], *, wait_for_nodes: bool = False
-    ) -> bool:
+    async def _fail_tasks_of(self, addresses: Sequence[AgentAddress], *, wait_for_nodes: bool = False) -> bool:
         """Fail the tasks of agents that are offline.
 
         With `wait_for_nodes`, skip tasks that another node is about to answer: it has just reported that

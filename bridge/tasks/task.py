@@ -185,9 +185,7 @@ def _progress_of_accepted(task: Task, message: Progress, now_ms: int) -> Step:
     """Nodes do not report the start of a task to each other: the first progress message implies it."""
     if not task.elsewhere:
         return Step(task, (DroppedMessage("progress", "the task has not been started"),))
-    return Step(
-        _start(task, Start(task.request.to_address.node_id), now_ms).task, (SendProgress(message.content),)
-    )
+    return Step(_start(task, Start(task.request.to_address.node_id), now_ms).task, (SendProgress(message.content),))
 
 
 def _redeliver(task: Task, message: RunnerLost, now_ms: int) -> Step:
@@ -296,9 +294,7 @@ def _late(task: Task, message: Message, now_ms: int) -> Step:
 
 
 def _early(task: Task, message: Message, now_ms: int) -> Step:
-    return Step(
-        task, (DroppedMessage(type(message).__name__.lower(), "the task has not been given to the agent"),)
-    )
+    return Step(task, (DroppedMessage(type(message).__name__.lower(), "the task has not been given to the agent"),))
 
 
 def _stay(task: Task, message: Message, now_ms: int) -> Step:
@@ -319,9 +315,7 @@ def _ends(state: State) -> dict[tuple[State, type[Message]], Transition]:
     return {
         (state, Error): _to(_error, State.FAILED, State.TIMED_OUT),
         (state, Cancel): _to(_cancel, State.CANCELLED),
-        (state, Tick): _to(
-            _tick, state, State.TIMED_OUT, *([State.FAILED] if state is State.RUNNING else [])
-        ),
+        (state, Tick): _to(_tick, state, State.TIMED_OUT, *([State.FAILED] if state is State.RUNNING else [])),
         (state, Unreachable): _to(_unreachable, State.FAILED),
         (state, AgentUnavailable): _to(_agent_unavailable, State.FAILED),
         (state, Resubmit): _to(_ask_again, state),
@@ -330,12 +324,9 @@ def _ends(state: State) -> dict[tuple[State, type[Message]], Transition]:
 
 def _final(state: State) -> dict[tuple[State, type[Message]], Transition]:
     late = dict.fromkeys((Start, Renew, Progress, Result, Error), _to(_late, state))
-    over = dict.fromkeys(
-        (Accept, Enqueue, Cancel, Tick, Unreachable, AgentUnavailable, RunnerLost), _to(_stay, state)
-    )
+    over = dict.fromkeys((Accept, Enqueue, Cancel, Tick, Unreachable, AgentUnavailable, RunnerLost), _to(_stay, state))
     return {
-        (state, kind): transition
-        for kind, transition in {**late, **over, Resubmit: _to(_ask_again, state)}.items()
+        (state, kind): transition for kind, transition in {**late, **over, Resubmit: _to(_ask_again, state)}.items()
     }
 
 

@@ -96,9 +96,7 @@ class TaskTimers:
         try:
             task = await self._steps.apply(key, Tick())
         except Exception as error:
-            self._report(
-                f"The deadline of the task {key} has passed but could not be handled; it is retried.", error
-            )
+            self._report(f"The deadline of the task {key} has passed but could not be handled; it is retried.", error)
             self._set(key, self._now_ms() + RETRY_MS)
             return
         if task is not None:

@@ -105,11 +105,7 @@ def _statements(dag: Mapping[str, Any]) -> Iterable[str]:
             event["type"] if key is None else f"{event['type']} [{key}]",
             event["sender"],
             f"{short(event['event_id'])}, depth {event['depth']}",
-            *(
-                []
-                if event["verdict"] == "accepted"
-                else [f"{_verdict(event['verdict'])}: {event['refusal']}"]
-            ),
+            *([] if event["verdict"] == "accepted" else [f"{_verdict(event['verdict'])}: {event['refusal']}"]),
         ]
         colour = _COLOURS.get(event["verdict"], "black")
         width = ", penwidth=3" if event["is_extremity"] else ""

@@ -18,9 +18,7 @@ SECRET_PATTERNS = (
     (re.compile(r"\b(bearer|basic)\s+[\w.~+/=\-]{8,}", re.IGNORECASE), rf"\1 {HIDDEN}"),
     # access_token=… in a URL, "password": "…" in a body
     (
-        re.compile(
-            r"((?:password|secret|token|api[_-]?key)[\"']?\s*[=:]\s*[\"']?)[^\s\"'&,;]+", re.IGNORECASE
-        ),
+        re.compile(r"((?:password|secret|token|api[_-]?key)[\"']?\s*[=:]\s*[\"']?)[^\s\"'&,;]+", re.IGNORECASE),
         rf"\1{HIDDEN}",
     ),
     # tokens of other services: JSON Web Tokens, GitHub tokens, API keys of model providers
@@ -30,10 +28,7 @@ SECRET_PATTERNS = (
     (re.compile(r"(\bpl[vo]_[0-9A-Za-z]{10})[0-9A-Za-z]+"), rf"\1{HIDDEN}"),
     # a line of a signing key file
     (re.compile(r"\b(ed25519 \w+ )[A-Za-z0-9+/]{43}(?![A-Za-z0-9+/])"), rf"\1{HIDDEN}"),
-    (
-        re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL),
-        HIDDEN,
-    ),
+    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL), HIDDEN),
 )
 
 
@@ -49,10 +44,7 @@ def redact_value(value: Any) -> Any:
         case str():
             return redact_text(value)
         case Mapping():
-            return {
-                key: HIDDEN if _is_secret(str(key), item) else redact_value(item)
-                for key, item in value.items()
-            }
+            return {key: HIDDEN if _is_secret(str(key), item) else redact_value(item) for key, item in value.items()}
         case list() | tuple():
             return [redact_value(item) for item in value]
         case _:

@@ -28,9 +28,7 @@ def read_yaml(text: str) -> Any | NotYaml:
         return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as error:
         # Other error messages of the library quote the text.
-        problem = (
-            error.problem if isinstance(error, ScannerError | _Unsupported) else "this is not valid YAML"
-        )
+        problem = error.problem if isinstance(error, ScannerError | _Unsupported) else "this is not valid YAML"
         line = 1 if error.problem_mark is None else error.problem_mark.line + 1
         return NotYaml(f"Line {line}: {problem}.")
     except RecursionError:

@@ -24,9 +24,7 @@ from federation.matrix.identifiers import domain, is_user_id
 from federation.matrix.room_version import RoomVersion, room_version
 
 
-def check_room_id(
-    pdu: Pdu, create: Pdu | None, rejected: Container[EventId], version: RoomVersion
-) -> Verdict:
+def check_room_id(pdu: Pdu, create: Pdu | None, rejected: Container[EventId], version: RoomVersion) -> Verdict:
     # 2. (12) If the event's `room_id` is not an event ID for an accepted (not rejected) `m.room.create`
     #    event, with the sigil `!` instead of `$`, reject.
     if version.create_event_is_room_id and (
@@ -201,9 +199,7 @@ def check_against_auth_events(
     return check(pdu, state, version)
 
 
-def is_redaction_allowed(
-    redaction: Pdu, target: Pdu, state: Mapping[StateKey, Pdu], version: RoomVersion
-) -> bool:
+def is_redaction_allowed(redaction: Pdu, target: Pdu, state: Mapping[StateKey, Pdu], version: RoomVersion) -> bool:
     """Room version 3, "Handling redactions", with the state before the redaction. Both events must have been
     received; until then the redaction is not applied."""
     if redaction.redacts(version) != target.event_id or redaction.room_id != target.room_id:

@@ -57,9 +57,7 @@ class PowerLevels:
 
     __slots__ = ("_content", "_creators", "_users", "_version")
 
-    def __init__(
-        self, create: StateEvent | None, power_levels: StateEvent | None, version: RoomVersion
-    ) -> None:
+    def __init__(self, create: StateEvent | None, power_levels: StateEvent | None, version: RoomVersion) -> None:
         self._version = version
         self._content: Mapping[str, Any] | None = power_levels.content if power_levels is not None else None
         users = self._content.get("users") if self._content is not None else None

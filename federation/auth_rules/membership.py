@@ -38,9 +38,7 @@ def check_leave(pdu: Pdu, target: str, state: RoomState) -> Verdict:
     # 5.5.1 If the `sender` matches `state_key`, allow if and only if that user's current membership state is
     # `invite`, `join`, or `knock`.
     if pdu.sender == target:
-        if membership_of_sender in ("invite", "join") or (
-            version.knocking and membership_of_sender == "knock"
-        ):
+        if membership_of_sender in ("invite", "join") or (version.knocking and membership_of_sender == "knock"):
             return ALLOWED
         return refuse(version, "leave.self")
     # 5.5.2 If the `sender`'s current membership state is not `join`, reject.
@@ -79,9 +77,7 @@ def check_knock(pdu: Pdu, target: str, state: RoomState) -> Verdict:
     if not version.knocking:
         return refuse(version, "member.unknown")
     # 5.7.1 If the `join_rule` is anything other than `knock` or `knock_restricted`, reject.
-    if state.join_rule != "knock" and not (
-        version.knock_restricted_joins and state.join_rule == "knock_restricted"
-    ):
+    if state.join_rule != "knock" and not (version.knock_restricted_joins and state.join_rule == "knock_restricted"):
         return refuse(version, "knock.join_rule")
     # 5.7.2 If `sender` does not match `state_key`, reject.
     if pdu.sender != target:
@@ -179,9 +175,7 @@ def check_federate(user: str, state: RoomState) -> Verdict:
     #    event, reject.
     #
     # Synapse treats any value other than `true` as `false`.
-    if state.create.content.get("m.federate", True) is not True and domain(user) != domain(
-        state.create.sender
-    ):
+    if state.create.content.get("m.federate", True) is not True and domain(user) != domain(state.create.sender):
         return refuse(state.version, "federate", user)
     return ALLOWED
 

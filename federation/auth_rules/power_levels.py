@@ -88,9 +88,7 @@ def _check_readable(content: Mapping[str, Any], version: RoomVersion) -> Verdict
     return ALLOWED
 
 
-def _refusals(
-    current: Mapping[str, Any], new: Mapping[str, Any], sender: str, state: RoomState
-) -> Iterator[Refused]:
+def _refusals(current: Mapping[str, Any], new: Mapping[str, Any], sender: str, state: RoomState) -> Iterator[Refused]:
     """A refusal for each alteration for which the sender does not have enough power."""
     version, power = state.version, state.levels.of_user(sender)
     # 10.6 For the properties `users_default`, `events_default`, `state_default`, `ban`, `redact`, `kick`,

@@ -43,18 +43,11 @@ _CREATE: Final = _text(
         when=lambda version: not version.create_event_is_room_id,
     ),
     _rule(
-        "create.room_id",
-        "If the event has a room_id, reject.",
-        when=lambda version: version.create_event_is_room_id,
+        "create.room_id", "If the event has a room_id, reject.", when=lambda version: version.create_event_is_room_id
     ),
+    _rule("create.room_version", "If content.room_version is present and is not a recognised version, reject."),
     _rule(
-        "create.room_version",
-        "If content.room_version is present and is not a recognised version, reject.",
-    ),
-    _rule(
-        "create.creator",
-        "If content has no creator property, reject.",
-        when=lambda version: version.creator_in_content,
+        "create.creator", "If content has no creator property, reject.", when=lambda version: version.creator_in_content
     ),
     _rule(
         "create.additional_creators",
@@ -74,10 +67,7 @@ _ROOM_ID: Final = _rule(
 
 _AUTH_EVENTS: Final = _text(
     "Considering the event's auth_events:",
-    _rule(
-        "auth_events.duplicate",
-        "If there are duplicate entries for a given type and state_key pair, reject.",
-    ),
+    _rule("auth_events.duplicate", "If there are duplicate entries for a given type and state_key pair, reject."),
     _rule(
         "auth_events.unexpected",
         "If there are entries whose type and state_key don't match those specified by the auth events"
@@ -86,8 +76,7 @@ _AUTH_EVENTS: Final = _text(
     ),
     _rule(
         "auth_events.rejected",
-        "If there are entries which were themselves rejected under the checks performed on receipt of a PDU,"
-        " reject.",
+        "If there are entries which were themselves rejected under the checks performed on receipt of a PDU, reject.",
     ),
     _rule(
         "auth_events.create",
@@ -96,8 +85,7 @@ _AUTH_EVENTS: Final = _text(
     ),
     _rule(
         "auth_events.room_id",
-        "If any event in auth_events has a room_id which does not match that of the event being authorised,"
-        " reject.",
+        "If any event in auth_events has a room_id which does not match that of the event being authorised, reject.",
     ),
 )
 
@@ -150,10 +138,7 @@ _THIRD_PARTY: Final = _text(
         " matching token,"
         " reject.",
     ),
-    _rule(
-        "third_party.sender",
-        "If sender does not match sender of the m.room.third_party_invite, reject.",
-    ),
+    _rule("third_party.sender", "If sender does not match sender of the m.room.third_party_invite, reject."),
     _text(
         "If any signature in signed matches any public key in the m.room.third_party_invite event, allow.",
         _text("A single public key in the public_key property."),
@@ -223,10 +208,7 @@ _KNOCK: Final = _text(
 
 _MEMBER: Final = _text(
     "If type is m.room.member:",
-    _rule(
-        "member.properties",
-        "If there is no state_key property, or no membership property in content, reject.",
-    ),
+    _rule("member.properties", "If there is no state_key property, or no membership property in content, reject."),
     _text(
         "If content has a join_authorised_via_users_server key:",
         _rule(
@@ -274,31 +256,20 @@ _POWER_LEVELS: Final = _text(
         "For the properties users_default, events_default, state_default, ban, redact, kick, invite check if"
         " they were added, changed or removed. For each found alteration:",
         _rule(
-            "levels.property.current",
-            "If the current value is higher than the sender's current power level, reject.",
+            "levels.property.current", "If the current value is higher than the sender's current power level, reject."
         ),
-        _rule(
-            "levels.property.new",
-            "If the new value is higher than the sender's current power level, reject.",
-        ),
+        _rule("levels.property.new", "If the new value is higher than the sender's current power level, reject."),
     ),
     _text(
         "For each entry being changed in, or removed from, the events or notifications properties:",
-        _rule(
-            "levels.event.current",
-            "If the current value is greater than the sender's current power level, reject.",
-        ),
+        _rule("levels.event.current", "If the current value is greater than the sender's current power level, reject."),
     ),
     _text(
         "For each entry being added to, or changed in, the events or notifications properties:",
-        _rule(
-            "levels.event.new",
-            "If the new value is greater than the sender's current power level, reject.",
-        ),
+        _rule("levels.event.new", "If the new value is greater than the sender's current power level, reject."),
     ),
     _text(
-        "For each entry being changed in, or removed from, the users property, other than the sender's own"
-        " entry:",
+        "For each entry being changed in, or removed from, the users property, other than the sender's own entry:",
         _rule(
             "levels.user.current",
             "If the current value is greater than or equal to the sender's current power level, reject.",
@@ -306,10 +277,7 @@ _POWER_LEVELS: Final = _text(
     ),
     _text(
         "For each entry being added to, or changed in, the users property:",
-        _rule(
-            "levels.user.new",
-            "If the new value is greater than the sender's current power level, reject.",
-        ),
+        _rule("levels.user.new", "If the new value is greater than the sender's current power level, reject."),
     ),
     _OTHERWISE_ALLOW,
 )
@@ -330,8 +298,7 @@ RULES: Final[Sequence[Rule]] = (
         ),
     ),
     _rule(
-        "required_power",
-        "If the event type's required power level is greater than the sender's power level, reject.",
+        "required_power", "If the event type's required power level is greater than the sender's power level, reject."
     ),
     _rule(
         "state_key_of_another",

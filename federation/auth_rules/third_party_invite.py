@@ -56,9 +56,7 @@ def check_third_party(pdu: Pdu, target: str, state: RoomState) -> Verdict:
     except NotCanonical:
         return refuse(version, "third_party.otherwise", "signed has no canonical form")
     pairs = ((public, made) for public in _public_keys(invite) for made in _signatures(signed))
-    if any(
-        is_valid_signature(public, signed_bytes, made) for public, made in islice(pairs, MAX_SIGNATURES_TRIED)
-    ):
+    if any(is_valid_signature(public, signed_bytes, made) for public, made in islice(pairs, MAX_SIGNATURES_TRIED)):
         return ALLOWED
     # 5.4.1.8 Otherwise, reject.
     return refuse(version, "third_party.otherwise")

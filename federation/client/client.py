@@ -45,12 +45,7 @@ class RequestRecorder(Protocol):
     """Records requests to other servers. Implemented by `federation.peers.audit_trail.AuditTrail`."""
 
     async def request_ended(
-        self,
-        peer: str,
-        method: str,
-        target: RequestTarget,
-        content: Content,
-        problem: BaseException | None,
+        self, peer: str, method: str, target: RequestTarget, content: Content, problem: BaseException | None
     ) -> None:
         """Record a request. `problem` is None if it succeeded. The caller of the request waits for this
         method, which must not raise."""
@@ -186,9 +181,7 @@ class FederationClient:
         """Send a request and record it when the response has been read."""
         problem: BaseException | None = None
         try:
-            async with self._timed_exchange(
-                method, destination, target, content, time_limit, signed, idle
-            ) as response:
+            async with self._timed_exchange(method, destination, target, content, time_limit, signed, idle) as response:
                 yield response
         except BaseException as error:
             problem = error
@@ -215,16 +208,12 @@ class FederationClient:
         deadline = asyncio.timeout(time_limit)
         try:
             async with deadline:
-                response = await self._send(
-                    method, destination, target.uri, encode_body(content), signed, idle
-                )
+                response = await self._send(method, destination, target.uri, encode_body(content), signed, idle)
                 async with response:
                     if not 200 <= response.status < 300:
                         raise await _refusal(destination, response)
                     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-                        raise PeerMalformed(
-                            destination, "answered with a compressed body, which was not requested"
-                        )
+                        raise PeerMalformed(destination, "answered with a compressed body, which was not requested")
                     yield response
         except PeerError as error:
             problem = error
@@ -251,9 +240,7 @@ class FederationClient:
         if body is not None:
             headers["Content-Type"] = "application/json"
         try:
-            return await self._connections.send(
-                destination, route, method, uri, headers=headers, body=body, idle=idle
-            )
+            return await self._connections.send(destination, route, method, uri, headers=headers, body=body, idle=idle)
         except PeerUnreachable:
             self._resolver.mark_unreachable(destination)
             raise

@@ -173,9 +173,7 @@ class PeerConnections:
             try:
                 context = self._contexts[trust] = _context(self._authorities, trust)
             except LocalError as error:
-                problem = (
-                    "cannot be connected to, because this server cannot read the certificates to trust for it"
-                )
+                problem = "cannot be connected to, because this server cannot read the certificates to trust for it"
                 raise PeerUnreachable(peer, problem) from error
         return context
 
@@ -215,9 +213,7 @@ class _SessionPool:
             # Such as 127.1, which the system would complete.
             raise PeerUnreachable(peer, "could not be resolved to an address") from None
         if self.addresses.is_blocked(address):
-            raise PeerUnreachable(
-                peer, "resolves to an address that this server is configured not to connect to"
-            )
+            raise PeerUnreachable(peer, "resolves to an address that this server is configured not to connect to")
 
     async def close(self) -> None:
         await self.session.close()

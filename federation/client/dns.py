@@ -52,12 +52,9 @@ class Dns:
         except (dns.exception.DNSException, OSError):
             return SrvAnswer((), FAILURE_LIFETIME, failed=True)
         records = tuple(
-            SrvRecord(record.priority, record.weight, record.port, record.target.to_text())
-            for record in answer
+            SrvRecord(record.priority, record.weight, record.port, record.target.to_text()) for record in answer
         )
-        return SrvAnswer(
-            records, min(max(float(answer.chaining_result.minimum_ttl), MIN_LIFETIME), DEFAULT_LIFETIME)
-        )
+        return SrvAnswer(records, min(max(float(answer.chaining_result.minimum_ttl), MIN_LIFETIME), DEFAULT_LIFETIME))
 
     async def addresses(self, host: str) -> list[str]:
         """The addresses of a name, of both families. Raises OSError if there are none."""
@@ -78,9 +75,7 @@ class Dns:
         have changed."""
         resolver = dns.asyncresolver.Resolver(configure=not self._servers)
         if self._servers:
-            resolver.nameservers = [
-                dns.nameserver.Do53Nameserver(address, port) for address, port in self._servers
-            ]
+            resolver.nameservers = [dns.nameserver.Do53Nameserver(address, port) for address, port in self._servers]
         resolver.timeout = TRY_TIMEOUT
         resolver.lifetime = self._timeout
         return resolver

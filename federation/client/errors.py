@@ -108,9 +108,7 @@ def _retry_after(milliseconds: Any, header: str | None) -> int | None:
 
 def _printable(text: str) -> str:
     """A peer's text made safe for one line of a log, and shortened."""
-    return "".join(
-        character if character.isprintable() else " " for character in text[:MAX_TEXT_LENGTH]
-    ).strip()
+    return "".join(character if character.isprintable() else " " for character in text[:MAX_TEXT_LENGTH]).strip()
 
 
 T = TypeVar("T", bound=BaseException)
@@ -127,9 +125,7 @@ def peer_error(peer: str, error: Exception) -> PeerError:
     if isinstance(error, asyncio.TimeoutError):
         return PeerTimedOut(peer, "took too long to answer")
     if _cause(error, AddressBlocked) is not None:
-        return PeerUnreachable(
-            peer, "resolves to an address that this server is configured not to connect to"
-        )
+        return PeerUnreachable(peer, "resolves to an address that this server is configured not to connect to")
     if isinstance(error, aiohttp.ClientConnectorDNSError) or _cause(error, socket.gaierror) is not None:
         return PeerUnreachable(peer, "could not be resolved to an address")
     if isinstance(error, aiohttp.ClientConnectorError):

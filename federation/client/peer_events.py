@@ -73,9 +73,7 @@ class FederationEventClient:
         target = request_target(f"{_V1}/event_auth/{{roomId}}/{{eventId}}", roomId=room_id, eventId=event_id)
         return _list(peer, await self._client.request("GET", peer, target, limit=LARGE), "auth_chain")
 
-    async def backfill(
-        self, peer: str, room_id: str, event_ids: Collection[EventId], limit: int
-    ) -> Sequence[Any]:
+    async def backfill(self, peer: str, room_id: str, event_ids: Collection[EventId], limit: int) -> Sequence[Any]:
         query = [*(("v", event_id) for event_id in event_ids), ("limit", str(limit))]
         target = request_target(f"{_V1}/backfill/{{roomId}}", roomId=room_id, query=query)
         return _list(peer, await self._client.request("GET", peer, target, limit=LARGE), "pdus")

@@ -52,9 +52,7 @@ class ConfiguredPeers:
     names to the settings of peers that an operator has added; it may change at any time."""
 
     def __init__(
-        self,
-        settings: Mapping[str, PeerSettings] | None = None,
-        added: Mapping[str, PeerSettings] | None = None,
+        self, settings: Mapping[str, PeerSettings] | None = None, added: Mapping[str, PeerSettings] | None = None
     ) -> None:
         self._settings = {name.lower(): value for name, value in (settings or {}).items()}
         self._added: Mapping[str, PeerSettings] = {} if added is None else added

@@ -27,12 +27,7 @@ class PublicWeb:
     authorities to trust besides the system's."""
 
     def __init__(
-        self,
-        dns: Dns,
-        *,
-        user_agent: str,
-        authorities: Path | None = None,
-        blocked: Sequence[Network] = NOT_PUBLIC,
+        self, dns: Dns, *, user_agent: str, authorities: Path | None = None, blocked: Sequence[Network] = NOT_PUBLIC
     ) -> None:
         """Needs a running event loop. Raises LocalError if the authorities cannot be read."""
         self._context = _context(authorities)

@@ -28,9 +28,7 @@ def encode_body(content: Content) -> bytes | None:
     return encode(dict(content))
 
 
-def authorization(
-    method: str, uri: str, origin: str, destination: str, body: bytes | None, key: LocalKey
-) -> str:
+def authorization(method: str, uri: str, origin: str, destination: str, body: bytes | None, key: LocalKey) -> str:
     """The value of the Authorization header. `body` must be canonical JSON, so that it need not be encoded
     again for the signature."""
     signed = bytes_to_sign(method, uri, origin, destination, body)
@@ -59,9 +57,7 @@ class RequestTarget:
     uri: str
 
 
-def request_target(
-    template: str, /, *, query: Iterable[tuple[str, str]] = (), **segments: str
-) -> RequestTarget:
+def request_target(template: str, /, *, query: Iterable[tuple[str, str]] = (), **segments: str) -> RequestTarget:
     """`request_target("/_matrix/federation/v1/event/{eventId}", eventId="$abc")`.
 
     Values are percent-encoded, so that each stays one path segment. Exactly the names of the template must be

@@ -86,9 +86,7 @@ class Resolver:
         if found is not None and self._clock() < found.until:
             route = found.route
         else:
-            route = await self._discoveries.run(
-                server_name, lambda: self._discover_and_cache(server_name, found)
-            )
+            route = await self._discoveries.run(server_name, lambda: self._discover_and_cache(server_name, found))
         if isinstance(route, NoRoute):
             raise PeerUnreachable(server_name, route.reason)
         return route
@@ -120,12 +118,7 @@ class Resolver:
     async def _discover_and_cache(self, server_name: str, before: _CachedRoute | None) -> Route | NoRoute:
         route = await self._discover(server_name, [])
         now = self._clock()
-        if (
-            route.provisional
-            and before is not None
-            and not before.route.provisional
-            and now < before.at + MAX_LIFETIME
-        ):
+        if route.provisional and before is not None and not before.route.provisional and now < before.at + MAX_LIFETIME:
             # An older certain route is better than a provisional one, found while name servers do not answer.
             self._found[server_name] = _CachedRoute(before.route, before.at, now + min(route.lifetime, 300.0))
             return before.route

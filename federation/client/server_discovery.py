@@ -122,9 +122,7 @@ def discover(server_name: str, draws: Sequence[float]) -> Discovery:
             step = "3.1" if delegated.is_ip_literal else "3.2"
             return _direct_route(answer.delegated, delegated, step, answer.lifetime)
         # 3.3 to 3.5: SRV records of the delegated name, then its port 8448.
-        return (
-            yield from _by_srv(delegated.host, ("3.3", "3.4", "3.5"), draws, answer.lifetime, answer.failed)
-        )
+        return (yield from _by_srv(delegated.host, ("3.3", "3.4", "3.5"), draws, answer.lifetime, answer.failed))
     # "If the response is invalid (bad JSON, missing properties, non-200 response, etc), skip to step 4."
     # 4 to 6: the same with the server name itself.
     return (yield from _by_srv(parsed.host, ("4", "5", "6"), draws, answer.lifetime, answer.failed))
@@ -142,9 +140,7 @@ def configured_route(server_name: str, address: str) -> Route | NoRoute:
     return replace(route, host_header=server_name, certificate_name=name.host.strip("[]"))
 
 
-def _by_srv(
-    host: str, steps: tuple[str, str, str], draws: Sequence[float], lifetime: float, failed: bool
-) -> Discovery:
+def _by_srv(host: str, steps: tuple[str, str, str], draws: Sequence[float], lifetime: float, failed: bool) -> Discovery:
     """ "Requests are made to the resolved IP address and port […] with a `Host` header of `<hostname>`. The
     target server must present a valid certificate for `<hostname>`": DNS is not trusted with anything
     else."""

@@ -67,9 +67,7 @@ def no_delegation(problem: str, failures: int = 0, *, failed: bool = True) -> We
 
     "servers are encouraged to exponentially back off for repeated failures"
     """
-    return WellKnownAnswer(
-        None, min(MIN_LIFETIME * 2 ** min(failures, 10), MAX_FAILURE_LIFETIME), failed, problem
-    )
+    return WellKnownAnswer(None, min(MIN_LIFETIME * 2 ** min(failures, 10), MAX_FAILURE_LIFETIME), failed, problem)
 
 
 def parse_delegated_server(body: bytes) -> str | None:

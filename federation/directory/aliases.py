@@ -95,9 +95,7 @@ class Directory:
         existing = await self.fetch(alias)
         if existing is None:
             return None
-        return existing.room_id, self._own_server_first(
-            sorted(await self._rooms.servers_in_room(existing.room_id))
-        )
+        return existing.room_id, self._own_server_first(sorted(await self._rooms.servers_in_room(existing.room_id)))
 
     async def _resolve_remote(self, server: str, alias: str) -> tuple[str, tuple[str, ...]] | None:
         try:
@@ -124,11 +122,7 @@ class Directory:
         if not is_room_alias(alias):
             raise MatrixError("M_INVALID_PARAM", "room_alias is not a valid room alias.", 400)
         found = await self.resolve(alias) if domain(alias) == self._server_name else None
-        if (
-            found is None
-            and domain(alias) == self._server_name
-            and await self.create_missing_room(alias, requester)
-        ):
+        if found is None and domain(alias) == self._server_name and await self.create_missing_room(alias, requester):
             found = await self.resolve(alias)
         if found is None:
             raise MatrixError("M_NOT_FOUND", f"The alias {alias[:255]} does not exist on this server.", 404)

@@ -56,9 +56,7 @@ def _check(key: str, value: Any) -> None:
     try:
         written = encode(value)
     except NotCanonical as problem:
-        raise MatrixError(
-            "M_BAD_JSON", f"The value of {key} cannot be encoded as canonical JSON: {problem}."
-        ) from None
+        raise MatrixError("M_BAD_JSON", f"The value of {key} cannot be encoded as canonical JSON: {problem}.") from None
     if _NUL.search(written) is not None:
         raise MatrixError("M_INVALID_PARAM", f"The value of {key} contains NUL.")
     limit = MAX_CHARACTERS.get(key)
@@ -72,9 +70,7 @@ def updated_member_content(content: Mapping[str, Any], profile: Mapping[str, Any
     if all(content.get(name) == profile.get(name) for name in MAX_CHARACTERS):
         return None
     other_fields = {
-        name: value
-        for name, value in content.items()
-        if name not in MAX_CHARACTERS and name not in _OF_ONE_EVENT
+        name: value for name, value in content.items() if name not in MAX_CHARACTERS and name not in _OF_ONE_EVENT
     }
     return {**other_fields, **{name: profile[name] for name in MAX_CHARACTERS if name in profile}}
 

@@ -94,9 +94,7 @@ class ProfileUpdater:
                     raise
                 except Exception as error:
                     # The change stays stored and is retried with the next change or after a restart.
-                    self._report(
-                        f"The profile of {change.user_id} could not be updated in all rooms: {error!r}"
-                    )
+                    self._report(f"The profile of {change.user_id} could not be updated in all rooms: {error!r}")
 
     async def _update_rooms(self, change: ProfileChange) -> None:
         async with self._database.transaction(readonly=True) as connection:
@@ -186,9 +184,7 @@ class Profiles:
         """Create the user if needed. It must be a user of this server with a localpart valid for new
         users."""
         if not self._is_local(user) or not is_current_user_id(user):
-            raise MatrixError(
-                "M_INVALID_USERNAME", f"{user[:255]} is not a valid user id of this server.", 400
-            )
+            raise MatrixError("M_INVALID_USERNAME", f"{user[:255]} is not a valid user id of this server.", 400)
         async with self._database.transaction() as connection:
             await insert_user(connection, user, self._now_ms())
 

@@ -138,9 +138,7 @@ def _types(types: object) -> frozenset[str | None] | None:
     if types is None:
         return None
     if not isinstance(types, list) or not all(one is None or isinstance(one, str) for one in types):
-        raise MatrixError(
-            "M_BAD_JSON", "room_types must be a list of strings, or null for rooms without a type."
-        )
+        raise MatrixError("M_BAD_JSON", "room_types must be a list of strings, or null for rooms without a type.")
     if len(types) > MAX_TYPES:
         raise MatrixError("M_INVALID_PARAM", f"room_types must have at most {MAX_TYPES} entries.")
     return frozenset(types)
@@ -293,9 +291,7 @@ class PublicRooms:
     async def handle_query(self, origin: str, query: RoomsQuery) -> dict[str, Any]:
         """Return a page of this server's directory for another server."""
         if not self._over_federation:
-            raise MatrixError(
-                "M_FORBIDDEN", "This server shows its room directory to its own users only.", 403
-            )
+            raise MatrixError("M_FORBIDDEN", "This server shows its room directory to its own users only.", 403)
         return page(await self._published(origin), query)
 
     async def remote(self, server: str, query: RoomsQuery) -> dict[str, Any]:
@@ -304,9 +300,7 @@ class PublicRooms:
         if is_search(query):
             response = await self._client.request("POST", server, request_target(PATH), encode_body(query))
         else:
-            response = await self._client.request(
-                "GET", server, request_target(PATH, query=encode_query(query))
-            )
+            response = await self._client.request("GET", server, request_target(PATH, query=encode_query(query)))
         parsed = parse_page(response)
         if parsed is None:
             raise PeerMalformed(server, "responded without a list of rooms")

@@ -41,9 +41,7 @@ _TEXTS: Final[tuple[tuple[str, StateKey, str], ...]] = (
 _READ_TEXTS: Final = ("join_rule", "room_version", *(name for name, _, _ in _TEXTS))
 
 SUMMARY_STATE: Final[tuple[StateKey, ...]] = tuple(
-    dict.fromkeys(
-        [CREATE, JOIN_RULES, HISTORY_VISIBILITY, _GUEST_ACCESS, ACL, *(key for _, key, _ in _TEXTS)]
-    )
+    dict.fromkeys([CREATE, JOIN_RULES, HISTORY_VISIBILITY, _GUEST_ACCESS, ACL, *(key for _, key, _ in _TEXTS)])
 )
 """The state events from which a summary is result."""
 
@@ -181,12 +179,8 @@ class RoomSummaries:
         self._server_name = server_name
         self._database = database
         self._rooms = rooms
-        self._cache: WeightedCache[str, tuple[int, RoomSummary | None]] = WeightedCache(
-            MAX_BYTES, _weight_of_summary
-        )
-        self._children: WeightedCache[tuple[str, bool], _Children] = WeightedCache(
-            MAX_BYTES, _weight_of_children
-        )
+        self._cache: WeightedCache[str, tuple[int, RoomSummary | None]] = WeightedCache(MAX_BYTES, _weight_of_summary)
+        self._children: WeightedCache[tuple[str, bool], _Children] = WeightedCache(MAX_BYTES, _weight_of_children)
 
     async def of(self, room_id: str) -> RoomSummary | None:
         """Return a room's summary; None if no local user is in the room, whose state may then be

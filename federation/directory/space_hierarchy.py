@@ -37,10 +37,7 @@ SummaryFields = Mapping[str, Any]
 
 
 def encode_response(
-    room: RoomSummary,
-    children_state: Sequence[Child],
-    children: Sequence[RoomSummary],
-    inaccessible: Sequence[str],
+    room: RoomSummary, children_state: Sequence[Child], children: Sequence[RoomSummary], inaccessible: Sequence[str]
 ) -> dict[str, Any]:
     """Return the response to a server. `inaccessible` are rooms that it has no "viable way to peek/join"."""
     listed: list[SummaryFields] = []
@@ -165,9 +162,7 @@ class HierarchyQuery:
         return f"{visited_count}.{self.max_depth}.{int(self.suggested_only)}"
 
 
-def parse_query(
-    *, limit: int | None, max_depth: int | None, suggested_only: bool, start: str | None
-) -> HierarchyQuery:
+def parse_query(*, limit: int | None, max_depth: int | None, suggested_only: bool, start: str | None) -> HierarchyQuery:
     """Parse the parameters of a request and apply the limits."""
     if limit is not None and limit <= 0:
         raise MatrixError("M_INVALID_PARAM", "limit must be greater than zero.")

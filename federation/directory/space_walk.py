@@ -67,9 +67,7 @@ class _CachedRoom:
 def _weight(cached: _CachedRoom) -> int:
     if (visited := cached.visited) is None:
         return _BASE_WEIGHT
-    return _BASE_WEIGHT + len(
-        orjson.dumps([visited.as_json(), [*visited.reported.values()], [*visited.inaccessible]])
-    )
+    return _BASE_WEIGHT + len(orjson.dumps([visited.as_json(), [*visited.reported.values()], [*visited.inaccessible]]))
 
 
 class RemoteSpaces:
@@ -83,9 +81,7 @@ class RemoteSpaces:
     async def close(self) -> None:
         await self._requests.close()
 
-    async def query(
-        self, room_id: str, servers: Iterable[str], *, suggested_only: bool
-    ) -> VisitedRoom | None:
+    async def query(self, room_id: str, servers: Iterable[str], *, suggested_only: bool) -> VisitedRoom | None:
         """Return the first response from one of the servers, or None."""
         for server in islice(servers, MAX_SERVERS):
             key = (server, room_id, suggested_only)
@@ -160,9 +156,7 @@ class _Viewer:
 
     def sees_remote(self, fields: SummaryFields) -> bool:
         """Whether the user may see a room that this server is not in."""
-        return is_reported_open(fields) or self._may_join(
-            fields["room_id"], fields.get("allowed_room_ids", ())
-        )
+        return is_reported_open(fields) or self._may_join(fields["room_id"], fields.get("allowed_room_ids", ()))
 
     def _may_join(self, room_id: str, allowed_by: Iterable[str]) -> bool:
         return room_id in self.joined or room_id in self.invited or not self.joined.isdisjoint(allowed_by)
@@ -258,9 +252,7 @@ class SpaceHierarchies:
                 return {"rooms": page, "next_batch": query.token(visited_count)}
             visited = await self._visit(visit, viewer, suggested_only=suggested_only)
             if visited is None and visited_count == 0:
-                raise MatrixError(
-                    "M_FORBIDDEN", "The space does not exist, or the user cannot access it.", 403
-                )
+                raise MatrixError("M_FORBIDDEN", "The space does not exist, or the user cannot access it.", 403)
             if visited is not None and visited_count >= query.after:
                 page.append(visited.as_json())
                 size += len(orjson.dumps(page[-1]))
@@ -276,9 +268,7 @@ class SpaceHierarchies:
         if room is not None:
             if not viewer.sees(room):
                 return None
-            return VisitedRoom(
-                room.fields, await self._summaries.children(room, suggested_only=suggested_only)
-            )
+            return VisitedRoom(room.fields, await self._summaries.children(room, suggested_only=suggested_only))
         visited = None if visit.reported is None else VisitedRoom(visit.reported)
         if not visit.is_report_sufficient:
             # Up to room version 11 a room id has the name of the server that created the room.

@@ -83,13 +83,7 @@ def _parse(entry: object) -> Child | None:
         return None
     if type(time) is not int or not isinstance(state_key, str):
         return None
-    return {
-        "type": CHILD,
-        "state_key": state_key,
-        "sender": sender,
-        "content": content,
-        "origin_server_ts": time,
-    }
+    return {"type": CHILD, "state_key": state_key, "sender": sender, "content": content, "origin_server_ts": time}
 
 
 def _is_child(child: Child) -> bool:

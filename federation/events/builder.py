@@ -55,9 +55,7 @@ def build(template: Template, version: RoomVersion, signer: Signer) -> Pdu | Bui
         return BuildFailure(f"a local event has at most {limits.MAX_OWN_PREV_EVENTS} prev_events")
     event = unsigned_event(template, version)
     try:
-        size = len(
-            encode(event["content"], strict=version.strict_canonical_json, max_depth=limits.MAX_NESTING)
-        )
+        size = len(encode(event["content"], strict=version.strict_canonical_json, max_depth=limits.MAX_NESTING))
     except NotCanonical as not_canonical:
         return BuildFailure(f"the content has no canonical form: {not_canonical}")
     if size > limits.MAX_OWN_CONTENT_BYTES:

@@ -53,10 +53,7 @@ def required_signatures(pdu: Pdu, version: RoomVersion) -> list[RequiredSignatur
 
 
 def verify_event(
-    pdu: Pdu,
-    version: RoomVersion,
-    keys: Mapping[str, Mapping[str, VerifyKey]],
-    now_ms: int,
+    pdu: Pdu, version: RoomVersion, keys: Mapping[str, Mapping[str, VerifyKey]], now_ms: int
 ) -> Verification:
     """Verify the required signatures of the event with the known keys, by server and key id.
 

@@ -16,14 +16,7 @@ from typing import Any, Final
 from federation.events import hashes
 from federation.events.pdu import Pdu, create_event_id, make_pdu, strip_unsigned
 from federation.matrix.canonical_json import NotCanonical, encode
-from federation.matrix.identifiers import (
-    MAX_BYTES,
-    domain,
-    is_event_id,
-    is_room_id,
-    is_server_name,
-    looks_like_user_id,
-)
+from federation.matrix.identifiers import MAX_BYTES, domain, is_event_id, is_room_id, is_server_name, looks_like_user_id
 from federation.matrix.room_version import RoomVersion
 from federation.matrix.signatures import decode_base64
 
@@ -147,9 +140,7 @@ def _are_hashes(made: Mapping[str, Any]) -> bool:
         if type(value) is not str:
             return False
     sha256 = made.get("sha256")
-    return sha256 is not None and (
-        _USUAL_HASH.fullmatch(sha256) is not None or decode_base64(sha256) is not None
-    )
+    return sha256 is not None and (_USUAL_HASH.fullmatch(sha256) is not None or decode_base64(sha256) is not None)
 
 
 def _are_signatures(signatures: Mapping[str, Any]) -> bool:

@@ -19,9 +19,7 @@ def redact(event: Mapping[str, Any], version: RoomVersion) -> dict[str, Any]:
     if version.create_event_is_room_id and event.get("type") == "m.room.create":
         redacted.pop("room_id", None)
     content = event.get("content")
-    redacted["content"] = (
-        _redact_content(event.get("type"), content, version) if isinstance(content, dict) else {}
-    )
+    redacted["content"] = _redact_content(event.get("type"), content, version) if isinstance(content, dict) else {}
     return redacted
 
 

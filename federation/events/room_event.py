@@ -148,9 +148,7 @@ def member_of(event: RoomEvent) -> Member:
     )
 
 
-def is_visible_to_user(
-    visibility: Mapping[str, Any] | None, membership: object, *, is_joined_now: bool
-) -> bool:
+def is_visible_to_user(visibility: Mapping[str, Any] | None, membership: object, *, is_joined_now: bool) -> bool:
     """Decide by the history visibility and the user's membership before or after the event.
 
     "3. If the visibility was set to `shared`, and the user joined the room at any point after the event was

@@ -55,12 +55,7 @@ def selected_keys(inviting: str | None = None) -> list[StateKey]:
 
 
 def strip(pdu: Pdu) -> StrippedEvent:
-    return {
-        "type": pdu.type,
-        "state_key": pdu.state_key,
-        "sender": pdu.sender,
-        "content": dict(pdu.content),
-    }
+    return {"type": pdu.type, "state_key": pdu.state_key, "sender": pdu.sender, "content": dict(pdu.content)}
 
 
 def parse_state(entries: object, room_id: str, version: RoomVersion) -> ReceivedState:
@@ -104,9 +99,7 @@ def _parse_stripped(entry: object) -> Iterator[StrippedEvent]:
     """A stripped event, as servers sent it before v1.16, if it is well-formed enough for clients."""
     if not isinstance(entry, dict) or "hashes" in entry:
         return  # a full event, but not one of this room
-    type_, state_key, sender, content = (
-        entry.get(name) for name in ("type", "state_key", "sender", "content")
-    )
+    type_, state_key, sender, content = (entry.get(name) for name in ("type", "state_key", "sender", "content"))
     texts = (type_, state_key, sender)
     if not all(isinstance(text, str) and has_valid_length(text) and "\0" not in text for text in texts):
         return

@@ -68,15 +68,7 @@ def make_app(
     return app
 
 
-ENDPOINTS: Final[tuple[ModuleType, ...]] = (
-    devices,
-    events,
-    media,
-    membership,
-    queries,
-    transactions,
-    well_known,
-)
+ENDPOINTS: Final[tuple[ModuleType, ...]] = (devices, events, media, membership, queries, transactions, well_known)
 
 
 def serve(app: web.Application, homeserver: Homeserver) -> None:
@@ -86,11 +78,7 @@ def serve(app: web.Application, homeserver: Homeserver) -> None:
     app[MEMBERSHIP] = MembershipServices(authenticator, homeserver.membership_requests)
     app[MEDIA] = MediaServices(homeserver.media, authenticator)
     app[QUERIES] = QueryServices(
-        authenticator,
-        homeserver.profiles,
-        homeserver.directory,
-        homeserver.public_rooms,
-        homeserver.spaces,
+        authenticator, homeserver.profiles, homeserver.directory, homeserver.public_rooms, homeserver.spaces
     )
     app[DEVICES] = DeviceServices(homeserver.server_name, authenticator, homeserver.profiles.exists)
     app[NOTARY] = homeserver.notary

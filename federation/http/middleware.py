@@ -44,9 +44,7 @@ def wrap_server(
 
 
 def _wrap_request_factory(inner: Callable[..., web.BaseRequest]) -> Callable[..., web.BaseRequest]:
-    def make_request(
-        message: Any, payload: Any, protocol: Connection, writer: Any, task: Any
-    ) -> web.BaseRequest:
+    def make_request(message: Any, payload: Any, protocol: Connection, writer: Any, task: Any) -> web.BaseRequest:
         expectation = message.headers.get(hdrs.EXPECT)
         if expectation is not None:
             # aiohttp would handle it before our checks, and outside of our error handling.
@@ -124,9 +122,7 @@ async def _respond_in_time(inner: Handler, request: web.BaseRequest, seconds: fl
         timer.cancel()
 
 
-async def _receive_body(
-    request: web.BaseRequest, connection: Connection, limits: Limits, budget: Budget
-) -> int:
+async def _receive_body(request: web.BaseRequest, connection: Connection, limits: Limits, budget: Budget) -> int:
     """Receive the whole body, so that a handler's `await request.read()` never waits.
 
     Return how many bytes of the budget were reserved: none for small bodies, which arrive with the head.

@@ -31,34 +31,22 @@ too_many_connections: Refusal = partial(
     limit_exceeded, "This server has too many connections: try again later.", 503, RETRY_AFTER_MS
 )
 too_many_from_address: Refusal = partial(
-    limit_exceeded,
-    "Your address has too many connections to this server: close some of them.",
-    429,
-    RETRY_AFTER_MS,
+    limit_exceeded, "Your address has too many connections to this server: close some of them.", 429, RETRY_AFTER_MS
 )
 too_many_bodies: Refusal = partial(
-    limit_exceeded,
-    "This server is receiving too many request bodies at once: try again later.",
-    503,
-    RETRY_AFTER_MS,
+    limit_exceeded, "This server is receiving too many request bodies at once: try again later.", 503, RETRY_AFTER_MS
 )
-head_too_slow: Refusal = partial(
-    MatrixError, "M_UNKNOWN", "The head of the request took too long to arrive.", 408
-)
+head_too_slow: Refusal = partial(MatrixError, "M_UNKNOWN", "The head of the request took too long to arrive.", 408)
 head_too_large: Refusal = partial(
     MatrixError, "M_TOO_LARGE", "The head of the request, or a line of it, is too large.", 431
 )
-body_too_slow: Refusal = partial(
-    MatrixError, "M_UNKNOWN", "The body of the request took too long to arrive.", 408
-)
+body_too_slow: Refusal = partial(MatrixError, "M_UNKNOWN", "The body of the request took too long to arrive.", 408)
 body_too_large: Refusal = partial(MatrixError, "M_TOO_LARGE", "The body of the request is too large.", 413)
 body_encoded: Refusal = partial(
     MatrixError, "M_UNKNOWN", "The body of the request has a Content-Encoding: send it without one.", 415
 )
 not_http: Refusal = partial(MatrixError, "M_UNKNOWN", "This is not a valid HTTP request.", 400)
-expectation: Refusal = partial(
-    MatrixError, "M_UNKNOWN", "The only supported Expect header is 100-continue.", 417
-)
+expectation: Refusal = partial(MatrixError, "M_UNKNOWN", "The only supported Expect header is 100-continue.", 417)
 unrecognized: Refusal = partial(MatrixError, "M_UNRECOGNIZED", "Unrecognized request", 404)
 wrong_method: Refusal = partial(MatrixError, "M_UNRECOGNIZED", "Unrecognized method for this path", 405)
 certificate_missing: Refusal = partial(
@@ -76,9 +64,7 @@ unexpected: Refusal = partial(MatrixError, "M_UNKNOWN", "Internal server error",
 def remote_server_failed(peer: str) -> MatrixError:
     """Return the error for a request that another server made fail. Details are only logged: they may
     contain an HTTP status, and CIS nodes search error texts for statuses."""
-    return MatrixError(
-        "M_UNKNOWN", f"The server {peer} could not be reached, or sent an invalid response.", 502
-    )
+    return MatrixError("M_UNKNOWN", f"The server {peer} could not be reached, or sent an invalid response.", 502)
 
 
 # Without a version, which would help an attacker only.
@@ -129,8 +115,6 @@ TOO_MANY_HEADERS = "Too many headers received"
 def error_of_parser_failure(error: BaseException | None) -> MatrixError:
     """Return the error for an exception of aiohttp's parser, without its text: it repeats the request and
     names the parser."""
-    if isinstance(error, LineTooLong) or (
-        isinstance(error, BadHttpMessage) and error.message == TOO_MANY_HEADERS
-    ):
+    if isinstance(error, LineTooLong) or (isinstance(error, BadHttpMessage) and error.message == TOO_MANY_HEADERS):
         return head_too_large()
     return not_http()

@@ -115,11 +115,7 @@ class MediaServices:
     """The media repository for requests of other servers, with a limit of concurrent responses."""
 
     def __init__(
-        self,
-        media: MediaRepository,
-        authenticator: RequestAuthenticator,
-        *,
-        max_concurrent: int = MAX_CONCURRENT,
+        self, media: MediaRepository, authenticator: RequestAuthenticator, *, max_concurrent: int = MAX_CONCURRENT
     ) -> None:
         self.media = media
         self.authenticator = authenticator
@@ -149,9 +145,7 @@ async def multipart_response(request: web.Request, opened: OpenMedia) -> web.Str
     info = opened.info
     boundary = secrets.token_hex(16)
     before, after = multipart_frame(boundary, media_headers(info.content_type, info.file_name))
-    response = web.StreamResponse(
-        headers={**SAFETY, hdrs.CONTENT_TYPE: f"multipart/mixed; boundary={boundary}"}
-    )
+    response = web.StreamResponse(headers={**SAFETY, hdrs.CONTENT_TYPE: f"multipart/mixed; boundary={boundary}"})
     response.content_length = len(before) + info.size + len(after)
     try:
         await response.prepare(request)

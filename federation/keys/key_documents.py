@@ -9,14 +9,7 @@ from typing import Any, Final
 
 from federation.matrix.canonical_json import NotCanonical, encode
 from federation.matrix.identifiers import is_key_id
-from federation.matrix.signatures import (
-    KEY_LIFETIME_CAP_MS,
-    Verified,
-    VerifyKey,
-    bytes_to_sign,
-    verify,
-    verify_key,
-)
+from federation.matrix.signatures import KEY_LIFETIME_CAP_MS, Verified, VerifyKey, bytes_to_sign, verify, verify_key
 
 DIRECT: Final = "direct"
 """The source of a key fetched from its own server. Otherwise the source is the notary's name."""
@@ -119,10 +112,7 @@ def parse_key_document(
         if verify(signed, by_notary, notary.server_name, notary.keys) != Verified():
             return InvalidKeyDocument("is not signed by the notary that sent it")
     source = DIRECT if notary is None else notary.server_name
-    keys = [
-        ServerKey(server_name, key_id, key.public, until, None, now_ms, source)
-        for key_id, key in signing.items()
-    ]
+    keys = [ServerKey(server_name, key_id, key.public, until, None, now_ms, source) for key_id, key in signing.items()]
     for key_id, key in _public_keys(old).items():
         expired = _timestamp(old[key_id].get("expired_ts"))
         if expired is not None and key_id not in current:

@@ -128,9 +128,7 @@ class KeyRing:
         keys: Keys = {}
         for server in {need.server for need in wanted}:
             keys[server] = (
-                self._local_verify_keys()
-                if server == self._server_name
-                else _for_events(self._cached(server))
+                self._local_verify_keys() if server == self._server_name else _for_events(self._cached(server))
             )
         return keys
 
@@ -232,9 +230,7 @@ class KeyRing:
             if not (missing := unmet_needs(wanted, known, self._now_ms())):
                 break
             with contextlib.suppress(PeerError):
-                received = await self._fetcher.from_notary(
-                    notary, missing, partial(self.request_keys, notary)
-                )
+                received = await self._fetcher.from_notary(notary, missing, partial(self.request_keys, notary))
                 for server, documents in received.items():
                     found[server] += documents
         return found
@@ -268,13 +264,7 @@ def _for_events(keys: Mapping[str, ServerKey]) -> dict[str, VerifyKey]:
 
 def _key(row: ServerKeyRow) -> ServerKey:
     return ServerKey(
-        row.server_name,
-        row.key_id,
-        row.public_key,
-        row.valid_until_ts,
-        row.expired_ts,
-        row.fetched_at,
-        row.source,
+        row.server_name, row.key_id, row.public_key, row.valid_until_ts, row.expired_ts, row.fetched_at, row.source
     )
 
 

@@ -73,9 +73,7 @@ class PublishedKeys:
     """The key document for `GET /_matrix/key/v2/server`, signed again when half of its validity has
     passed."""
 
-    def __init__(
-        self, server_name: str, files: LocalKeyFiles, keys: LocalKeys, now_ms: Callable[[], int]
-    ) -> None:
+    def __init__(self, server_name: str, files: LocalKeyFiles, keys: LocalKeys, now_ms: Callable[[], int]) -> None:
         self.keys = keys
         self._server_name = server_name
         self._files = files
@@ -124,6 +122,5 @@ def _read(path: Path, parse: Callable[[str], T]) -> T:
         ) from None
     except PermissionError:
         raise LocalError(
-            f"The key file {path} belongs to another user.",
-            "Start the node as the owner of its data directory.",
+            f"The key file {path} belongs to another user.", "Start the node as the owner of its data directory."
         ) from None

@@ -55,8 +55,7 @@ def parse_many(body: object, now_ms: int) -> tuple[KeyQuery, ...]:
         raise MatrixError("M_BAD_JSON", "The query for a server must be an object by key id.")
     if len(queries) > MAX_SERVERS or sum(map(len, queries.values())) > MAX_KEYS:
         raise MatrixError(
-            "M_TOO_LARGE",
-            f"A query may name up to {MAX_SERVERS} servers and up to {MAX_KEYS} keys in total.",
+            "M_TOO_LARGE", f"A query may name up to {MAX_SERVERS} servers and up to {MAX_KEYS} keys in total."
         )
     if not all(map(is_server_name, queries)):
         raise MatrixError("M_INVALID_PARAM", "server_keys contains an invalid server name.")

@@ -9,13 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from federation.keys.server_keys import is_known_algorithm
 from federation.keys.x_matrix import XMatrix, is_addressed_to, parse_all, signed_object
-from federation.matrix.canonical_json import (
-    NotCanonical,
-    NotJson,
-    decode_and_find_floats,
-    encode,
-    encode_checked,
-)
+from federation.matrix.canonical_json import NotCanonical, NotJson, decode_and_find_floats, encode, encode_checked
 from federation.matrix.errors import MatrixError
 from federation.matrix.signatures import BadSignature, NotSigned, Verified, VerifyKey, verify
 

@@ -86,9 +86,7 @@ def make_key_document(server_name: str, keys: LocalKeys, now_ms: int) -> dict[st
         "server_name": server_name,
         "valid_until_ts": now_ms + VALIDITY_MS,
         "verify_keys": {keys.current.key_id: {"key": keys.current.public}},
-        "old_verify_keys": {
-            old.key_id: {"key": old.public, "expired_ts": old.expired_ts} for old in keys.old
-        },
+        "old_verify_keys": {old.key_id: {"key": old.public, "expired_ts": old.expired_ts} for old in keys.old},
     }
     return sign(document, server_name, keys.current.key_id, keys.current.signing_key)
 
@@ -105,9 +103,7 @@ def describe(keys: LocalKeys) -> dict[str, Any]:
         "key_id": keys.current.key_id,
         "public_key": keys.current.public,
         "public_key_hex": keys.current.signing_key.verify_key.encode().hex(),
-        "old_keys": {
-            old.key_id: {"public_key": old.public, "expired_ts": old.expired_ts} for old in keys.old
-        },
+        "old_keys": {old.key_id: {"public_key": old.public, "expired_ts": old.expired_ts} for old in keys.old},
     }
 
 
@@ -165,9 +161,7 @@ def required_keys(pdu: Pdu, version: RoomVersion) -> frozenset[KeyNeed]:
     for required in required_signatures(pdu, version):
         made = pdu.signatures.get(required.server)
         if isinstance(made, dict):
-            needs |= {
-                KeyNeed(required.server, key_id, valid_at) for key_id in made if is_known_algorithm(key_id)
-            }
+            needs |= {KeyNeed(required.server, key_id, valid_at) for key_id in made if is_known_algorithm(key_id)}
     return frozenset(needs)
 
 
@@ -182,9 +176,7 @@ def satisfies(key: ServerKey | None, need: KeyNeed, now_ms: int) -> bool:
     """
     if key is None:
         return False
-    return key.expired_ts is not None or key.valid_until_ts >= min(
-        need.valid_at, now_ms + MIN_DOCUMENT_VALIDITY_MS
-    )
+    return key.expired_ts is not None or key.valid_until_ts >= min(need.valid_at, now_ms + MIN_DOCUMENT_VALIDITY_MS)
 
 
 def unmet_needs(

@@ -41,9 +41,7 @@ class RoomCreationOperations(Operations):
                 raise _alias_taken(creation.alias)
             return known, False
         concurrent_room: str | None = None
-        creating = self._services.graph.creating_room(
-            creation.version, creation.events, room_id=creation.room_id
-        )
+        creating = self._services.graph.creating_room(creation.version, creation.events, room_id=creation.room_id)
         try:
             async with creating as new_room:
                 connection, room_id = new_room.connection, new_room.room_id
@@ -77,9 +75,7 @@ class RoomCreationOperations(Operations):
             return None
         if "\0" in request.key or len(request.key.encode("utf-8", "replace")) > MAX_KEY_BYTES:
             raise MatrixError(
-                "M_INVALID_PARAM",
-                f"The key of a room must have at most {MAX_KEY_BYTES} bytes and no NUL.",
-                400,
+                "M_INVALID_PARAM", f"The key of a room must have at most {MAX_KEY_BYTES} bytes and no NUL.", 400
             )
         async with self._services.database.transaction(readonly=True) as connection:
             return await fetch_created(connection, request.creator, request.key)
@@ -91,9 +87,7 @@ class RoomCreationOperations(Operations):
         for user in dict.fromkeys(request.invite):
             if user == request.creator or await self._membership_in(room_id, user) is not None:
                 continue
-            content = {
-                name: value for name, value in invite_content(request, {}).items() if name != "membership"
-            }
+            content = {name: value for name, value in invite_content(request, {}).items() if name != "membership"}
             try:
                 await self._services.membership.invite(room_id, request.creator, user, content)
             except MatrixError as error:

@@ -26,20 +26,14 @@ class EphemeralOperations(Operations):
         self._require_local_user(user)
         if presence not in _STATES:
             raise MatrixError("M_INVALID_PARAM", "The presence must be online, unavailable or offline.", 400)
-        if status is not None and (
-            "\0" in status or len(status.encode("utf-8", "replace")) > MAX_STATUS_BYTES
-        ):
+        if status is not None and ("\0" in status or len(status.encode("utf-8", "replace")) > MAX_STATUS_BYTES):
             raise MatrixError(
                 "M_INVALID_PARAM", f"A status must have at most {MAX_STATUS_BYTES} bytes and no NUL.", 400
             )
         is_active = presence == "online"
-        self._services.ephemeral.set_presence(
-            UserPresence(user, presence, 0 if is_active else None, is_active, status)
-        )
+        self._services.ephemeral.set_presence(UserPresence(user, presence, 0 if is_active else None, is_active, status))
 
-    async def mark_read(
-        self, room_id: str, user: str, event_id: str, *, thread_id: str | None = None
-    ) -> None:
+    async def mark_read(self, room_id: str, user: str, event_id: str, *, thread_id: str | None = None) -> None:
         await self._require_joined(room_id, user)
         event = (await self._services.graph.events([event_id])).get(event_id)
         if event is None or event.room_id != room_id:
@@ -60,16 +54,12 @@ class EphemeralOperations(Operations):
             return []
         async with self._services.database.transaction(readonly=True) as connection:
             rows = await fetch_receipts(connection, room_id)
-        return [
-            Receipt(row.room_id, row.user_id, row.event_id, row.ts, row.thread_id or None) for row in rows
-        ]
+        return [Receipt(row.room_id, row.user_id, row.event_id, row.ts, row.thread_id or None) for row in rows]
 
     def listen(self, edu_type: str, listener: Listener) -> Callable[[], None]:
         return self._services.edus.listen(edu_type, listener)
 
-    async def send_edu(
-        self, room_id: str, edu_type: str, content: Mapping[str, Any], *, name: str = ""
-    ) -> None:
+    async def send_edu(self, room_id: str, edu_type: str, content: Mapping[str, Any], *, name: str = "") -> None:
         await self._services.ephemeral.send_edu(room_id, edu_type, content, name)
 
     async def device_messages(self, user: str, *, limit: int = 100) -> list[DeviceMessage]:
@@ -77,13 +67,10 @@ class EphemeralOperations(Operations):
         async with self._services.database.transaction(readonly=True) as connection:
             rows = await fetch_messages(connection, user, limit)
         return [
-            DeviceMessage(row.position, user, row.device_id, row.sender, row.type, decode(row.content))
-            for row in rows
+            DeviceMessage(row.position, user, row.device_id, row.sender, row.type, decode(row.content)) for row in rows
         ]
 
-    async def forget_device_messages(
-        self, connection: Connection, user: str, positions: Collection[int]
-    ) -> None:
+    async def forget_device_messages(self, connection: Connection, user: str, positions: Collection[int]) -> None:
         self._require_local_user(user)
         await delete_messages(connection, user, positions)
 

@@ -103,9 +103,7 @@ class EphemeralSender:
         known = self._latest_receipts.get(key)
         if known is not None and known.event_id == receipt.event_id:
             return
-        row = ReceiptRow(
-            receipt.room_id, receipt.user_id, receipt.thread_id or "", receipt.event_id, receipt.ts
-        )
+        row = ReceiptRow(receipt.room_id, receipt.user_id, receipt.thread_id or "", receipt.event_id, receipt.ts)
         async with self._database.transaction() as connection:
             await write_receipts(connection, [row])
         self._latest_receipts[key] = receipt
@@ -123,9 +121,7 @@ class EphemeralSender:
         try:
             size = len(encode(dict(content)))
         except NotCanonical as problem:
-            raise MatrixError(
-                "M_BAD_JSON", f"The EDU cannot be encoded as canonical JSON: {problem}.", 400
-            ) from None
+            raise MatrixError("M_BAD_JSON", f"The EDU cannot be encoded as canonical JSON: {problem}.", 400) from None
         if size > MAX_CUSTOM_EDU_BYTES:
             raise MatrixError(
                 "M_TOO_LARGE", f"The content of an EDU must have at most {MAX_CUSTOM_EDU_BYTES} bytes.", 413

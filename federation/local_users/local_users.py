@@ -122,9 +122,7 @@ class LocalUsers(
         except PeerError as problem:
             raise AllServersFailed((problem,)).as_error() from problem
 
-    async def set_profile(
-        self, user: str, *, displayname: str | None = None, avatar_url: str | None = None
-    ) -> None:
+    async def set_profile(self, user: str, *, displayname: str | None = None, avatar_url: str | None = None) -> None:
         self._require_local_user(user)
         fields = {"displayname": displayname, "avatar_url": avatar_url}
         changes = {name: value for name, value in fields.items() if value is not None}

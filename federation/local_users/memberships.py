@@ -72,8 +72,7 @@ class MembershipOperations(Operations):
         inside = [
             Invite(room_id, user, event.sender, event.event_id)
             for room_id in rooms
-            if await self._is_server_in_room(room_id)
-            and (event := await self._current_event(room_id, (MEMBER, user)))
+            if await self._is_server_in_room(room_id) and (event := await self._current_event(room_id, (MEMBER, user)))
         ]
         return [*outside, *inside]
 
@@ -93,13 +92,7 @@ class MembershipOperations(Operations):
         return await self._membership_in(room_id, user)
 
     async def _moderate(
-        self,
-        room_id: str,
-        sender: str,
-        user: str,
-        membership: str,
-        current: Collection[str | None],
-        reason: str | None,
+        self, room_id: str, sender: str, user: str, membership: str, current: Collection[str | None], reason: str | None
     ) -> None:
         """Set the membership of a user whose current membership is one of `current`; otherwise do nothing."""
         self._require_local_user(sender)
@@ -128,9 +121,7 @@ class MembershipOperations(Operations):
 
     async def _has_membership(self, room_id: str, user: str, memberships: Collection[str]) -> bool:
         """Whether this server is in the room and the user has one of these memberships."""
-        return (
-            await self._is_server_in_room(room_id) and await self._membership_in(room_id, user) in memberships
-        )
+        return await self._is_server_in_room(room_id) and await self._membership_in(room_id, user) in memberships
 
 
 def _reason(reason: str | None) -> dict[str, Any]:

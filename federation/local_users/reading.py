@@ -82,13 +82,7 @@ class ReadOperations(Operations):
         return await self._shown_page(room_id, spots, limit, reader)
 
     async def relations(
-        self,
-        room_id: str,
-        event_id: str,
-        rel_type: str | None = None,
-        *,
-        limit: int = 100,
-        reader: str | None = None,
+        self, room_id: str, event_id: str, rel_type: str | None = None, *, limit: int = 100, reader: str | None = None
     ) -> list[RoomEvent]:
         if "\0" in room_id or "\0" in event_id or (rel_type is not None and "\0" in rel_type):
             return []  # no identifier has a NUL, and Postgres does not store one
@@ -98,9 +92,7 @@ class ReadOperations(Operations):
         for batch in (limit, MAX_LIMIT):
             async with self._services.database.transaction(readonly=True) as connection:
                 ids = await fetch_relations(connection, room_id, event_id, rel_type, batch)
-            related = [
-                event for event in await self._visible_events(room_id, ids, reader) if not event.is_redacted
-            ]
+            related = [event for event in await self._visible_events(room_id, ids, reader) if not event.is_redacted]
             if len(related) >= limit or len(ids) < batch:
                 break
         return related[:limit]
@@ -115,9 +107,7 @@ class ReadOperations(Operations):
         spot = HistoryPosition(event_id, pdu.depth, pdu.origin_server_ts)
         limit = max(1, min(limit, MAX_LIMIT))
         before, after = [
-            await self._shown_page(
-                room_id, await self._page(room_id, spot, limit, backwards=backwards), limit, reader
-            )
+            await self._shown_page(room_id, await self._page(room_id, spot, limit, backwards=backwards), limit, reader)
             for backwards in (True, False)
         ]
         return Context(event, before, after)
@@ -130,9 +120,7 @@ class ReadOperations(Operations):
         async with self._services.database.transaction(readonly=True) as connection:
             return await fetch_page(connection, room_id, start, limit, backwards=backwards)
 
-    async def _shown_page(
-        self, room_id: str, spots: Sequence[HistoryPosition], limit: int, reader: str | None
-    ) -> Page:
+    async def _shown_page(self, room_id: str, spots: Sequence[HistoryPosition], limit: int, reader: str | None) -> Page:
         events = await self._visible_events(room_id, [spot.event_id for spot in spots], reader)
         last = spots[-1] if len(spots) == limit else None
         return Page(events, last and encode_token(last.depth, last.origin_server_ts, last.event_id))
@@ -149,9 +137,7 @@ class ReadOperations(Operations):
                 continue
         return False
 
-    async def _visible_events(
-        self, room_id: str, event_ids: Sequence[EventId], reader: str | None
-    ) -> list[RoomEvent]:
+    async def _visible_events(self, room_id: str, event_ids: Sequence[EventId], reader: str | None) -> list[RoomEvent]:
         """Return those events that belong to the room and that the reader may see, in the given order."""
         known = await self._services.graph.events(event_ids)
         pdus = [known[one] for one in event_ids if one in known and known[one].room_id == room_id]
@@ -162,10 +148,7 @@ class ReadOperations(Operations):
             is_joined = await self._membership_in(room_id, reader) == "join"
             pdus = [pdu for pdu in pdus if await self._may_see(reader, pdu, is_joined_now=is_joined)]
         redacted = await self._services.graph.apply_redactions(pdus)
-        return [
-            to_room_event(current, original, version)
-            for current, original in zip(redacted, pdus, strict=True)
-        ]
+        return [to_room_event(current, original, version) for current, original in zip(redacted, pdus, strict=True)]
 
     async def _may_see(self, reader: str, pdu: Pdu, *, is_joined_now: bool) -> bool:
         """Check the state before the event and the state after it: an event that changes the visibility or
@@ -180,8 +163,6 @@ class ReadOperations(Operations):
     async def _may_see_with(self, reader: str, state: State, *, is_joined_now: bool) -> bool:
         ids = {key: state[key] for key in (HISTORY_VISIBILITY, (MEMBER, reader)) if key in state}
         events = await self._services.graph.events(ids.values())
-        contents: Mapping[object, Mapping[str, Any]] = {
-            key: events[event_id].content for key, event_id in ids.items()
-        }
+        contents: Mapping[object, Mapping[str, Any]] = {key: events[event_id].content for key, event_id in ids.items()}
         membership = contents.get((MEMBER, reader), {}).get("membership")
         return is_visible_to_user(contents.get(HISTORY_VISIBILITY), membership, is_joined_now=is_joined_now)

@@ -51,9 +51,7 @@ class SendOperations(Operations):
         match type_:
             case "m.room.member":
                 raise MatrixError(
-                    "M_INVALID_PARAM",
-                    "MembershipOperations are changed with join, leave, invite, kick and ban.",
-                    400,
+                    "M_INVALID_PARAM", "MembershipOperations are changed with join, leave, invite, kick and ban.", 400
                 )
             case "m.room.encryption":
                 raise MatrixError("M_INVALID_PARAM", "This server does not support encrypted rooms.", 400)
@@ -70,13 +68,7 @@ class SendOperations(Operations):
         return event.event_id
 
     async def redact(
-        self,
-        room_id: str,
-        sender: str,
-        event_id: str,
-        *,
-        reason: str | None = None,
-        transaction_id: str | None = None,
+        self, room_id: str, sender: str, event_id: str, *, reason: str | None = None, transaction_id: str | None = None
     ) -> str:
         self._require_local_user(sender)
         _check_transaction_id_and_ts(transaction_id, None)
@@ -99,19 +91,13 @@ class SendOperations(Operations):
         state = await self._services.graph.current_events(room_id, [CREATE, POWER_LEVELS])
         levels = PowerLevels(state.get(CREATE), state.get(POWER_LEVELS), version)
         if levels.of_user(sender) < levels.of_action("redact"):
-            raise MatrixError(
-                "M_FORBIDDEN", "The user has not the power level to redact events of others.", 403
-            )
+            raise MatrixError("M_FORBIDDEN", "The user has not the power level to redact events of others.", 403)
 
 
 def _check_transaction_id_and_ts(transaction_id: str | None, ts: int | None) -> None:
     if transaction_id is not None and (
         "\0" in transaction_id or not 0 < len(transaction_id.encode("utf-8", "replace")) <= MAX_BYTES
     ):
-        raise MatrixError(
-            "M_INVALID_PARAM", f"A transaction id must have 1 to {MAX_BYTES} bytes and no NUL.", 400
-        )
+        raise MatrixError("M_INVALID_PARAM", f"A transaction id must have 1 to {MAX_BYTES} bytes and no NUL.", 400)
     if ts is not None and not (type(ts) is int and 0 <= ts <= MAX_TS):
-        raise MatrixError(
-            "M_INVALID_PARAM", "The timestamp must be a non-negative integer of milliseconds.", 400
-        )
+        raise MatrixError("M_INVALID_PARAM", "The timestamp must be a non-negative integer of milliseconds.", 400)

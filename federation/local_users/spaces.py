@@ -14,9 +14,7 @@ class SpaceOperations(SendOperations):
         self, space_id: str, room_id: str, user: str, *, order: str | None = None, suggested: bool = False
     ) -> None:
         via = await self._via(room_id)
-        await self.set_state(
-            space_id, user, CHILD, child_content(via, order=order, suggested=suggested), room_id
-        )
+        await self.set_state(space_id, user, CHILD, child_content(via, order=order, suggested=suggested), room_id)
         await self._set_parent_if_allowed(room_id, user, parent_content(await self._via(space_id)), space_id)
 
     async def remove_from_space(self, space_id: str, room_id: str, user: str) -> None:
@@ -42,9 +40,7 @@ class SpaceOperations(SendOperations):
         content = server_acl_content(own_name, allow, deny, allow_ip_literals=allow_ip_literals)
         await self.set_state(room_id, user, "m.room.server_acl", content)
 
-    async def _set_parent_if_allowed(
-        self, room_id: str, user: str, content: Mapping[str, Any], space_id: str
-    ) -> None:
+    async def _set_parent_if_allowed(self, room_id: str, user: str, content: Mapping[str, Any], space_id: str) -> None:
         """Set the room's `m.space.parent` if the user may. It is optional: the space's `m.space.child`
         decides."""
         try:

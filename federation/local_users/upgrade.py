@@ -10,14 +10,7 @@ from federation.events.room_event import NewEvent
 from federation.events.spaces import CHILD, PARENT
 from federation.local_users.sending import SendOperations
 from federation.matrix.errors import MatrixError
-from federation.rooms.upgrade import (
-    OldRoom,
-    UpgradePlan,
-    mute_old_room,
-    plan,
-    tombstone,
-    with_new_room_allowed,
-)
+from federation.rooms.upgrade import OldRoom, UpgradePlan, mute_old_room, plan, tombstone, with_new_room_allowed
 from storage.rooms.aliases import fetch_created, insert_created, move_to_room
 from storage.rooms.rooms import fetch_entries_of_rooms, fetch_rooms_of_user
 
@@ -45,9 +38,7 @@ class RoomUpgradeOperations(SendOperations):
         new_room = await self._existing_upgrade(room_id, user)
         if new_room is None:
             await self._check_upgrade(room_id, user)
-            old = OldRoom(
-                room_id, view.version, await self._current_state(room_id), view.forward_extremities[0]
-            )
+            old = OldRoom(room_id, view.version, await self._current_state(room_id), view.forward_extremities[0])
             planned = plan(
                 old, user, version, profile=profile, additional_creators=additional_creators, extra_types=also
             )
@@ -58,9 +49,7 @@ class RoomUpgradeOperations(SendOperations):
         await self._update_references(room_id, new_room, user)
         levels = await self._current_event(room_id, POWER_LEVELS)
         if levels is not None:
-            await self._set_state_if_allowed(
-                room_id, user, POWER_LEVELS, mute_old_room(levels.content, view.version)
-            )
+            await self._set_state_if_allowed(room_id, user, POWER_LEVELS, mute_old_room(levels.content, view.version))
         return new_room
 
     # -- the new room --
@@ -126,9 +115,7 @@ class RoomUpgradeOperations(SendOperations):
             if room_id not in (old, new) and follows is not None:
                 await self._set_state_if_allowed(room_id, user, (_JOIN_RULES, ""), follows)
 
-    async def _set_state_if_allowed(
-        self, room_id: str, user: str, key: StateKey, content: Mapping[str, Any]
-    ) -> bool:
+    async def _set_state_if_allowed(self, room_id: str, user: str, key: StateKey, content: Mapping[str, Any]) -> bool:
         """Set a state event. Return whether the user was allowed to."""
         try:
             await self.set_state(room_id, user, key[0], content, key[1])

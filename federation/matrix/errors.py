@@ -15,9 +15,7 @@ class MatrixError(Exception):
     library. `fields` are further members of the response, such as `retry_after_ms`.
     """
 
-    def __init__(
-        self, errcode: str, text: str, status: int = 400, *, fields: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, errcode: str, text: str, status: int = 400, *, fields: Mapping[str, Any] | None = None) -> None:
         super().__init__(f"{status} {errcode}: {text}")
         self.errcode = errcode
         self.text = text

@@ -22,8 +22,7 @@ MAX_BYTES: Final = 255
 # dns-name: "a series of labels separated by `.`, where each label consists of the alphanumeric characters or
 # hyphens". port = 1*5DIGIT. An IPv6 literal is in brackets: 2*45 hexadecimal digits, `:` and `.`.
 _SERVER_NAME: Final = re.compile(
-    r"(?P<host>[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*|\[(?P<ipv6>[0-9A-Fa-f:.]{2,45})\])(?::(?P<port>[0-9]{1,5}))?",
-    re.ASCII,
+    r"(?P<host>[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*|\[(?P<ipv6>[0-9A-Fa-f:.]{2,45})\])(?::(?P<port>[0-9]{1,5}))?", re.ASCII
 )
 _DIGITS_AND_DOTS: Final = re.compile(r"[0-9.]+", re.ASCII)
 # user_id_char = DIGIT / a-z / "-" / "." / "=" / "_" / "/" / "+"
@@ -55,9 +54,7 @@ def parse_server_name(name: str) -> ServerName | None:
     if ipv6 is not None and not _is_ip_address(ipv6):
         return None
     # `ipaddress` is slow for invalid addresses, and a DNS name has letters.
-    is_ip_literal = ipv6 is not None or (
-        _DIGITS_AND_DOTS.fullmatch(host) is not None and _is_ip_address(host)
-    )
+    is_ip_literal = ipv6 is not None or (_DIGITS_AND_DOTS.fullmatch(host) is not None and _is_ip_address(host))
     port = int(digits) if digits else None
     if port is not None and port > 65_535:
         return None  # five digits, but no such port
@@ -144,11 +141,7 @@ def has_valid_length(text: str) -> bool:
 def _has_localpart_and_domain(text: str) -> bool:
     before, colon, rest = text.partition(":")
     return (
-        bool(colon)
-        and "\0" not in before
-        and has_valid_length(text)
-        and is_server_name(rest)
-        and _is_unicode(before)
+        bool(colon) and "\0" not in before and has_valid_length(text) and is_server_name(rest) and _is_unicode(before)
     )
 
 

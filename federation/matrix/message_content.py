@@ -30,9 +30,7 @@ def text(body: str, *, msgtype: MsgType = "m.text", mentions: Iterable[str] = ()
     return {"msgtype": msgtype, "body": body, "m.mentions": {"user_ids": users} if users else {}}
 
 
-def formatted_text(
-    body: str, html: "Html", *, msgtype: MsgType = "m.text", mentions: Iterable[str] = ()
-) -> Content:
+def formatted_text(body: str, html: "Html", *, msgtype: MsgType = "m.text", mentions: Iterable[str] = ()) -> Content:
     """A text message with HTML; `body` is the fallback for clients without HTML. The HTML is left out if it
     is just one paragraph with the text of `body`."""
     content, plain = text(body, msgtype=msgtype, mentions=mentions), Html(body)
@@ -152,11 +150,7 @@ def edit(original: EventId, new: Mapping[str, Any]) -> Content:
         fallback["formatted_body"] = f"* {kept['formatted_body']}"
     # "m.mentions: […] only include users newly mentioned": the fallback mentions no user a second time.
     fallback["m.mentions"] = {}
-    return {
-        **fallback,
-        "m.new_content": kept,
-        "m.relates_to": {"rel_type": "m.replace", "event_id": original},
-    }
+    return {**fallback, "m.new_content": kept, "m.relates_to": {"rel_type": "m.replace", "event_id": original}}
 
 
 def reaction(target: EventId, key: str) -> Content:
@@ -174,11 +168,7 @@ def reply(target: EventId, content: Mapping[str, Any], *, also_mention: Collecti
 
 
 def in_thread(
-    root: EventId,
-    content: Mapping[str, Any],
-    *,
-    latest: EventId | None = None,
-    replies_to: EventId | None = None,
+    root: EventId, content: Mapping[str, Any], *, latest: EventId | None = None, replies_to: EventId | None = None
 ) -> Content:
     """The content as part of a thread. `latest` is the last event of the thread: clients without threads show
     the message as a reply to it. `replies_to` is the target of a real reply within the thread.
@@ -208,12 +198,7 @@ def relations_of(content: Mapping[str, Any]) -> list[tuple[str, EventId]]:
         return []
     found = []
     rel_type, target = relates.get("rel_type"), relates.get("event_id")
-    if (
-        isinstance(rel_type, str)
-        and isinstance(target, str)
-        and _is_storable(rel_type)
-        and _is_storable(target)
-    ):
+    if isinstance(rel_type, str) and isinstance(target, str) and _is_storable(rel_type) and _is_storable(target):
         found.append((rel_type, target))
     in_reply_to = relates.get("m.in_reply_to")
     if isinstance(in_reply_to, dict) and relates.get("is_falling_back") is not True:

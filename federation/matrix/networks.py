@@ -114,9 +114,7 @@ class PresentedCertificate:
     signed_by: frozenset[str] = frozenset()
 
 
-def peers_of_certificate(
-    shown: PresentedCertificate, pinned: Collection[PinnedCertificate]
-) -> frozenset[str]:
+def peers_of_certificate(shown: PresentedCertificate, pinned: Collection[PinnedCertificate]) -> frozenset[str]:
     """The peers that a certificate authenticates, in lower case.
 
     A pinned leaf authenticates its peer only. A certificate signed by a pinned authority authenticates the

@@ -146,16 +146,13 @@ _8: Final = replace(
     _7,
     id="8",
     restricted_joins=True,
-    redaction_content=_content(
-        _7.redaction_content, {"m.room.join_rules": frozenset({"join_rule", "allow"})}
-    ),
+    redaction_content=_content(_7.redaction_content, {"m.room.join_rules": frozenset({"join_rule", "allow"})}),
 )
 _9: Final = replace(
     _8,
     id="9",
     redaction_content=_content(
-        _8.redaction_content,
-        {"m.room.member": frozenset({"membership", "join_authorised_via_users_server"})},
+        _8.redaction_content, {"m.room.member": frozenset({"membership", "join_authorised_via_users_server"})}
     ),
 )
 _10: Final = replace(_9, id="10", integer_power_levels=True, knock_restricted_joins=True)
@@ -168,20 +165,13 @@ _11: Final = replace(
     redaction_top_level=_10.redaction_top_level - {"prev_state", "origin", "membership"},
     redaction_content=_content(
         _10.redaction_content,
-        {
-            "m.room.power_levels": _POWER_LEVELS_3 | {"invite"},
-            "m.room.redaction": frozenset({"redacts"}),
-        },
+        {"m.room.power_levels": _POWER_LEVELS_3 | {"invite"}, "m.room.redaction": frozenset({"redacts"})},
     ),
     redaction_keeps_create=True,
     redaction_keeps_signed_third_party_invite=True,
 )
 _12: Final = replace(
-    _11,
-    id="12",
-    create_event_is_room_id=True,
-    creators_have_infinite_power=True,
-    state_resolution_starts_empty=True,
+    _11, id="12", create_event_is_room_id=True, creators_have_infinite_power=True, state_resolution_starts_empty=True
 )
 
 ROOM_VERSIONS: Final[Mapping[str, RoomVersion]] = MappingProxyType(

@@ -47,14 +47,10 @@ class MediaFetcher:
                 description = await self._download(mxc, receiver)
             except PeerRefused as error:
                 raise media_errors.client_error(error) or error from error
-            return await self._store.save(
-                receiver, mxc, description.content_type, description.file_name, uploader=None
-            )
+            return await self._store.save(receiver, mxc, description.content_type, description.file_name, uploader=None)
 
     async def _download(self, mxc: Mxc, receiver: MediaReceiver) -> _Description:
-        target = request_target(
-            "/_matrix/federation/v1/media/download/{mediaId}", query=[_WAIT], mediaId=mxc.media_id
-        )
+        target = request_target("/_matrix/federation/v1/media/download/{mediaId}", query=[_WAIT], mediaId=mxc.media_id)
         try:
             async with self._client.stream(mxc.server, target) as response:
                 headers = await self._read_parts(mxc.server, response, receiver)
@@ -70,9 +66,7 @@ class MediaFetcher:
             raise PeerMalformed(mxc.server, "redirected to a location that media is not downloaded from")
         return await self._follow(mxc.server, url, headers, receiver)
 
-    async def _read_parts(
-        self, peer: str, response: StreamedResponse, receiver: MediaReceiver
-    ) -> Mapping[str, str]:
+    async def _read_parts(self, peer: str, response: StreamedResponse, receiver: MediaReceiver) -> Mapping[str, str]:
         """Return the headers of the media part. If they have a location, the bytes of the part are
         ignored."""
         _refuse_length(response, receiver, MAX_OVERHEAD)
@@ -102,9 +96,7 @@ class MediaFetcher:
         async with self._client.stream(mxc.server, target, signed=False) as response:
             return await self._plain(response, receiver)
 
-    async def _follow(
-        self, peer: str, url: URL, headers: Mapping[str, str], receiver: MediaReceiver
-    ) -> _Description:
+    async def _follow(self, peer: str, url: URL, headers: Mapping[str, str], receiver: MediaReceiver) -> _Description:
         """Download from the location. The description in the part takes precedence over that of the
         location."""
         async with self._web.stream(url, peer) as response:

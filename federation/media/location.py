@@ -25,10 +25,7 @@ SAFETY: Final = {
 
 def media_headers(content_type: str, file_name: str | None) -> dict[str, str]:
     """Return the headers that describe media, in a response or in a multipart part."""
-    return {
-        "Content-Type": content_type,
-        "Content-Disposition": content_disposition(content_type, file_name),
-    }
+    return {"Content-Type": content_type, "Content-Disposition": content_disposition(content_type, file_name)}
 
 
 _MAX_LENGTH: Final = 8 * 1024

@@ -83,9 +83,7 @@ def upload_too_large(limit: int) -> MatrixError:
 
 
 def remote_too_large(limit: int) -> MatrixError:
-    return MatrixError(
-        "M_TOO_LARGE", f"The media has more than {limit} bytes and is too large to be downloaded.", 502
-    )
+    return MatrixError("M_TOO_LARGE", f"The media has more than {limit} bytes and is too large to be downloaded.", 502)
 
 
 def image_too_large() -> MatrixError:

@@ -48,10 +48,7 @@ async def read_multipart(
         raise InvalidMultipart("sent a response that is not multipart/mixed")
     with _invalid_multipart():
         reader = _Parts(
-            {hdrs.CONTENT_TYPE: content_type},
-            content,
-            client_max_size=MAX_METADATA,
-            max_headers=MAX_FIELDS,
+            {hdrs.CONTENT_TYPE: content_type}, content, client_max_size=MAX_METADATA, max_headers=MAX_FIELDS
         )
         metadata = await _part(reader)
         kind = metadata.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()

@@ -86,12 +86,7 @@ class MediaStore:
         self._now_ms = now_ms
 
     async def save(
-        self,
-        receiver: MediaReceiver,
-        mxc: Mxc,
-        declared_type: str | None,
-        file_name: str | None,
-        uploader: str | None,
+        self, receiver: MediaReceiver, mxc: Mxc, declared_type: str | None, file_name: str | None, uploader: str | None
     ) -> MediaInfo:
         """Store received media under its mxc URI. File and row are durable when this returns."""
         await receiver.complete()

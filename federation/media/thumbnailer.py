@@ -31,9 +31,7 @@ _ENVIRONMENT: Final = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
 class Thumbnailer:
     """Creates thumbnails with a `program` like `thumbnail_worker`; only tests use another one."""
 
-    def __init__(
-        self, *, max_pixels: int, time_limit: float, program: Path = Path(thumbnail_worker.__file__)
-    ) -> None:
+    def __init__(self, *, max_pixels: int, time_limit: float, program: Path = Path(thumbnail_worker.__file__)) -> None:
         self._max_pixels = max_pixels
         self._time_limit = time_limit
         self._program = program

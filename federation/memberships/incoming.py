@@ -67,9 +67,7 @@ class MembershipRequestHandler:
 
     # -- templates --
 
-    async def make_join(
-        self, origin: str, room_id: str, user: str, versions: Sequence[str]
-    ) -> dict[str, Any]:
+    async def make_join(self, origin: str, room_id: str, user: str, versions: Sequence[str]) -> dict[str, Any]:
         _check_identifiers(room_id, user)
         state = await self._state.for_join(room_id, user)
         content = join_template_content(
@@ -89,9 +87,7 @@ class MembershipRequestHandler:
         check_make_leave(user, state.events, origin)
         return await self._template(room_id, user, {"membership": "leave"})
 
-    async def make_knock(
-        self, origin: str, room_id: str, user: str, versions: Sequence[str]
-    ) -> dict[str, Any]:
+    async def make_knock(self, origin: str, room_id: str, user: str, versions: Sequence[str]) -> dict[str, Any]:
         _check_identifiers(room_id, user)
         state = await self._state.of(room_id)
         check_make_knock(user, state.events, state.version, origin=origin, versions=versions)
@@ -131,9 +127,7 @@ class MembershipRequestHandler:
         await self._accept_event(origin, room_id, event_id, body, "knock")
         return knock_response(await self._rooms.current_events(room_id, selected_keys()))
 
-    async def _accept_event(
-        self, origin: str, room_id: str, event_id: str, body: object, membership: str
-    ) -> None:
+    async def _accept_event(self, origin: str, room_id: str, event_id: str, body: object, membership: str) -> None:
         state = await self._state.of(room_id)
         require_allowed_by_acl(state.events, origin)
         pdu = parse_membership_event(
@@ -141,9 +135,7 @@ class MembershipRequestHandler:
         )
         await self._rooms.accept_membership(origin, room_id, pdu.event)
 
-    async def _join_response(
-        self, join: Pdu, *, omit_members: bool, servers: frozenset[str]
-    ) -> dict[str, Any]:
+    async def _join_response(self, join: Pdu, *, omit_members: bool, servers: frozenset[str]) -> dict[str, Any]:
         before = await self._rooms.state_at(join.event_id)
         assert before is not None, "an accepted event is in the event graph"
         omit_members = omit_members and send_join_response.may_omit_members(before, self._max_full_members)
@@ -160,9 +152,7 @@ class MembershipRequestHandler:
     async def _events(self, state: State, *, omit_members: bool, joining: str) -> list[Pdu]:
         named = ("m.room.name", "") in state or ("m.room.canonical_alias", "") in state
         wanted = {
-            key: event_id
-            for key, event_id in state.items()
-            if not (omit_members and named and key[0] == _MEMBER)
+            key: event_id for key, event_id in state.items() if not (omit_members and named and key[0] == _MEMBER)
         }
         known = await self._rooms.events(wanted.values())
         events = {key: known[event_id] for key, event_id in wanted.items()}
@@ -173,9 +163,7 @@ class MembershipRequestHandler:
     async def receive_invite(self, origin: str, room_id: str, event_id: str, body: object) -> dict[str, Any]:
         """Return the invite with this server's signature. It is stored unless this server is in the room,
         where it will receive the invite as an event."""
-        invite = parse_invite(
-            body, room_id=room_id, event_id=event_id, origin=origin, server=self._server_name
-        )
+        invite = parse_invite(body, room_id=room_id, event_id=event_id, origin=origin, server=self._server_name)
         event, version = invite.event, invite.version
         assert event.state_key is not None, "an invite is a state event"
         is_joined = await self._state.is_server_joined(room_id)

@@ -25,12 +25,7 @@ from federation.memberships.send_join_response import InvalidResponse, JoinResul
 
 
 def join(
-    room_id: str,
-    user: str,
-    content: Mapping[str, Any],
-    servers: Sequence[str],
-    signer: Signer,
-    now_ms: int,
+    room_id: str, user: str, content: Mapping[str, Any], servers: Sequence[str], signer: Signer, now_ms: int
 ) -> Handshake[JoinResult]:
     """Join through the first of `servers` that accepts it. `content` holds further fields of the event."""
     return try_servers(MembershipChange(room_id, user, "join", content), servers, signer, now_ms, _check)

@@ -20,18 +20,11 @@ from federation.memberships.remote_membership import Handshake, try_servers
 
 
 def leave(
-    room_id: str,
-    user: str,
-    content: Mapping[str, Any],
-    servers: Sequence[str],
-    signer: Signer,
-    now_ms: int,
+    room_id: str, user: str, content: Mapping[str, Any], servers: Sequence[str], signer: Signer, now_ms: int
 ) -> Handshake[None]:
     """Leave through the first of `servers` that accepts it. The inviting server certainly knows of the
     invite."""
-    return try_servers(
-        MembershipChange(room_id, user, "leave", content), servers, signer, now_ms, _check_leave_answer
-    )
+    return try_servers(MembershipChange(room_id, user, "leave", content), servers, signer, now_ms, _check_leave_answer)
 
 
 def _check_leave_answer(answer: Mapping[str, Any], event: Pdu, version: RoomVersion, server: str) -> None:
@@ -46,34 +39,20 @@ def check_make_leave(user: str, state: Mapping[StateKey, Pdu], origin: str) -> N
 
 
 def knock(
-    room_id: str,
-    user: str,
-    content: Mapping[str, Any],
-    servers: Sequence[str],
-    signer: Signer,
-    now_ms: int,
+    room_id: str, user: str, content: Mapping[str, Any], servers: Sequence[str], signer: Signer, now_ms: int
 ) -> Handshake[ReceivedState]:
     """Knock through the first of `servers` that accepts it. The result is the room's stripped state."""
-    return try_servers(
-        MembershipChange(room_id, user, "knock", content), servers, signer, now_ms, _check_knock_answer
-    )
+    return try_servers(MembershipChange(room_id, user, "knock", content), servers, signer, now_ms, _check_knock_answer)
 
 
-def _check_knock_answer(
-    answer: Mapping[str, Any], event: Pdu, version: RoomVersion, server: str
-) -> ReceivedState:
+def _check_knock_answer(answer: Mapping[str, Any], event: Pdu, version: RoomVersion, server: str) -> ReceivedState:
     # The knock was accepted, even if the stripped state is invalid. That must not cause knocks through the
     # other servers.
     return parse_state(answer.get("knock_room_state"), event.room_id, version)
 
 
 def check_make_knock(
-    user: str,
-    state: Mapping[StateKey, Pdu],
-    version: RoomVersion,
-    *,
-    origin: str,
-    versions: Collection[str],
+    user: str, state: Mapping[StateKey, Pdu], version: RoomVersion, *, origin: str, versions: Collection[str]
 ) -> None:
     """MatrixError if `make_knock` is refused. The auth rules are checked when the template is made."""
     require_own_user(user, origin)

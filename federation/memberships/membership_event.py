@@ -89,12 +89,7 @@ def complete_template(
     template = answer.get("event")
     if not isinstance(template, dict):
         return InvalidTemplate("it has no event")
-    expected = {
-        "room_id": change.room_id,
-        "type": "m.room.member",
-        "sender": change.user,
-        "state_key": change.user,
-    }
+    expected = {"room_id": change.room_id, "type": "m.room.member", "sender": change.user, "state_key": change.user}
     for name, value in expected.items():
         if template.get(name) != value:
             return InvalidTemplate(f"its {name} is not the requested one")

@@ -77,9 +77,7 @@ class MembershipClient:
         while True:
             try:
                 # Parsing the state of a large room takes seconds, so it is done in a thread.
-                request = (
-                    next(handshake) if answer is None else await asyncio.to_thread(_send, handshake, answer)
-                )
+                request = next(handshake) if answer is None else await asyncio.to_thread(_send, handshake, answer)
             except _Finished as finished:
                 result: HandshakeResult[R] | AllServersFailed = finished.args[0]
                 return result
@@ -88,12 +86,8 @@ class MembershipClient:
                 return ended
             answer = await self._request(request, room_id, user, membership)
 
-    async def invite(
-        self, server: str, room_id: str, event_id: str, body: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        target = request_target(
-            f"{FEDERATION}/v2/invite/{{roomId}}/{{eventId}}", roomId=room_id, eventId=event_id
-        )
+    async def invite(self, server: str, room_id: str, event_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        target = request_target(f"{FEDERATION}/v2/invite/{{roomId}}/{{eventId}}", roomId=room_id, eventId=event_id)
         return await self._client.request("PUT", server, target, body)
 
     async def directory(self, server: str, alias: str) -> tuple[str, tuple[str, ...]]:
@@ -139,10 +133,7 @@ def _make_target(room_id: str, user: str, membership: str) -> RequestTarget:
     # make_leave has no `ver`, since the server of an invited user knows the room version.
     versions = () if membership == "leave" else tuple(("ver", version) for version in ROOM_VERSIONS)
     return request_target(
-        f"{FEDERATION}/v1/make_{membership}/{{roomId}}/{{userId}}",
-        roomId=room_id,
-        userId=user,
-        query=versions,
+        f"{FEDERATION}/v1/make_{membership}/{{roomId}}/{{userId}}", roomId=room_id, userId=user, query=versions
     )
 
 
@@ -187,11 +178,7 @@ class MembershipService:
     # -- membership changes --
 
     async def join(
-        self,
-        room: str,
-        user: str,
-        via: Iterable[str] = (),
-        content: Mapping[str, Any] | None = None,
+        self, room: str, user: str, via: Iterable[str] = (), content: Mapping[str, Any] | None = None
     ) -> str:
         """Join a room by its id or alias, and return its id. `content` holds further fields of the event."""
         room_id, servers = await self._resolve(room, via)
@@ -211,9 +198,7 @@ class MembershipService:
         servers = self._candidates(room_id, [known.server])
         for pause in (*_REJECT_RETRY_DELAYS, None):
             handshake = leave(room_id, user, given, servers, self._signer(), self._now_ms())
-            done = await self._membership_client.run(
-                handshake, room_id=room_id, user=user, membership="leave"
-            )
+            done = await self._membership_client.run(handshake, room_id=room_id, user=user, membership="leave")
             if pause is None or not _is_forbidden(done):
                 break
             # This server receives an invite before the inviting server has committed it, and that server
@@ -222,9 +207,7 @@ class MembershipService:
         # The invite or knock is deleted even if no server could be notified, since the user does not want it.
         await self._delete_outside(room_id, user)
 
-    async def invite(
-        self, room_id: str, sender: str, user: str, content: Mapping[str, Any] | None = None
-    ) -> Pdu:
+    async def invite(self, room_id: str, sender: str, user: str, content: Mapping[str, Any] | None = None) -> Pdu:
         """Invite a user. The server of a remote user receives the invite first, and signs it."""
         given = {**(content or {}), "membership": "invite"}
         server = domain(user)
@@ -281,9 +264,7 @@ class MembershipService:
 
     # -- joining --
 
-    async def _join(
-        self, room_id: str, user: str, servers: Sequence[str], content: Mapping[str, Any]
-    ) -> None:
+    async def _join(self, room_id: str, user: str, servers: Sequence[str], content: Mapping[str, Any]) -> None:
         is_joined = await self._state.is_server_joined(room_id)
         known = await self._fetch_outside(room_id, user)
         if is_joined:
@@ -349,9 +330,7 @@ class MembershipService:
 
     # -- inviting --
 
-    async def _get_invite_signature(
-        self, server: str, room_id: str, invite: Pdu, version: RoomVersion
-    ) -> Pdu:
+    async def _get_invite_signature(self, server: str, room_id: str, invite: Pdu, version: RoomVersion) -> Pdu:
         state = await self._rooms.current_events(room_id, selected_keys(invite.sender))
         try:
             answer = await self._membership_client.invite(
@@ -364,9 +343,7 @@ class MembershipService:
             raise AllServersFailed((problem,)).as_error() from problem
         signed = inviting.parse_invite_response(answer, invite, version)
         if isinstance(signed, str):
-            raise MatrixError(
-                "M_UNKNOWN", f"{server} answered the invite with an invalid response: {signed}.", 502
-            )
+            raise MatrixError("M_UNKNOWN", f"{server} answered the invite with an invalid response: {signed}.", 502)
         if not await is_signed_by(self._keys, signed, version, server, self._now_ms()):
             raise MatrixError("M_UNKNOWN", f"The signature of {server} on the invite is not valid.", 502)
         return signed

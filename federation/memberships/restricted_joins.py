@@ -44,11 +44,7 @@ def allowed_rooms(state: Mapping[StateKey, Pdu], version: RoomVersion) -> tuple[
 
 
 def find_join_authoriser(
-    user: str,
-    state: Mapping[StateKey, Pdu],
-    version: RoomVersion,
-    memberships: Memberships,
-    server: str,
+    user: str, state: Mapping[StateKey, Pdu], version: RoomVersion, memberships: Memberships, server: str
 ) -> NoAuthoriserNeeded | AuthorisedBy:
     """Determine whether the user's join needs an authoriser, and which. MatrixError if it needs one and there
     is none.
@@ -81,9 +77,7 @@ def find_join_authoriser(
         # more conditions […], but the resident server would be unable to meet the auth rules governing
         # join_authorised_via_users_server".
         raise MatrixError(
-            "M_UNABLE_TO_GRANT_JOIN",
-            "No user of this server may invite into this room. Try another server.",
-            400,
+            "M_UNABLE_TO_GRANT_JOIN", "No user of this server may invite into this room. Try another server.", 400
         )
     return AuthorisedBy(authoriser)
 

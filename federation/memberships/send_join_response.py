@@ -40,12 +40,7 @@ class InvalidResponse:
 
 
 def build_response(
-    join: Pdu,
-    state: Sequence[Pdu],
-    auth_chain: Iterable[Pdu],
-    *,
-    omit_members: bool,
-    servers: Collection[str],
+    join: Pdu, state: Sequence[Pdu], auth_chain: Iterable[Pdu], *, omit_members: bool, servers: Collection[str]
 ) -> dict[str, Any]:
     """Build the response. `state` is the state before the join, without members except the heroes if they are
     omitted; `auth_chain` is that of the join and of the state."""
@@ -142,9 +137,7 @@ def _events(listed: object, version: RoomVersion) -> list[Pdu] | InvalidResponse
     return list(events.values())
 
 
-def _create(
-    state: Mapping[StateKey, Pdu], chain: Iterable[Pdu], version: RoomVersion
-) -> Pdu | InvalidResponse:
+def _create(state: Mapping[StateKey, Pdu], chain: Iterable[Pdu], version: RoomVersion) -> Pdu | InvalidResponse:
     create = state.get(CREATE)
     if create is None:
         return InvalidResponse("the state has no create event")
@@ -155,9 +148,7 @@ def _create(
     return create
 
 
-def _add_authoriser_signature(
-    returned: object, join: Pdu, version: RoomVersion, server: str
-) -> Pdu | InvalidResponse:
+def _add_authoriser_signature(returned: object, join: Pdu, version: RoomVersion, server: str) -> Pdu | InvalidResponse:
     """Add the signature of the server that authorises a restricted join to the local join event. The
     response's `event` is "Required if the room is restricted and the joining user is authorised by one of the
     conditions"."""

@@ -179,9 +179,7 @@ class Outbox:
             if event.origin is not None:
                 self.mark_seen(event.origin, event.pdu.prev_events)
 
-    async def queue_edu(
-        self, connection: Connection, destinations: Collection[str], edu: OutgoingEdu
-    ) -> None:
+    async def queue_edu(self, connection: Connection, destinations: Collection[str], edu: OutgoingEdu) -> None:
         """Queue an EDU that must be delivered, in the caller's database transaction."""
         assert edu.max_age_ms is None, "an EDU that may be lost is sent with send_lossy"
         to = sorted(self._reachable(destinations))
@@ -296,9 +294,7 @@ class Outbox:
                     await sender.run()
                 except Exception as error:
                     has_failed = True
-                    self._observer.problem(
-                        f"The sender to {destination} failed; a new one replaces it.", error
-                    )
+                    self._observer.problem(f"The sender to {destination} failed; a new one replaces it.", error)
                     await asyncio.sleep(RESTART_DELAY)
         except ConnectionLost:
             # The lease may be held by another process now. A sweep finds the queued items.
@@ -354,9 +350,7 @@ class Outbox:
         for destination in sorted(self._with_backlog):
             if destination not in away or away[destination].retry_at <= next_sweeps:
                 self._sender(destination)
-        depths_by_server = [
-            QueueDepth(one.destination, one.pdus, one.edus, max(0, now - one.oldest)) for one in depths
-        ]
+        depths_by_server = [QueueDepth(one.destination, one.pdus, one.edus, max(0, now - one.oldest)) for one in depths]
         self._observer.queue_depths(depths_by_server)
         for one in depths_by_server:
             self._restart_stalled(one.destination, one.lag_ms)

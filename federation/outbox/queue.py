@@ -108,9 +108,7 @@ class DestinationQueue:
 
     async def skip(self, room_id: str, keep: int) -> int:
         """Delete the room's events before that position; return how many were deleted."""
-        return await self._retry(
-            lambda connection: outbox.skip_pdus(connection, self._destination, room_id, keep)
-        )
+        return await self._retry(lambda connection: outbox.skip_pdus(connection, self._destination, room_id, keep))
 
     # -- transactions --
 
@@ -124,18 +122,12 @@ class DestinationQueue:
         pdus = self._cached(send.pdus)
         if pdus is None:
             places = [(pdu.room_id, pdu.position) for pdu in send.pdus]
-            pdus = await self._retry(
-                lambda connection: outbox.fetch_pdus(connection, self._destination, places)
-            )
+            pdus = await self._retry(lambda connection: outbox.fetch_pdus(connection, self._destination, places))
         edus: list[StoredEdu] = []
         if durable:
-            edus = await self._retry(
-                lambda connection: outbox.fetch_edus(connection, self._destination, durable)
-            )
+            edus = await self._retry(lambda connection: outbox.fetch_edus(connection, self._destination, durable))
         if pdus or edus:
-            transaction_id = transaction_id_of(
-                self._epoch, ((pdu.position, pdu.event_id) for pdu in pdus), edus
-            )
+            transaction_id = transaction_id_of(self._epoch, ((pdu.position, pdu.event_id) for pdu in pdus), edus)
         else:
             transaction_id = self.first_attempt.transaction_id or secrets.token_hex(16)
         self.first_attempt = FirstAttempt(send.number, self.first_attempt.at_ms, transaction_id)
@@ -148,9 +140,7 @@ class DestinationQueue:
         )
         return Transaction(
             transaction_id,
-            encode_body(
-                self._server_name, self.first_attempt.at_ms, [pdu.canonical for pdu in pdus], contents
-            ),
+            encode_body(self._server_name, self.first_attempt.at_ms, [pdu.canonical for pdu in pdus], contents),
             {pdu.event_id: refs[pdu.position] for pdu in pdus},
             len(contents),
         )
@@ -185,9 +175,7 @@ class DestinationQueue:
             pdus, edus = self._removed_pdus[:MAX_ROWS], self._removed_edus[:MAX_ROWS]
 
             async def delete(
-                connection: Connection,
-                pdus: Sequence[tuple[str, int]] = pdus,
-                edus: Sequence[int] = edus,
+                connection: Connection, pdus: Sequence[tuple[str, int]] = pdus, edus: Sequence[int] = edus
             ) -> None:
                 await outbox.delete_pdus(connection, self._destination, pdus)
                 await outbox.delete_edus(connection, self._destination, edus)

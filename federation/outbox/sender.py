@@ -238,11 +238,7 @@ class DestinationSender:
         for event_id, error_text in errors.items():
             self._observer.event_refused(self._destination, event_id, error_text)
         self._observer.transaction_ended(
-            self._destination,
-            outcome_of(problem),
-            len(transaction.refs),
-            transaction.edus,
-            time.monotonic() - began,
+            self._destination, outcome_of(problem), len(transaction.refs), transaction.edus, time.monotonic() - began
         )
 
     async def _probe(self, probe: Probe) -> None:

@@ -14,9 +14,7 @@ def send_target(transaction_id: str) -> RequestTarget:
     return request_target(SEND, txnId=transaction_id)
 
 
-def transaction_id_of(
-    epoch: str, pdus: Iterable[tuple[int, str]], edus: Iterable[tuple[int, str, bytes]]
-) -> str:
+def transaction_id_of(epoch: str, pdus: Iterable[tuple[int, str]], edus: Iterable[tuple[int, str, bytes]]) -> str:
     """Derive a transaction id from rows of the queues: (position, event id) and (position, type, content).
 
     The same rows of the same database give the same id, so that a server recognises a transaction that a
@@ -30,9 +28,7 @@ def transaction_id_of(
     return rows.hexdigest()[:32]
 
 
-def encode_body(
-    origin: str, origin_server_ts: int, pdus: Sequence[bytes], edus: Sequence[Mapping[str, Any]]
-) -> bytes:
+def encode_body(origin: str, origin_server_ts: int, pdus: Sequence[bytes], edus: Sequence[Mapping[str, Any]]) -> bytes:
     """Return canonical JSON, joined from events that are already encoded, which are most of it."""
     members = []
     if edus:

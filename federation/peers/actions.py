@@ -83,9 +83,7 @@ ACTIONS: Final[Mapping[tuple[str, str], Action]] = {
     ("PUT", "/_matrix/federation/v1/invite/{}/{}"): _INVITE,
     ("PUT", "/_matrix/federation/v2/invite/{}/{}"): _INVITE,
     ("PUT", "/_matrix/federation/v1/exchange_third_party_invite/{}"): _changes("third_party_invite"),
-    ("PUT", "/_matrix/federation/v1/3pid/onbind"): Action(
-        "third_party_bind", RequestKind.OPEN, AuditTiming.NEVER
-    ),
+    ("PUT", "/_matrix/federation/v1/3pid/onbind"): Action("third_party_bind", RequestKind.OPEN, AuditTiming.NEVER),
     ("GET", "/_matrix/federation/v1/query/directory"): Action("query_directory", RequestKind.QUERY),
     ("GET", "/_matrix/federation/v1/query/profile"): Action("query_profile", RequestKind.QUERY),
     ("GET", "/_matrix/federation/v1/query/{}"): Action("query", RequestKind.QUERY),

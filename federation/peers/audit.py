@@ -315,9 +315,5 @@ class AuditBuffer:
 def _counted(buffered: _BufferedEntry) -> AuditEntry:
     if buffered.times == 1:
         return buffered.entry
-    detail = (
-        f"{buffered.entry.detail} ({buffered.times} times)"
-        if buffered.entry.detail
-        else f"{buffered.times} times"
-    )
+    detail = f"{buffered.entry.detail} ({buffered.times} times)" if buffered.entry.detail else f"{buffered.times} times"
     return replace(buffered.entry, detail=detail)

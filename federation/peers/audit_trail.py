@@ -105,19 +105,12 @@ class AuditTrail:
         identifiers = audit.transaction_identifiers(transaction_id, pdus)
         detail = audit.transaction_detail(results.values(), len(edus))
         peer_name, room_id, subject = audit.truncate(origin), identifiers.room_id, identifiers.subject
-        return AuditRow(
-            _datetime(self._now_ms()), peer_name, *_TRANSACTION, None, room_id, subject, _DONE, detail
-        )
+        return AuditRow(_datetime(self._now_ms()), peer_name, *_TRANSACTION, None, room_id, subject, _DONE, detail)
 
     # -- requests to other servers --
 
     async def request_ended(
-        self,
-        peer: str,
-        method: str,
-        target: RequestTarget,
-        content: Content,
-        problem: BaseException | None,
+        self, peer: str, method: str, target: RequestTarget, content: Content, problem: BaseException | None
     ) -> None:
         """Record a request to another server, before its response is returned to the caller."""
         action = action_of(method, target.template) or OTHER
@@ -211,9 +204,7 @@ class AuditTrail:
             self._buffer.give_back(batch)
             self._pending.set()
             if not self._is_failing:
-                self._report(
-                    "Failed to write the audit. Its entries are buffered and will be written later.", error
-                )
+                self._report("Failed to write the audit. Its entries are buffered and will be written later.", error)
             self._is_failing = True
         else:
             self._is_failing = False

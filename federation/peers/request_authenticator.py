@@ -65,9 +65,7 @@ class RequestAuthenticator:
         return authenticated
 
     async def _verified(self, request: web.BaseRequest) -> AuthenticatedRequest:
-        claim = parse_claim(
-            request.headers.getall(hdrs.AUTHORIZATION, []), self._server_name, self._is_allowed
-        )
+        claim = parse_claim(request.headers.getall(hdrs.AUTHORIZATION, []), self._server_name, self._is_allowed)
         body = await request.read()
         # The signature covers the target verbatim. The other forms that aiohttp offers are decoded.
         parts = claim, request.method, request.raw_path, body, self._server_name

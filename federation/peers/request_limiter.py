@@ -40,18 +40,14 @@ class RequestLimiter:
     """Checks requests against the rate limits. Raises `MatrixError` 429 M_LIMIT_EXCEEDED with
     `retry_after_ms`."""
 
-    def __init__(
-        self, limits: PeerLimits | None = None, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, limits: PeerLimits | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._limiter = PeerLimiter(PeerLimits() if limits is None else limits)
         self._clock = clock
         self._limited = lru_cache(MAX_CACHED_ADDRESSES)(self._limited_address)
 
     def check(self, server: str, kind: RequestKind) -> None:
         """Check an authenticated request."""
-        _raise_if_exceeded(
-            self._limiter.take(server, kind, self._clock()), "Your server sends too many requests."
-        )
+        _raise_if_exceeded(self._limiter.take(server, kind, self._clock()), "Your server sends too many requests.")
 
     def check_unsigned(self, remote: str | None) -> None:
         """Check a request that needs no signature. `remote` is the address that it comes from."""

@@ -68,9 +68,7 @@ class CommitResult:
     """The new entries of the stream."""
 
 
-async def write_drafts(
-    connection: Connection, drafts: Iterable[RoomDraft], origin: str | None
-) -> CommitResult:
+async def write_drafts(connection: Connection, drafts: Iterable[RoomDraft], origin: str | None) -> CommitResult:
     groups: list[StateGroupRow] = []
     events: list[EventRow] = []
     updated: list[RoomRow] = []
@@ -149,9 +147,7 @@ async def as_messages(
     ):
         return None
     committed = [
-        CommittedEvent(
-            event.pdu, draft.version, origin, draft.destinations.get(event.pdu.event_id, frozenset())
-        )
+        CommittedEvent(event.pdu, draft.version, origin, draft.destinations.get(event.pdu.event_id, frozenset()))
         for event in events
     ]
     messages = MessageBatch(
@@ -178,28 +174,19 @@ def update_caches(store: RoomStore, drafts: Iterable[RoomDraft], result: CommitR
         store.cache_room(room)
 
 
-async def _head(
-    draft: RoomDraft,
-) -> tuple[CachedRoom, Mapping[StateKey, tuple[EventId | None, EventId | None]]]:
+async def _head(draft: RoomDraft) -> tuple[CachedRoom, Mapping[StateKey, tuple[EventId | None, EventId | None]]]:
     """The room after the draft's events, and the changed entries of its state: each with the event before and
     the event after."""
     view = draft.room.view
     current = await draft.current()
     changed: dict[StateKey, tuple[EventId | None, EventId | None]] = {}
     if draft.is_new or current.id != view.state_group:
-        before: Mapping[StateKey, EventId] = (
-            {} if draft.is_new else (await draft.group(view.state_group)).state
-        )
+        before: Mapping[StateKey, EventId] = {} if draft.is_new else (await draft.group(view.state_group)).state
         after_of = state_changes(before, current.state)
         await draft.load(event_id for event_id in after_of.values() if event_id is not None)
         changed = {key: (before.get(key), event_id) for key, event_id in after_of.items()}
     room = CachedRoom(
-        replace(
-            view,
-            generation=view.generation + 1,
-            forward_extremities=draft.extremities,
-            state_group=current.id,
-        ),
+        replace(view, generation=view.generation + 1, forward_extremities=draft.extremities, state_group=current.id),
         await draft.joined_servers(),
         draft.room.merges | draft.new_merges if draft.new_merges else draft.room.merges,
         draft.room.edges,
@@ -209,9 +196,7 @@ async def _head(
 
 def _room_row(room: CachedRoom) -> RoomRow:
     view = room.view
-    return RoomRow(
-        view.room_id, view.version.id, view.generation, list(view.forward_extremities), view.state_group
-    )
+    return RoomRow(view.room_id, view.version.id, view.generation, list(view.forward_extremities), view.state_group)
 
 
 def _group_row(room_id: str, group: StateGroup, kept: StoredState) -> StateGroupRow:
@@ -335,13 +320,10 @@ class RoomWriter:
                 queued = await self._queue_events(connection, result.committed)
             self._publish(drafts.values(), result, result.stream_rows, queued)
 
-    async def _queue_events(
-        self, connection: Connection, committed: Sequence[CommittedEvent]
-    ) -> Sequence[QueuedPdu]:
+    async def _queue_events(self, connection: Connection, committed: Sequence[CommittedEvent]) -> Sequence[QueuedPdu]:
         rooms = {event.pdu.event_id: event.pdu.room_id for event in committed}
         entries = [
-            (destination, rooms[event_id], event_id)
-            for destination, event_id in self._queue.queue_entries(committed)
+            (destination, rooms[event_id], event_id) for destination, event_id in self._queue.queue_entries(committed)
         ]
         return await queue_pdus(connection, entries, self._now_ms())
 

@@ -103,11 +103,7 @@ class RoomPlan:
 
 
 def plan(
-    request: CreateRoomRequest,
-    server: str,
-    *,
-    opaque: str,
-    profiles: Mapping[str, Mapping[str, Any]] | None = None,
+    request: CreateRoomRequest, server: str, *, opaque: str, profiles: Mapping[str, Mapping[str, Any]] | None = None
 ) -> RoomPlan:
     """Plan the events of a new room. MatrixError if the request is invalid.
 
@@ -144,9 +140,7 @@ def new_room_version(identifier: str) -> RoomVersion:
     version = room_version(identifier)
     if version is None or version.id not in _NEW_ROOMS:
         raise MatrixError(
-            "M_UNSUPPORTED_ROOM_VERSION",
-            f"This server cannot create rooms of version {identifier[:64]}.",
-            400,
+            "M_UNSUPPORTED_ROOM_VERSION", f"This server cannot create rooms of version {identifier[:64]}.", 400
         )
     return version
 
@@ -236,10 +230,7 @@ def _state(request: CreateRoomRequest, alias: str | None) -> Iterator[tuple[str,
     implied: list[tuple[StateKey, Mapping[str, Any] | None]] = [
         (("m.room.canonical_alias", ""), None if alias is None else {"alias": alias}),
         (("m.room.join_rules", ""), _join_rules(request, rule)),
-        (
-            ("m.room.history_visibility", ""),
-            {"history_visibility": request.history_visibility or "shared"},
-        ),
+        (("m.room.history_visibility", ""), {"history_visibility": request.history_visibility or "shared"}),
         (("m.room.guest_access", ""), {"guest_access": guest_access}),
     ]
     yield from ((*key, content) for key, content in implied if content is not None and key not in given)

@@ -155,9 +155,7 @@ class RoomDraft:
             return await self.group(distinct[0])
         return await self._merged(distinct)
 
-    async def state_group_for(
-        self, state: Mapping[StateKey, EventId], parent: StateGroup | None
-    ) -> StateGroup:
+    async def state_group_for(self, state: Mapping[StateKey, EventId], parent: StateGroup | None) -> StateGroup:
         """The state group of a state: the parent if that has the same state, else a new one."""
         if parent is not None and state == parent.state:
             return parent
@@ -186,9 +184,7 @@ class RoomDraft:
         seconds = 0.0
         while True:
             began = time.perf_counter()
-            result = resolve(
-                self.version, sets, self.pdus, auth_edges=edges, rejected=self.rejected, absent=absent
-            )
+            result = resolve(self.version, sets, self.pdus, auth_edges=edges, rejected=self.rejected, absent=absent)
             seconds += time.perf_counter() - began
             if isinstance(result, Resolution):
                 if self._observer is not None:
@@ -220,9 +216,7 @@ class RoomDraft:
             current = None
         keys = required_state(pdu, self.version)
         states = [before] if current is None else [before, current]
-        needed = [
-            event_id for group in states for key in keys if (event_id := group.state.get(key)) is not None
-        ]
+        needed = [event_id for group in states for key in keys if (event_id := group.state.get(key)) is not None]
         needed += needed_for_step_4(pdu, self.version)
         await self.load(needed)
         result = authorise(
@@ -272,9 +266,7 @@ class RoomDraft:
             self._write(known_event(pdu, verdict))
         return verdict
 
-    async def insert(
-        self, pdu: Pdu, verdict: Verdict, before: StateGroup, *, in_timeline: bool = True
-    ) -> KnownEvent:
+    async def insert(self, pdu: Pdu, verdict: Verdict, before: StateGroup, *, in_timeline: bool = True) -> KnownEvent:
         """Insert an event into the graph. If it is accepted and in the timeline, it becomes a forward
         extremity."""
         after = before

@@ -54,9 +54,7 @@ class RoomGraph(RoomReader):
         policy = PolicySigner(server_name, peer_events, store, report)
         writer = RoomWriter(database, store, self.stream, queue, observer, now_ms)
         self._local_events = LocalEventSender(server_name, store, writer, signer, now_ms, observer, policy)
-        self._receiver = EventReceiver(
-            server_name, store, writer, verifier, gaps, policy, observer, pending_joins
-        )
+        self._receiver = EventReceiver(server_name, store, writer, verifier, gaps, policy, observer, pending_joins)
         self._importer = RoomImporter(server_name, writer, verifier)
 
     async def close(self) -> None:
@@ -137,13 +135,7 @@ class RoomGraph(RoomReader):
             return new_room.events
 
     async def import_room(
-        self,
-        origin: str,
-        version: RoomVersion,
-        *,
-        state: Iterable[Any],
-        auth_chain: Iterable[Any],
-        event: Any,
+        self, origin: str, version: RoomVersion, *, state: Iterable[Any], auth_chain: Iterable[Any], event: Any
     ) -> Pdu:
         """Store a room that this server has joined through another one: the state before the join, its auth
         chain, and the join. `PeerError` if they do not make a valid room."""

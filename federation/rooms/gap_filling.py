@@ -99,9 +99,7 @@ class GapFiller:
             await self._fetch_state(peer, batch, event_id)
         await self.fill_auth_events(peer, batch)
 
-    async def fetch_history(
-        self, peer: str, batch: RoomBatch, start: Collection[EventId], limit: int
-    ) -> None:
+    async def fetch_history(self, peer: str, batch: RoomBatch, start: Collection[EventId], limit: int) -> None:
         """Add the events before known ones to the batch, and the state before the first of them."""
         try:
             received = await self._peer_events.backfill(peer, batch.room_id, start, limit)
@@ -127,11 +125,7 @@ class GapFiller:
         self, peer: str, batch: RoomBatch, extremities: Sequence[EventId], unknown: set[EventId]
     ) -> bool:
         """Fetch missing events, and return whether there were any."""
-        latest = [
-            event_id
-            for event_id, event in batch.events.items()
-            if not unknown.isdisjoint(event.pdu.prev_events)
-        ]
+        latest = [event_id for event_id, event in batch.events.items() if not unknown.isdisjoint(event.pdu.prev_events)]
         try:
             received = await self._peer_events.missing_events(
                 peer,
@@ -173,8 +167,7 @@ class GapFiller:
             batch.record_answer()
             if len(ids.pdu_ids) + len(ids.auth_chain_ids) > MAX_STATE_EVENTS:
                 self._report(
-                    f"Ignored a state of {batch.room_id} from {peer}: "
-                    f"it has more than {MAX_STATE_EVENTS} events."
+                    f"Ignored a state of {batch.room_id} from {peer}: it has more than {MAX_STATE_EVENTS} events."
                 )
                 return
             await self._fetch_events(peer, batch, [event_id])
@@ -190,9 +183,7 @@ class GapFiller:
             self._report(f"Failed to fetch the state of {batch.room_id} behind a gap: {problem}")
             batch.record_failure(problem)
             return
-        if (
-            batch.peer_answered is not False
-        ):  # without the events of failed requests it would be another state
+        if batch.peer_answered is not False:  # without the events of failed requests it would be another state
             batch.states[event_id] = ids
 
     async def fill_auth_events(self, peer: str, batch: RoomBatch) -> None:
@@ -209,9 +200,7 @@ class GapFiller:
             if not await self._fetch_auth_events(peer, batch, by_event):
                 return
 
-    async def _fetch_auth_events(
-        self, peer: str, batch: RoomBatch, by_event: dict[EventId, set[EventId]]
-    ) -> bool:
+    async def _fetch_auth_events(self, peer: str, batch: RoomBatch, by_event: dict[EventId, set[EventId]]) -> bool:
         wanted = set().union(*by_event.values())
         had = len(batch.outliers)
         event_id = max(by_event, key=lambda one: len(by_event[one]))
@@ -256,9 +245,7 @@ class GapFiller:
 
         wanted = await self._unknown(batch, event_ids)
         received = await asyncio.gather(*map(fetch, wanted))
-        found = await self._verified(
-            batch, [one for one in received if one is not None], enforce_counts=False
-        )
+        found = await self._verified(batch, [one for one in received if one is not None], enforce_counts=False)
         batch.outliers |= {one: found[one] for one in wanted if one in found}
 
     async def _verified(

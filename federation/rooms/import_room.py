@@ -38,9 +38,7 @@ class RoomImporter:
         async with self._writer.session([room_id], origin) as session:
             draft = session.drafts.get(room_id) or await session.new_room(room_id, version)
             if draft.version is not version:
-                raise PeerError(
-                    origin, f"returned room version {version.id}, but the room has {draft.version.id}"
-                )
+                raise PeerError(origin, f"returned room version {version.id}, but the room has {draft.version.id}")
             await draft.load([join.pdu.event_id], refresh_outliers=True)
             if draft.is_in_graph(join.pdu.event_id):
                 return join.pdu

@@ -48,9 +48,7 @@ def is_signed(pdu: Pdu, version: RoomVersion, policy: PolicyServer) -> bool:
     return made is not None and is_valid_signature(policy.public, signed_bytes(pdu.event, version), made)
 
 
-def with_policy_signature(
-    event: Mapping[str, Any], policy: PolicyServer, answer: object
-) -> dict[str, Any] | None:
+def with_policy_signature(event: Mapping[str, Any], policy: PolicyServer, answer: object) -> dict[str, Any] | None:
     """Add the policy server's signature from its response to the event. Everything else in the response is
     ignored. None if the response has no signature."""
     of_server = answer.get(policy.server) if isinstance(answer, dict) else None

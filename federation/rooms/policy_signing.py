@@ -54,9 +54,7 @@ class PolicySigner:
         # Policy servers that did not respond, and the time from which they are asked again.
         self._unresponsive: LRUCache[str, float] = LRUCache(MAX_UNRESPONSIVE)
 
-    async def sign(
-        self, pdu: Pdu, version: RoomVersion, policy: PolicyServer, *, deadline: float | None = None
-    ) -> Pdu:
+    async def sign(self, pdu: Pdu, version: RoomVersion, policy: PolicyServer, *, deadline: float | None = None) -> Pdu:
         """Return the event with the policy server's signature. `PeerRefused` if it refuses to sign,
         `PeerError` if it does not respond before the deadline, by the event loop's clock."""
         now = asyncio.get_running_loop().time()
@@ -101,9 +99,7 @@ class PolicySigner:
         # The first event shows whether the policy server responds.
         problems = [await self._sign(batch, missing[0], policy, deadline)]
         if problems == [None]:
-            problems = await asyncio.gather(
-                *(self._sign(batch, event, policy, deadline) for event in missing[1:])
-            )
+            problems = await asyncio.gather(*(self._sign(batch, event, policy, deadline) for event in missing[1:]))
         problem = next(filter(None, problems), None)
         if problem is not None:
             self._report(f"The policy server of {batch.room_id} did not sign an event: {problem}")

@@ -160,13 +160,7 @@ class RoomReader:
         return StateIds(tuple(state.values()), tuple(chain))
 
     async def missing_events(
-        self,
-        room_id: str,
-        *,
-        earliest: Collection[EventId],
-        latest: Sequence[EventId],
-        limit: int,
-        min_depth: int,
+        self, room_id: str, *, earliest: Collection[EventId], latest: Sequence[EventId], limit: int, min_depth: int
     ) -> list[Pdu]:
         """The events between `earliest` and `latest`, oldest first."""
         ancestors = await self._ancestors(room_id, latest)
@@ -183,9 +177,7 @@ class RoomReader:
             walk = walk_backwards(event_ids, ancestors, limit)
         return await self._in_room(room_id, walk.found)
 
-    async def nearest_to(
-        self, room_id: str, timestamp: int, direction: Direction
-    ) -> tuple[EventId, int] | None:
+    async def nearest_to(self, room_id: str, timestamp: int, direction: Direction) -> tuple[EventId, int] | None:
         """The accepted event nearest to a time in a direction, and its `origin_server_ts`."""
         async with self._store.connection() as connection:
             return await find_nearest(connection, room_id, timestamp, direction)
@@ -195,9 +187,7 @@ class RoomReader:
             ancestors = await fetch_ancestors(connection, room_id, start, ANCESTORS_AT_ONCE)
         return {ancestor.event_id: ancestor for ancestor in ancestors}
 
-    async def _load_ancestors(
-        self, room_id: str, ancestors: dict[EventId, GraphEntry], walk: WalkResult
-    ) -> bool:
+    async def _load_ancestors(self, room_id: str, ancestors: dict[EventId, GraphEntry], walk: WalkResult) -> bool:
         """Load the ancestors that the walk has not found. Returns whether there were any."""
         if not walk.unknown:
             return False
@@ -264,9 +254,7 @@ class RoomReader:
         not matter.
         """
         event_ids = [pdu.event_id for pdu in pdus]
-        pairs = await self._store.read_outside_transaction(
-            lambda connection: fetch_redactions(connection, event_ids)
-        )
+        pairs = await self._store.read_outside_transaction(lambda connection: fetch_redactions(connection, event_ids))
         if not pairs:
             return list(pdus)
         redactions = await self._store.events({redaction for _, redaction in pairs}, refresh_outliers=True)

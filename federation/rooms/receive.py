@@ -61,9 +61,7 @@ async def receive_outliers(draft: RoomDraft, outliers: Mapping[EventId, Verified
         await draft.receive_outlier(outliers[event_id])
 
 
-async def _receive_event(
-    draft: RoomDraft, batch: RoomBatch, event: VerifiedEvent, in_timeline: bool
-) -> ReceiveResult:
+async def _receive_event(draft: RoomDraft, batch: RoomBatch, event: VerifiedEvent, in_timeline: bool) -> ReceiveResult:
     pdu = event.pdu
     if draft.is_in_graph(pdu.event_id):
         return draft.known[pdu.event_id].result
@@ -184,10 +182,7 @@ class EventReceiver:
         self._refusals: LRUCache[str, int] = LRUCache(MAX_UNREACHABLE_SERVERS)
 
     async def receive(
-        self,
-        origin: str,
-        events: Sequence[Any],
-        transaction: IncomingTransaction | None,
+        self, origin: str, events: Sequence[Any], transaction: IncomingTransaction | None
     ) -> Results | RepeatedTransaction:
         """Receive PDUs, with the transaction that contains them if there is one, and return the result of
         each."""
@@ -284,9 +279,7 @@ class EventReceiver:
         """Load the events that `receive_batch` needs, for all rooms with one query."""
         wanted = {room_id: event_ids_to_load(batch) for room_id, batch in batches.items()}
         found = await self._store.events(
-            {event_id for ids in wanted.values() for event_id in ids},
-            session.connection,
-            refresh_outliers=True,
+            {event_id for ids in wanted.values() for event_id in ids}, session.connection, refresh_outliers=True
         )
         for room_id, ids in wanted.items():
             session.draft(room_id).add_loaded(ids, found)
@@ -338,11 +331,7 @@ class EventReceiver:
         return sum(not isinstance(result, Dropped) for result in results.values())
 
     async def _verified(
-        self,
-        origin: str,
-        events: Sequence[Any],
-        results: dict[EventId, ReceiveResult],
-        progress: _InProgress,
+        self, origin: str, events: Sequence[Any], results: dict[EventId, ReceiveResult], progress: _InProgress
     ) -> dict[str, RoomBatch]:
         """Verify the events of rooms that are known and whose ACL allows the server, and return them by room.
         The results of all others are added to `results`."""

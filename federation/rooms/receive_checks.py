@@ -50,10 +50,7 @@ Verification = VerifiedEvent | Dropped | NeedKeys
 
 
 def verify_pdu(
-    parsed: ParseResult,
-    version: RoomVersion,
-    keys: Mapping[str, Mapping[str, VerifyKey]],
-    now_ms: int,
+    parsed: ParseResult, version: RoomVersion, keys: Mapping[str, Mapping[str, VerifyKey]], now_ms: int
 ) -> Verification:
     """Steps 1 to 3, which need only the event and the keys of the servers that signed it.
 

@@ -150,9 +150,7 @@ class RoomRequestHandler:
         chain = await self._rooms.auth_chain([event_id])
         return _encode_lists({"auth_chain": (await self._rooms.events(chain)).values()})
 
-    async def backfill(
-        self, origin: str, room_id: str, start: list[str], limit: str | None, now_ms: int
-    ) -> bytes:
+    async def backfill(self, origin: str, room_id: str, start: list[str], limit: str | None, now_ms: int) -> bytes:
         """The events and those before them, redacted where the server may not see them."""
         await self._require_admitted(origin, room_id)
         events = await self._rooms.backfill(room_id, *backfill(start, limit))
@@ -165,11 +163,7 @@ class RoomRequestHandler:
         await self._require_admitted(origin, room_id)
         query = missing_events(body)
         events = await self._rooms.missing_events(
-            room_id,
-            earliest=query.earliest,
-            latest=query.latest,
-            limit=query.limit,
-            min_depth=query.min_depth,
+            room_id, earliest=query.earliest, latest=query.latest, limit=query.limit, min_depth=query.min_depth
         )
         return _encode_lists({"events": await self._rooms.redact_for_server(origin, events)})
 
@@ -202,8 +196,5 @@ def _known_of(event_ids: Iterable[EventId], events: Mapping[EventId, Pdu]) -> li
 
 def _encode_lists(named: Mapping[str, Iterable[Pdu]]) -> bytes:
     """Encode an object of lists of events from their canonical JSON."""
-    members = (
-        b'"%b":[%b]' % (name.encode(), b",".join(pdu.canonical for pdu in pdus))
-        for name, pdus in named.items()
-    )
+    members = (b'"%b":[%b]' % (name.encode(), b",".join(pdu.canonical for pdu in pdus)) for name, pdus in named.items())
     return b"{%b}" % b",".join(members)

@@ -145,9 +145,7 @@ class LocalEventSender:
         content = {**first.content, "room_version": version.id}
         if version.creator_in_content:
             content["creator"] = first.sender
-        template = Template(
-            first.type, first.sender, content, self._time_of(first), room_id=room_id, state_key=""
-        )
+        template = Template(first.type, first.sender, content, self._time_of(first), room_id=room_id, state_key="")
         while True:
             create = build(template, version, self._signer())
             if isinstance(create, BuildFailure):
@@ -335,8 +333,7 @@ class LocalEventSender:
         )
         keys = auth_event_keys(template, draft.version)
         return replace(
-            template,
-            auth_events=[event_id for key in keys if (event_id := before.state.get(key)) is not None],
+            template, auth_events=[event_id for key in keys if (event_id := before.state.get(key)) is not None]
         )
 
     def _time_of(self, event: NewEvent) -> int:

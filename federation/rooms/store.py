@@ -106,17 +106,11 @@ class RoomStore:
         if room is not None and room.view.generation == row.generation:
             return room
         view_ = RoomView(
-            row.room_id,
-            ROOM_VERSIONS[row.version],
-            row.generation,
-            tuple(row.forward_extremities),
-            row.state_group,
+            row.room_id, ROOM_VERSIONS[row.version], row.generation, tuple(row.forward_extremities), row.state_group
         )
         joined = await count_joined_by_server(connection, row.room_id)
         # Merges and edges are immutable, so they stay valid after another process has written to the room.
-        fresh = (
-            CachedRoom(view_, joined) if room is None else CachedRoom(view_, joined, room.merges, room.edges)
-        )
+        fresh = CachedRoom(view_, joined) if room is None else CachedRoom(view_, joined, room.merges, room.edges)
         if room is None or room.view.generation < row.generation:
             self._rooms[row.room_id] = fresh
         return fresh
@@ -131,11 +125,7 @@ class RoomStore:
     # -- events --
 
     async def events(
-        self,
-        event_ids: Iterable[EventId],
-        connection: "Connection | None" = None,
-        *,
-        refresh_outliers: bool = False,
+        self, event_ids: Iterable[EventId], connection: "Connection | None" = None, *, refresh_outliers: bool = False
     ) -> dict[EventId, KnownEvent]:
         """Return those events that are known. With `refresh_outliers`, cached outliers are read again from
         the database, since another process may have inserted them into the graph."""

@@ -72,6 +72,4 @@ class RoomStream(EventStream):
 def _invite(position: int, invite: OutsideMembership) -> StreamedEvent:
     version = ROOM_VERSIONS[invite.version]
     pdu = make_pdu(decode(invite.event), invite.event, invite.event_id, version)
-    return StreamedEvent(
-        position, "invite", to_room_event(pdu, pdu, version), tuple(decode(invite.stripped_state))
-    )
+    return StreamedEvent(position, "invite", to_room_event(pdu, pdu, version), tuple(decode(invite.stripped_state)))

@@ -188,9 +188,7 @@ def _as_integers(content: Mapping[str, Any], version: RoomVersion) -> dict[str, 
 
 def _highest(levels: Mapping[str, Any]) -> int:
     single = [levels[name] for name in _LEVELS if name in levels]
-    listed = [
-        level for name in ("users", "events", "notifications") for level in levels.get(name, {}).values()
-    ]
+    listed = [level for name in ("users", "events", "notifications") for level in levels.get(name, {}).values()]
     return int(max([_FULL_POWER, *single, *listed]))
 
 

@@ -84,7 +84,5 @@ async def is_signed_by(keys: KeyRing, pdu: Pdu, version: RoomVersion, server: st
     """Whether a server has signed the event, even if its signature is not required."""
     key_ids = [key_id for key_id in pdu.signatures.get(server, {}) if is_known_algorithm(key_id)]
     known = await keys.keys_for([KeyNeed(server, key_id) for key_id in key_ids])
-    result = verify(
-        signed_bytes(pdu.event, version), pdu.signatures, server, known.get(server, {}), now_ms=now_ms
-    )
+    result = verify(signed_bytes(pdu.event, version), pdu.signatures, server, known.get(server, {}), now_ms=now_ms)
     return isinstance(result, Verified)

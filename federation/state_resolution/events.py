@@ -46,12 +46,8 @@ class EventSource:
         that it is among the auth events."""
         if self.version.create_event_is_room_id:
             return self.get(create_event_id(pdu.room_id))
-        return next(
-            (entry for entry in map(self.get, pdu.auth_events) if entry and entry.key == CREATE), None
-        )
+        return next((entry for entry in map(self.get, pdu.auth_events) if entry and entry.key == CREATE), None)
 
     def power_levels_of(self, pdu: Pdu) -> Pdu | None:
         """The power levels among an event's auth events."""
-        return next(
-            (entry for entry in map(self.get, pdu.auth_events) if entry and entry.key == POWER_LEVELS), None
-        )
+        return next((entry for entry in map(self.get, pdu.auth_events) if entry and entry.key == POWER_LEVELS), None)

@@ -17,12 +17,7 @@ from federation.auth_rules.auth_event_selection import JOIN_RULES, POWER_LEVELS
 from federation.auth_rules.levels import Level, PowerLevels
 from federation.events import CREATE, EventId, Pdu, StateKey
 from federation.matrix.room_version import RoomVersion
-from federation.state_resolution.conflicts import (
-    StateSet,
-    auth_difference,
-    conflicted_state_subgraph,
-    split_conflicts,
-)
+from federation.state_resolution.conflicts import StateSet, auth_difference, conflicted_state_subgraph, split_conflicts
 from federation.state_resolution.events import EventSource
 
 
@@ -105,9 +100,7 @@ def resolve(
     return Resolution({**partial.state, **unconflicted}, partial.refused)
 
 
-def _full_conflicted_set(
-    state_sets: Sequence[StateSet], conflicted: set[EventId], source: EventSource
-) -> set[EventId]:
+def _full_conflicted_set(state_sets: Sequence[StateSet], conflicted: set[EventId], source: EventSource) -> set[EventId]:
     """The specification: "The *full conflicted set* is the union of the conflicted state set, the
     conflicted state subgraph, and the auth difference"; in v2 without the subgraph."""
     edges = source.auth_events_of
@@ -169,9 +162,7 @@ def with_auth_chains(
     return graph
 
 
-def reverse_topological_power_ordering(
-    graph: dict[EventId, set[EventId]], events: EventSource
-) -> list[EventId]:
+def reverse_topological_power_ordering(graph: dict[EventId, set[EventId]], events: EventSource) -> list[EventId]:
     """The specification: "The reverse topological power ordering can be found by sorting the events using
     Kahn's algorithm for topological sorting, and at each step selecting, among all the candidate vertices,
     the smallest vertex using the above comparison relation."""
@@ -215,9 +206,7 @@ def _comparison(graph: Iterable[EventId], events: EventSource) -> dict[EventId, 
     return order
 
 
-def mainline_ordering(
-    event_ids: Iterable[EventId], power_levels: EventId | None, events: EventSource
-) -> list[EventId]:
+def mainline_ordering(event_ids: Iterable[EventId], power_levels: EventId | None, events: EventSource) -> list[EventId]:
     """The mainline ordering based on these power levels: for events *x* and *y*, *x* < *y* if
 
     1. the mainline position of *x* is **greater** than the mainline position of *y* (i.e. the auth chain of

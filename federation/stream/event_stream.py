@@ -138,9 +138,7 @@ class EventStream(ABC):
     def may_have_more(self, after: int, commits: int) -> bool:
         """Whether the database may hold entries after a position that it did not hold after so many
         commits."""
-        return commits < self._last_uncached_commit or (
-            commits < self._commits and after < self._last_cached_position
-        )
+        return commits < self._last_uncached_commit or (commits < self._commits and after < self._last_cached_position)
 
     async def read_shared(self, after: int, limit: int) -> StreamPage:
         """Like `read`; readers at the same position share one query."""

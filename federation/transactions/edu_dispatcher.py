@@ -65,9 +65,7 @@ class DeviceMessage:
     content: Mapping[str, Any] = field(repr=False)
 
 
-EduUpdate = (
-    TypingUsers | Receipt | UserPresence | DeviceListUpdate | SigningKeyUpdate | ToDevice | ReceivedCustomEdu
-)
+EduUpdate = TypingUsers | Receipt | UserPresence | DeviceListUpdate | SigningKeyUpdate | ToDevice | ReceivedCustomEdu
 """When a listener receives a `ToDevice`, its messages are stored and can be read."""
 Listener = Callable[[EduUpdate], None]
 """Called from the event loop; must not block."""
@@ -120,9 +118,7 @@ class TypingTracker:
         self._rooms.setdefault(room_id, {})[user] = until_ms
         heapq.heappush(self._ends, (until_ms, room_id, user))
         if len(self._ends) > 2 * self._most + 100:
-            self._ends = [
-                (until, room, who) for room, them in self._rooms.items() for who, until in them.items()
-            ]
+            self._ends = [(until, room, who) for room, them in self._rooms.items() for who, until in them.items()]
             heapq.heapify(self._ends)
         return is_new
 
@@ -253,9 +249,7 @@ class EduDispatcher:
     # -- EDUs from other servers --
 
     def handle_typing(self, typing: Typing) -> None:
-        self.set_typing(
-            typing.room_id, typing.user_id, typing=typing.typing, timeout_ms=REMOTE_TYPING_TIMEOUT_MS
-        )
+        self.set_typing(typing.room_id, typing.user_id, typing=typing.typing, timeout_ms=REMOTE_TYPING_TIMEOUT_MS)
 
     def handle_receipts(self, receipts: Receipts) -> None:
         for receipt in receipts.receipts:

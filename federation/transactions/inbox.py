@@ -67,15 +67,11 @@ class Inbox:
         async with self._database.transaction() as connection:
             return await prune(connection, RESPONSE_RETENTION)
 
-    async def _receive_once(
-        self, origin: str, transaction_id: str, pdus: Sequence[Any], edus: Sequence[Any]
-    ) -> bytes:
+    async def _receive_once(self, origin: str, transaction_id: str, pdus: Sequence[Any], edus: Sequence[Any]) -> bytes:
         if edus:
             # EDUs have effects before the response is stored. Those of a repeated transaction must not have
             # them again, so a stored response is looked up first.
-            stored = await self._database.read(
-                lambda connection: fetch_response(connection, origin, transaction_id)
-            )
+            stored = await self._database.read(lambda connection: fetch_response(connection, origin, transaction_id))
             if stored is not None:
                 return stored
             # Before the PDUs: if an EDU cannot be stored, the transaction must not count as received.

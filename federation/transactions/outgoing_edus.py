@@ -5,14 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from federation.matrix.canonical_json import encode
-from federation.transactions.edus import (
-    MAX_PRESENCES,
-    MAX_TO_DEVICE_BYTES,
-    Receipt,
-    ToDevice,
-    Typing,
-    UserPresence,
-)
+from federation.transactions.edus import MAX_PRESENCES, MAX_TO_DEVICE_BYTES, Receipt, ToDevice, Typing, UserPresence
 
 TYPING_MAX_AGE_MS: Final = 60_000
 """An older typing notification is dropped: receivers time typing out themselves."""
@@ -66,23 +59,13 @@ def presence(user: UserPresence) -> OutgoingEdu:
 def to_device(message: ToDevice) -> OutgoingEdu:
     messages = {user: dict(devices) for user, devices in message.messages.items()}
     assert len(encode(messages)) <= MAX_TO_DEVICE_BYTES, "the caller refuses a message that is too large"
-    content = {
-        "sender": message.sender,
-        "type": message.type,
-        "message_id": message.message_id,
-        "messages": messages,
-    }
+    content = {"sender": message.sender, "type": message.type, "message_id": message.message_id, "messages": messages}
     return OutgoingEdu("m.direct_to_device", content)
 
 
 def device_list_update(user_id: str, device_id: str, stream_id: int, prev_ids: Sequence[int]) -> OutgoingEdu:
     """Announce that a device has changed. The receiver queries the device list for the details."""
-    content = {
-        "user_id": user_id,
-        "device_id": device_id,
-        "stream_id": stream_id,
-        "prev_id": list(prev_ids),
-    }
+    content = {"user_id": user_id, "device_id": device_id, "stream_id": stream_id, "prev_id": list(prev_ids)}
     return OutgoingEdu("m.device_list_update", content)
 
 

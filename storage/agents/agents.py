@@ -48,9 +48,7 @@ AgentKey = tuple[str, str]
 # ---- agents ------------------------------------------------------------------------------------------
 
 
-async def find_agents(
-    connection: Connection, node_id: str | None, agent_id: str | None, limit: int
-) -> list[AgentRow]:
+async def find_agents(connection: Connection, node_id: str | None, agent_id: str | None, limit: int) -> list[AgentRow]:
     """A parameter that is None matches all."""
     return [AgentRow(*row) for row in await connection.fetch(SQL.find_agents, node_id, agent_id, limit)]
 
@@ -100,9 +98,7 @@ async def insert_nodes(connection: Connection, node_ids: Iterable[str], now_ms: 
     await connection.execute(SQL.insert_nodes, list(node_ids), now_ms)
 
 
-async def write_node(
-    connection: Connection, node_id: str, url: str | None, now_ms: int, *, trusted: bool
-) -> None:
+async def write_node(connection: Connection, node_id: str, url: str | None, now_ms: int, *, trusted: bool) -> None:
     """Write the settings of a node from the configuration or an operator."""
     await connection.execute(SQL.write_node, node_id, url, trusted, now_ms)
 

@@ -25,9 +25,7 @@ class QueuedEvent(NamedTuple):
 # ---- received ----------------------------------------------------------------------------------------
 
 
-async def insert_received(
-    connection: Connection, peer: str, event_id: str, digest: bytes, now_ms: int
-) -> bool:
+async def insert_received(connection: Connection, peer: str, event_id: str, digest: bytes, now_ms: int) -> bool:
     """Record a received event and return whether it is new. If not, `fetch_digest` returns the digest of the
     event received under this id. Waits for a transaction that is inserting the same event."""
     return await connection.fetchval(SQL.insert_received, peer, event_id, digest, now_ms) is not None

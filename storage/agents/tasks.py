@@ -96,18 +96,13 @@ class ProgressRow(NamedTuple):
 
 
 async def accept_task(
-    connection: Connection,
-    row: TaskRow,
-    capacity: AgentCapacity | None = None,
-    position: ReaderPosition | None = None,
+    connection: Connection, row: TaskRow, capacity: AgentCapacity | None = None, position: ReaderPosition | None = None
 ) -> AcceptResult:
     """Store a new task, ignoring `row.id`, if its agent has capacity for it; without `capacity` this is not
     checked. The same statement advances the reader to `position`. Raises `ReaderReplaced`."""
     at_once, queued = capacity or (None, None)
     try:
-        found = await connection.fetchrow(
-            SQL.accept_task, *row[1:], at_once, queued, *(position or (None, None, None))
-        )
+        found = await connection.fetchrow(SQL.accept_task, *row[1:], at_once, queued, *(position or (None, None, None)))
     except asyncpg.RaiseError:
         raise ReaderReplaced(row.request_id if position is None else position[0]) from None
     assert found is not None, "the statement always returns a row"
@@ -188,9 +183,7 @@ async def list_live_of_agents(
     return [TaskRow(*row) for row in rows]
 
 
-async def list_live_of_requester(
-    connection: Connection, node_id: str, after: int, limit: int
-) -> list[TaskRow]:
+async def list_live_of_requester(connection: Connection, node_id: str, after: int, limit: int) -> list[TaskRow]:
     """The unfinished tasks that agents of the node have requested, with an id greater than `after`, ordered
     by id."""
     rows = await connection.fetch(SQL.list_live_of_requester, node_id, after, limit)
@@ -211,9 +204,7 @@ async def list_processes(connection: Connection) -> list[int]:
     return [row[0] for row in await connection.fetch(SQL.list_processes)]
 
 
-async def list_tasks_of_process(
-    connection: Connection, process_number: int, after: int, limit: int
-) -> list[TaskRow]:
+async def list_tasks_of_process(connection: Connection, process_number: int, after: int, limit: int) -> list[TaskRow]:
     rows = await connection.fetch(SQL.list_tasks_of_process, process_number, after, limit)
     return [TaskRow(*row) for row in rows]
 
@@ -229,9 +220,7 @@ async def list_due_tasks_of_process(
 # ---- progress ----------------------------------------------------------------------------------------
 
 
-async def insert_progress(
-    connection: Connection, task: int, at: int, content: bytes, most: int
-) -> int | None:
+async def insert_progress(connection: Connection, task: int, at: int, content: bytes, most: int) -> int | None:
     """Store a progress report and return its number, or None if the task has ended. Only the `most` newest
     reports are kept."""
     if not await connection.fetchval(SQL.lock_live, task):
@@ -286,7 +275,5 @@ class TaskSearch:
 
 async def search_tasks(connection: Connection, search: TaskSearch, limit: int) -> list[TaskSummary]:
     """The matching tasks, newest first."""
-    rows = await connection.fetch(
-        SQL.search_tasks, search.agent, search.requester, search.states, search.before, limit
-    )
+    rows = await connection.fetch(SQL.search_tasks, search.agent, search.requester, search.states, search.before, limit)
     return [TaskSummary(*row) for row in rows]

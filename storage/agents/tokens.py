@@ -52,9 +52,7 @@ async def record_use(connection: Connection, token_id: str, now_ms: int) -> None
     await connection.execute(SQL.record_use, token_id, now_ms)
 
 
-async def revoke_tokens(
-    connection: Connection, agent_id: str, token_id: str | None, now_ms: int
-) -> list[str]:
+async def revoke_tokens(connection: Connection, agent_id: str, token_id: str | None, now_ms: int) -> list[str]:
     """Revoke one token or all tokens of the agent, and return their ids."""
     rows = await connection.fetch(SQL.revoke_tokens, agent_id, token_id, now_ms)
     return [row[0] for row in rows]

@@ -77,14 +77,7 @@ async def receive_transaction(connection: Connection, new: NewTransaction) -> Re
     events = zip(*new.events, strict=True) if new.events else ((),) * len(NewEvent._fields)
     redactions = zip(*new.redactions, strict=True) if new.redactions else ((),) * len(Redaction._fields)
     row = await connection.fetchrow(
-        SQL.receive_transaction,
-        new.registration,
-        new.transaction_id,
-        new.digest,
-        new.state,
-        *redactions,
-        TAG,
-        *events,
+        SQL.receive_transaction, new.registration, new.transaction_id, new.digest, new.state, *redactions, TAG, *events
     )
     assert row is not None, "the function returns a row"
     return ReceiveResult(row[0], row[1] or (), row[2])

@@ -79,11 +79,7 @@ async def fetch_entry(
 
 
 async def fetch_entries(
-    connection: Connection,
-    room_id: str,
-    type_: bytes | None,
-    memberships: Collection[str] | None,
-    age: timedelta,
+    connection: Connection, room_id: str, type_: bytes | None, memberships: Collection[str] | None, age: timedelta
 ) -> CachedState | None:
     """The cached entries of the room: all, those of one type, or the members with one of these memberships.
     None if the room is not cached."""
@@ -110,9 +106,7 @@ async def fetch_local_membership(connection: Connection, room_id: str, user: byt
     return membership
 
 
-async def record_change(
-    connection: Connection, registration: str, entry: StateEntry, trusted_for: timedelta
-) -> None:
+async def record_change(connection: Connection, registration: str, entry: StateEntry, trusted_for: timedelta) -> None:
     """Record a state event that a local user has sent, unless the homeserver has already sent it back."""
     await connection.execute(SQL.record_change, registration, entry, trusted_for)
 
@@ -123,9 +117,7 @@ async def begin_state_fetch(connection: Connection, room_id: str) -> StateFetch 
     return None if row is None else StateFetch(*row)
 
 
-async def merge_state(
-    connection: Connection, room_id: str, fetch: StateFetch, entries: Sequence[StateEntry]
-) -> bool:
+async def merge_state(connection: Connection, room_id: str, fetch: StateFetch, entries: Sequence[StateEntry]) -> bool:
     """Store the fetched state, and return whether the room's state is complete now. No duplicate entries."""
     await connection.execute(SQL.merge_state, room_id, fetch.change, entries)
     return bool(await connection.fetchval(SQL.mark_complete, room_id, fetch.invalidations))

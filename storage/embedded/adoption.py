@@ -82,9 +82,7 @@ async def find_running(layout: Layout) -> Process | None:
     try:
         # Classified while its pidfd is open: the process id cannot be reused meanwhile.
         ownership = classify_process(layout, process.pid)
-        is_adoptable = (
-            ownership is Ownership.THIS_CLUSTER and not named.single_user and not await process.ended(0)
-        )
+        is_adoptable = ownership is Ownership.THIS_CLUSTER and not named.single_user and not await process.ended(0)
     finally:
         if not is_adoptable:
             await process.close()

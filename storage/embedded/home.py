@@ -153,9 +153,7 @@ def choose_identity(run_as: str, euid: int) -> Identity | None:
             "The node runs as root, and Postgres may not run as root.",
             'Set database.run_as to another user, such as "nobody", or run the node as an ordinary user.',
         )
-    return Identity(
-        entry.pw_name, entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
-    )
+    return Identity(entry.pw_name, entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(entry.pw_name, entry.pw_gid)))
 
 
 def name_of(uid: int) -> str:

@@ -87,12 +87,7 @@ SETTINGS = {
 
 def server_arguments(directory: str, max_connections: int, extra: Mapping[str, str]) -> list[str]:
     """The command line of `postgres`. The launcher replaces @home@ by the path of the home."""
-    values = {
-        **SETTINGS,
-        "max_connections": str(max_connections),
-        **extra,
-        DIRECTORY_SETTING: directory,
-    }
+    values = {**SETTINGS, "max_connections": str(max_connections), **extra, DIRECTORY_SETTING: directory}
     words = ["-D", f"@home@/{MAJOR}", "-k", "@home@"]
     for name, value in values.items():
         words += ["-c", f"{name}={value}"]

@@ -187,17 +187,11 @@ class Programs:
 
     def _plan(self, program: str, arguments: list[str], log: str | None) -> str:
         user = self.identity
-        directories = {
-            "programs": package_directory(),
-            "libraries": libraries_directory(),
-            "home": self.layout.home,
-        }
+        directories = {"programs": package_directory(), "libraries": libraries_directory(), "home": self.layout.home}
         return json.dumps(
             {
                 "directories": {name: str(path) for name, path in directories.items() if path is not None},
-                "user": {"uid": user.uid, "gid": user.gid, "groups": user.groups}
-                if user is not None
-                else None,
+                "user": {"uid": user.uid, "gid": user.gid, "groups": user.groups} if user is not None else None,
                 # The parent-death signal is sent when the thread that started the child ends, so that must be
                 # the thread of the event loop.
                 "parent": os.getpid(),

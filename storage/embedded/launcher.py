@@ -137,9 +137,7 @@ def mount_directories(directories: dict[str, str], user: dict[str, Any]) -> dict
     if libc.unshare(CLONE_NEWNS) != 0:
         raise OSError(ctypes.get_errno(), f"unshare: {os.strerror(ctypes.get_errno())}")
     mount(None, "/", None, MS_REC | MS_PRIVATE)
-    usable = (
-        path for path in MOUNT_POINTS if Path(path).is_dir() and first_inaccessible([path], user) is None
-    )
+    usable = (path for path in MOUNT_POINTS if Path(path).is_dir() and first_inaccessible([path], user) is None)
     cover = next(usable, None)
     if cover is None:
         raise OSError(0, f"none of {', '.join(MOUNT_POINTS)} can be used as a mount point")

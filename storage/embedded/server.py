@@ -300,8 +300,7 @@ class EmbeddedPostgres:
         if not await self._process.ended(0):
             await self._end_process()
             raise LocalError(
-                f"Postgres in {self._layout.home} accepted no connection within "
-                f"{self._start_timeout:g} seconds.",
+                f"Postgres in {self._layout.home} accepted no connection within {self._start_timeout:g} seconds.",
                 f"Read {self._layout.log} for the reason, and start the node again.",
             )
         await self._end_process()
@@ -343,9 +342,7 @@ class EmbeddedPostgres:
         except Exception as error:
             # Whatever the error is, the node needs its Postgres: the error is reported, and the start is
             # retried.
-            problem, advice = (
-                (error.problem, error.advice) if isinstance(error, LocalError) else (repr(error), "")
-            )
+            problem, advice = (error.problem, error.advice) if isinstance(error, LocalError) else (repr(error), "")
             await self._end_process()
             self._report("postgres_failed", {"problem": problem, "advice": advice})
             self._schedule_restart()

@@ -45,9 +45,7 @@ async def insert_entries(connection: Connection, rows: Sequence[AuditRow]) -> No
 
 async def search(connection: Connection, filters: AuditSearch, limit: int) -> list[AuditRow]:
     """The matching entries, newest first."""
-    rows = await connection.fetch(
-        SQL.search, filters.peer, filters.user_id, filters.room_id, filters.since, limit
-    )
+    rows = await connection.fetch(SQL.search, filters.peer, filters.user_id, filters.room_id, filters.since, limit)
     return [AuditRow(*row) for row in rows]
 
 

@@ -56,9 +56,7 @@ class QueueDepth(NamedTuple):
 # ---- queueing ----------------------------------------------------------------------------------------
 
 
-async def queue_pdus(
-    connection: Connection, entries: Sequence[tuple[str, str, str]], now_ms: int
-) -> list[QueuedPdu]:
+async def queue_pdus(connection: Connection, entries: Sequence[tuple[str, str, str]], now_ms: int) -> list[QueuedPdu]:
     """Queue entries of (destination, room id, event id), which are in the order of the events."""
     if not entries:
         return []
@@ -89,9 +87,7 @@ async def fetch_backlogs(connection: Connection, destination: str) -> list[RoomB
     return [RoomBacklog(*row) for row in await connection.fetch(SQL.fetch_backlogs, destination)]
 
 
-async def fetch_pdus(
-    connection: Connection, destination: str, positions: Sequence[tuple[str, int]]
-) -> list[StoredPdu]:
+async def fetch_pdus(connection: Connection, destination: str, positions: Sequence[tuple[str, int]]) -> list[StoredPdu]:
     """The events at positions of (room id, position), in order. Deleted entries are left out."""
     rows = await connection.fetch(SQL.fetch_pdus, destination, *_columns(positions))
     return [StoredPdu(*row) for row in rows]

@@ -118,8 +118,7 @@ async def fetch_present_members(connection: Connection) -> list[PresentMember]:
 async def fetch_present_members_of_office(connection: Connection, office_id: str) -> list[PresentMember]:
     """The present members of one office, in the order in which they joined."""
     return [
-        PresentMember(office_id, *row)
-        for row in await connection.fetch(SQL.fetch_present_members_of_office, office_id)
+        PresentMember(office_id, *row) for row in await connection.fetch(SQL.fetch_present_members_of_office, office_id)
     ]
 
 
@@ -138,9 +137,7 @@ async def fetch_unanswered(connection: Connection) -> list[tuple[str, str, bytes
     return [(row[0], row[1], row[2]) for row in await connection.fetch(SQL.fetch_unanswered)]
 
 
-async def list_calls(
-    connection: Connection, office_id: str | None, before: int | None, limit: int
-) -> list[CallRow]:
+async def list_calls(connection: Connection, office_id: str | None, before: int | None, limit: int) -> list[CallRow]:
     return [CallRow(*row) for row in await connection.fetch(SQL.list_calls, office_id, before, limit)]
 
 

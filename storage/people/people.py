@@ -49,15 +49,10 @@ async def fetch_task_messages(connection: Connection, task: int) -> TaskMessages
     return None if row is None else TaskMessagesRow(*row)
 
 
-async def find_task_messages(
-    connection: Connection, room_id: str, event_id: str, limit: int
-) -> list[TaskMessagesRow]:
+async def find_task_messages(connection: Connection, room_id: str, event_id: str, limit: int) -> list[TaskMessagesRow]:
     """The tasks to which a message belongs, newest first: it requests the task, starts its thread, reports
     progress or answers it."""
-    return [
-        TaskMessagesRow(*row)
-        for row in await connection.fetch(SQL.find_task_messages, room_id, event_id, limit)
-    ]
+    return [TaskMessagesRow(*row) for row in await connection.fetch(SQL.find_task_messages, room_id, event_id, limit)]
 
 
 async def set_reaction(connection: Connection, task: int, reaction: str | None, event_id: str | None) -> None:

@@ -65,9 +65,7 @@ async def fetch_events(connection: Connection, event_ids: Iterable[str]) -> list
     return [StoredEvent(*row) for row in await connection.fetch(SQL.fetch_events, list(event_ids))]
 
 
-async def fetch_auth_edges(
-    connection: Connection, event_ids: Iterable[str]
-) -> list[tuple[str, Sequence[str]]]:
+async def fetch_auth_edges(connection: Connection, event_ids: Iterable[str]) -> list[tuple[str, Sequence[str]]]:
     """The events and their auth chains, each with the ids of its auth events."""
     return [(row[0], row[1]) for row in await connection.fetch(SQL.fetch_auth_edges, list(event_ids))]
 
@@ -80,19 +78,12 @@ async def fetch_ancestors(
     They are selected by depth, which senders can choose freely: use this only to load at once what a walk
     through the graph will probably need.
     """
-    return [
-        GraphEntry(*row)
-        for row in await connection.fetch(SQL.fetch_ancestors, room_id, list(event_ids), limit)
-    ]
+    return [GraphEntry(*row) for row in await connection.fetch(SQL.fetch_ancestors, room_id, list(event_ids), limit)]
 
 
-async def fetch_graph_entries(
-    connection: Connection, room_id: str, event_ids: Iterable[str]
-) -> list[GraphEntry]:
+async def fetch_graph_entries(connection: Connection, room_id: str, event_ids: Iterable[str]) -> list[GraphEntry]:
     """The graph entries of those events that are stored in the room and are not outliers."""
-    return [
-        GraphEntry(*row) for row in await connection.fetch(SQL.fetch_graph_entries, room_id, list(event_ids))
-    ]
+    return [GraphEntry(*row) for row in await connection.fetch(SQL.fetch_graph_entries, room_id, list(event_ids))]
 
 
 async def fetch_backward_extremities(connection: Connection, room_id: str, limit: int) -> list[str]:
@@ -137,9 +128,7 @@ async def fetch_relations(
 async def insert_redactions(connection: Connection, pairs: Sequence[tuple[str, str]]) -> None:
     """Insert pairs of (target, redaction)."""
     if pairs:
-        await connection.execute(
-            SQL.insert_redactions, *(list(column) for column in zip(*pairs, strict=True))
-        )
+        await connection.execute(SQL.insert_redactions, *(list(column) for column in zip(*pairs, strict=True)))
 
 
 async def fetch_redactions(connection: Connection, targets: Iterable[str]) -> list[tuple[str, str]]:

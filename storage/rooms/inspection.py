@@ -91,9 +91,7 @@ async def fetch_state_entries(
     return [StateEntry(*row) for row in rows]
 
 
-async def count_joined(
-    connection: Connection, room_ids: Iterable[str], server_name: str
-) -> dict[str, JoinedCounts]:
+async def count_joined(connection: Connection, room_ids: Iterable[str], server_name: str) -> dict[str, JoinedCounts]:
     """The counts by room, without rooms that have no joined member."""
     rows = await connection.fetch(SQL.count_joined, list(room_ids), server_name)
     return {row[0]: JoinedCounts(row[1], row[2], row[3]) for row in rows}
@@ -108,20 +106,14 @@ async def list_members_of_server(
     connection: Connection, room_id: str, server: str, memberships: Iterable[str], after: str, limit: int
 ) -> list[tuple[str, str]]:
     """(user id, membership), ordered by user id."""
-    rows = await connection.fetch(
-        SQL.list_members_of_server, room_id, server, list(memberships), after, limit
-    )
+    rows = await connection.fetch(SQL.list_members_of_server, room_id, server, list(memberships), after, limit)
     return [(row[0], row[1]) for row in rows]
 
 
-async def list_outside_members(
-    connection: Connection, room_id: str, after: str, limit: int
-) -> list[tuple[str, str]]:
+async def list_outside_members(connection: Connection, room_id: str, after: str, limit: int) -> list[tuple[str, str]]:
     """(user id, membership) of local users who are invited into, or have knocked on, a room without local
     members."""
-    return [
-        (row[0], row[1]) for row in await connection.fetch(SQL.list_outside_members, room_id, after, limit)
-    ]
+    return [(row[0], row[1]) for row in await connection.fetch(SQL.list_outside_members, room_id, after, limit)]
 
 
 # ---- events ------------------------------------------------------------------------------------------

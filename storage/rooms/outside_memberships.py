@@ -55,12 +55,8 @@ async def insert_invite(connection: Connection, row: OutsideMembership) -> bool:
     return True
 
 
-async def fetch_by_events(
-    connection: Connection, keys: Iterable[tuple[str, str]]
-) -> dict[str, OutsideMembership]:
+async def fetch_by_events(connection: Connection, keys: Iterable[tuple[str, str]]) -> dict[str, OutsideMembership]:
     """The memberships that still exist, by event id, for pairs of (room id, event id)."""
     pairs = list(keys)
-    rows = await connection.fetch(
-        SQL.fetch_by_events, [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    )
+    rows = await connection.fetch(SQL.fetch_by_events, [pair[0] for pair in pairs], [pair[1] for pair in pairs])
     return {row.event_id: row for row in (OutsideMembership(*found) for found in rows)}

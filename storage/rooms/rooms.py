@@ -75,9 +75,7 @@ async def write_current_state(
         await connection.execute(SQL.upsert_entries, set_)
 
 
-async def fetch_members(
-    connection: Connection, room_id: str, memberships: Iterable[str] = ("join",)
-) -> list[Member]:
+async def fetch_members(connection: Connection, room_id: str, memberships: Iterable[str] = ("join",)) -> list[Member]:
     return [Member(*row) for row in await connection.fetch(SQL.fetch_members, room_id, list(memberships))]
 
 
@@ -93,9 +91,7 @@ async def count_joined_by_server(connection: Connection, room_id: str) -> dict[s
     return {row[0]: row[1] for row in await connection.fetch(SQL.count_joined_by_server, room_id)}
 
 
-async def has_member_of_server(
-    connection: Connection, room_id: str, server: str, memberships: Iterable[str]
-) -> bool:
+async def has_member_of_server(connection: Connection, room_id: str, server: str, memberships: Iterable[str]) -> bool:
     """Whether a user of that server has one of these memberships."""
     has: bool = await connection.fetchval(SQL.has_member_of_server, room_id, list(memberships), server)
     return has
@@ -110,9 +106,7 @@ async def fetch_entries(
     connection: Connection, room_id: str, type_: str, state_keys: Iterable[str] | None = None
 ) -> dict[str, str]:
     """The current state events of one type: event ids by state key."""
-    rows = await connection.fetch(
-        SQL.fetch_entries, room_id, type_, None if state_keys is None else list(state_keys)
-    )
+    rows = await connection.fetch(SQL.fetch_entries, room_id, type_, None if state_keys is None else list(state_keys))
     return {row[0]: row[1] for row in rows}
 
 

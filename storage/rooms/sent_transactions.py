@@ -28,11 +28,7 @@ async def insert_sent(connection: Connection, room_id: str, events: Mapping[Tran
     if not events:
         return True
     inserted: int = await connection.fetchval(
-        SQL.insert_sent,
-        room_id,
-        [key[0] for key in events],
-        [key[1] for key in events],
-        list(events.values()),
+        SQL.insert_sent, room_id, [key[0] for key in events], [key[1] for key in events], list(events.values())
     )
     return inserted == len(events)
 

@@ -67,6 +67,4 @@ async def homeserver(handler: Callable[[web.Request], Any]) -> AsyncIterator[Hom
     monitor = RecordingMonitor()
     async with server.running(None), open_session() as session:
         url = f"http://127.0.0.1:{server.port}"
-        yield Homeserver(
-            server, HomeserverClient(session, url, TOKEN, observer=monitor, monitor=monitor), monitor
-        )
+        yield Homeserver(server, HomeserverClient(session, url, TOKEN, observer=monitor, monitor=monitor), monitor)

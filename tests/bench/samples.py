@@ -23,9 +23,7 @@ def replay(measurements: Iterable[Measurement]) -> Callable[[Any, float], Measur
     return lambda subject, seconds: next(remaining)
 
 
-def row(
-    name: str = "row", *, compared: bool = True, counts: bool = True, unit: Unit = Unit.PER_SECOND
-) -> Row[Any]:
+def row(name: str = "row", *, compared: bool = True, counts: bool = True, unit: Unit = Unit.PER_SECOND) -> Row[Any]:
     never = replay(())
     return Row(
         name=name,

@@ -49,9 +49,7 @@ def test_a_quick_run_prints_the_table_and_ends_with_the_ratio(tmp_path: Path, di
         assert re.search(rf"^ +{name} .* over .* {compared}", table, re.MULTILINE), name
     assert re.search(rf"^ +http-tls .*TLS over plain \(information\) +{compared}", table, re.MULTILINE)
     assert re.search(rf"^ +sha256 .*hashlib +{FIGURE} +per second +ceiling", table, re.MULTILINE)
-    assert re.search(
-        r"^Postgres 18\.\d+ over a Unix socket, fsync on, synchronous_commit on", table, re.MULTILINE
-    )
+    assert re.search(r"^Postgres 18\.\d+ over a Unix socket, fsync on, synchronous_commit on", table, re.MULTILINE)
     assert re.search(r"^Medians of 3 rounds of 0\.02 s a side.* CPUs, load ", table, re.MULTILINE)
 
     found = re.fullmatch(r"limits: ratio (\d+\.\d\d) \(.+ over .+; the worst of 3 rows\)", last)
@@ -83,12 +81,9 @@ def test_every_ceiling_has_its_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "children", "number"),
-    [("commits", 1, signal.SIGTERM), ("http-get", 4, signal.SIGKILL)],
+    ("row", "children", "number"), [("commits", 1, signal.SIGTERM), ("http-get", 4, signal.SIGKILL)]
 )
-def test_nothing_outlives_a_run_that_is_ended(
-    row: str, children: int, number: signal.Signals, directory: str
-) -> None:
+def test_nothing_outlives_a_run_that_is_ended(row: str, children: int, number: signal.Signals, directory: str) -> None:
     """Postgres, web servers and load generators end with the benchmark, also when it is killed."""
     command = [*COMMAND, "--rows", row, "--rounds", "100000"]
     run = subprocess.Popen(

@@ -12,6 +12,4 @@ def test_the_example_runs_as_it_stands_there() -> None:
     command = [sys.executable, "-c", example, "--quick"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     last = run.stdout.splitlines()[-1]
-    assert re.fullmatch(
-        r"sorting: ratio \d+\.\d\d \(forwards over backwards, sort 1,000; the worst of 1 row\)", last
-    )
+    assert re.fullmatch(r"sorting: ratio \d+\.\d\d \(forwards over backwards, sort 1,000; the worst of 1 row\)", last)

@@ -41,9 +41,7 @@ async def test_a_started_node_describes_itself(tmp_path: Path, empty_address: Da
         await node.stop()
 
 
-async def test_a_failure_in_the_middle_undoes_what_came_before(
-    tmp_path: Path, empty_address: DatabaseAddress
-) -> None:
+async def test_a_failure_in_the_middle_undoes_what_came_before(tmp_path: Path, empty_address: DatabaseAddress) -> None:
     """The port was open already; nothing may hold it, or the directory, afterwards."""
     good = _config(tmp_path, empty_address)
     bad = _config(tmp_path, empty_address.with_database("absent"))

@@ -46,9 +46,7 @@ PEERS: dict[str, Peer | None] = {
 def test_the_samples_cover_each_type_and_shape() -> None:
     """Seven types, two shapes."""
     assert {path.name for path in SHAPES} == {
-        f"{type_.removeprefix('io.cis.agent.')}.{shape}.json"
-        for type_ in EVENTS
-        for shape in ("flat", "nested")
+        f"{type_.removeprefix('io.cis.agent.')}.{shape}.json" for type_ in EVENTS for shape in ("flat", "nested")
     }
 
 
@@ -134,9 +132,7 @@ def received(body: bytes, peer: Peer | None, header: str | None = None) -> Event
         return answers.refused_response(event.refusal, event.event_id)
     examined = examine_envelope(event, peer, TABLE["own_node"], header=header)
     assert not isinstance(examined, UnknownEvent)
-    return (
-        examined if isinstance(examined, ValidEvent) else answers.refused_response(examined, event.event_id)
-    )
+    return examined if isinstance(examined, ValidEvent) else answers.refused_response(examined, event.event_id)
 
 
 def test_the_unchanged_event_is_valid() -> None:

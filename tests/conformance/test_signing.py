@@ -52,8 +52,4 @@ def test_an_event_is_hashed_and_signed(event: Mapping[str, Any], sha256: str, si
     differ."""
     given = {**TIME, **event}
     signed = hash_and_sign(given, ROOM_VERSIONS["3"], SERVER, KEY_ID, KEY)
-    assert signed == {
-        **given,
-        "hashes": {"sha256": sha256},
-        "signatures": {SERVER: {KEY_ID: signature}},
-    }
+    assert signed == {**given, "hashes": {"sha256": sha256}, "signatures": {SERVER: {KEY_ID: signature}}}

@@ -50,10 +50,7 @@ async def appservice_setup(
 
         async def send_to_device(person: MatrixClient, user: str, content: Mapping[str, Any]) -> None:
             if user not in having:
-                login = {
-                    "type": "m.login.application_service",
-                    "identifier": {"type": "m.id.user", "user": user},
-                }
+                login = {"type": "m.login.application_service", "identifier": {"type": "m.id.user", "user": user}}
                 token = invited.registration.secrets.as_token
                 await synapse.homeserver.request("POST", "/_matrix/client/v3/login", token=token, json=login)
                 having.add(user)

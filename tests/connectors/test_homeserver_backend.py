@@ -18,9 +18,7 @@ async def backend_setup(postgres_server: Server, migrated_template: str) -> Asyn
 
 
 @pytest.fixture(scope="module")
-async def portal(
-    backend_setup: BackendSetup, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Portal]:
+async def portal(backend_setup: BackendSetup, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Portal]:
     async with portal_on(backend_setup, tmp_path_factory.mktemp("agents")) as made:
         yield made
 

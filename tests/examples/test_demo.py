@@ -172,8 +172,7 @@ async def works(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "file"),
-    [("$ palaver run -c workshop", "*/workshop/data/postgres"), ("kill -9", "*/workshop/data")],
+    ("line", "file"), [("$ palaver run -c workshop", "*/workshop/data/postgres"), ("kill -9", "*/workshop/data")]
 )
 async def test_ctrl_c_leaves_nothing(palaver: Path, place: Path, line: str, file: str) -> None:
     """No process and no directory, while nodes start and after an agent was killed."""

@@ -74,9 +74,7 @@ class FarApart:
         database = await stack.enter_async_context(pool_on(self._databases[name], retry_timeout=0.2))
         own = self._nodes(name, stack)
         own._addresses[name] = _at(self._ports[name])
-        own._addresses |= {
-            there: _at(link.port) for (here, there), link in self.links.items() if here == name
-        }
+        own._addresses |= {there: _at(link.port) for (here, there), link in self.links.items() if here == name}
         self.running[name] = await own._run(name, database)
 
     def _nodes(self, name: str, stack: AsyncExitStack) -> Nodes:
@@ -152,9 +150,7 @@ class FarApart:
 
 
 @contextlib.asynccontextmanager
-async def far_apart(
-    server: Server, template: str, names: Sequence[str], seed: object = 0
-) -> AsyncIterator[FarApart]:
+async def far_apart(server: Server, template: str, names: Sequence[str], seed: object = 0) -> AsyncIterator[FarApart]:
     async with AsyncExitStack() as stack:
         far = FarApart(server, template, names, seed)
         await far.start(stack)

@@ -45,14 +45,7 @@ from tests.support.postgres import Server, pool_on
 
 TIMEOUT = 30.0
 PEOPLE = ("alice", "bob", "carol", "eve", "fay", "mallory")
-TOLD = (
-    "m.typing",
-    "m.receipt",
-    "m.presence",
-    "m.device_list_update",
-    "m.signing_key_update",
-    "m.direct_to_device",
-)
+TOLD = ("m.typing", "m.receipt", "m.presence", "m.device_list_update", "m.signing_key_update", "m.direct_to_device")
 
 
 def keys_of(name: str) -> LocalKeys:
@@ -255,9 +248,7 @@ class Nodes:
         node = Node(name, database, homeserver, heard, seen)
         port = int((self._address_of(name)).rpartition(":")[2])
         listening = ListenerSettings(tuple(map(Bind, loopback_addresses())), port, LOOPBACK, Limits())
-        listener = Listener(
-            self._app(node, keys), listening, None if self._tls is None else Tls(self._tls), seen
-        )
+        listener = Listener(self._app(node, keys), listening, None if self._tls is None else Tls(self._tls), seen)
         await listener.start()
         self._stack.push_async_callback(listener.close, 1.0)
         return node

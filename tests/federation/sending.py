@@ -42,9 +42,7 @@ class Seen(HomeserverObserver):
     problems: list[str] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def transaction_ended(
-        self, destination: str, outcome: Outcome, pdus: int, edus: int, seconds: float
-    ) -> None:
+    def transaction_ended(self, destination: str, outcome: Outcome, pdus: int, edus: int, seconds: float) -> None:
         self.ended.append(outcome)
         self._changed.set()
 
@@ -138,9 +136,7 @@ async def sending(
 ) -> AsyncIterator[Sending]:
     database = as_another_process(database)
     seen, frozen = Seen(), clock if isinstance(clock, Clock) else Clock()
-    outbox = Outbox(
-        OWN_NAME, database, client, now_ms=clock or frozen, observer=seen, jitter=lambda: 0.0, **how
-    )
+    outbox = Outbox(OWN_NAME, database, client, now_ms=clock or frozen, observer=seen, jitter=lambda: 0.0, **how)
     await outbox.start()
     try:
         yield Sending(database, outbox, seen, frozen)

@@ -112,11 +112,7 @@ async def known(node: Node, room_id: str) -> Known:
     verdicts = {row["event_id"]: row["verdict"] for row in rows}
     before = {event_id: await node.graph.state_at(event_id) for event_id in verdicts}
     events = await node.graph.events(verdicts)
-    stream = [
-        entry
-        for entry in (await node.graph.stream.read(0, 100_000)).entries
-        if entry.event.room_id == room_id
-    ]
+    stream = [entry for entry in (await node.graph.stream.read(0, 100_000)).entries if entry.event.room_id == room_id]
     return Known(
         verdicts,
         {event_id: state for event_id, state in before.items() if state is not None},

@@ -14,9 +14,7 @@ VERSIONS = ("10", "11", "12")
 def offered(change: MembershipChange, room: Room) -> dict[str, Any]:
     """Return the response of a resident server to `make_*`: the event itself, already signed and not
     checked against the auth rules."""
-    event = room.propose(
-        "m.room.member", change.user, {**change.content, "membership": change.membership}, change.user
-    )
+    event = room.propose("m.room.member", change.user, {**change.content, "membership": change.membership}, change.user)
     template = {key: value for key, value in event.event.items() if key not in {"hashes", "signatures"}}
     return {"room_version": room.version.id, "event": template}
 

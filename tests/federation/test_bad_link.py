@@ -42,9 +42,7 @@ async def test_after_a_random_walk_all_agree(
         room = await shared_room(far, version)
         await RandomWalk(far, room).go(50)
         of = await room.check()
-        said = [
-            pdu.content.get("body") for pdu in of[ONE].shown.values() if not pdu.content.get("m.relates_to")
-        ]
+        said = [pdu.content.get("body") for pdu in of[ONE].shown.values() if not pdu.content.get("m.relates_to")]
         counted = Counter(body for body in said if body not in (None, "Well?"))
         assert set(counted.values()) == {1}, "nothing is said twice, although it was tried again"
 
@@ -118,9 +116,7 @@ async def test_a_join_with_a_lost_response_is_repaired(
         assert link.befell.keys() == set(Trouble)
 
 
-async def test_everything_arrives_twice_and_counts_once(
-    postgres_server: Server, migrated_template: str
-) -> None:
+async def test_everything_arrives_twice_and_counts_once(postgres_server: Server, migrated_template: str) -> None:
     """One after the other, concurrently, or after newer data: joins, invites, knocks, events, and
     to-device messages."""
     async with far_apart(postgres_server, migrated_template, [ONE, TWO]) as far:
@@ -131,14 +127,10 @@ async def test_everything_arrives_twice_and_counts_once(
             link.duplicate()
         async with far[ONE].database.transaction() as connection:
             for number in range(20):
-                message = ToDevice(
-                    f"@eve:{ONE}", "m.test", str(number), {f"@eve:{TWO}": {"*": {"n": number}}}
-                )
+                message = ToDevice(f"@eve:{ONE}", "m.test", str(number), {f"@eve:{TWO}": {"*": {"n": number}}})
                 await far[ONE].outbox.queue_edu(connection, [TWO], outgoing_edus.to_device(message))
         for number in range(20):
-            await asyncio.gather(
-                *(far[name].say(room.room_id, f"@alice:{name}", str(number)) for name in far.names)
-            )
+            await asyncio.gather(*(far[name].say(room.room_id, f"@alice:{name}", str(number)) for name in far.names))
         await far[ONE].rooms.invite(room.room_id, f"@alice:{ONE}", f"@fay:{TWO}")
         await far[TWO].rooms.join(room.room_id, f"@fay:{TWO}")
         await room.check()
@@ -148,9 +140,7 @@ async def test_everything_arrives_twice_and_counts_once(
         assert min(befell[trouble] for trouble in (Trouble.TWICE, Trouble.AT_ONCE, Trouble.AGAIN)) > 0
 
 
-async def test_events_wait_until_missing_events_can_be_fetched(
-    postgres_server: Server, migrated_template: str
-) -> None:
+async def test_events_wait_until_missing_events_can_be_fetched(postgres_server: Server, migrated_template: str) -> None:
     """One direction of the link is cut. Events after unknown ones stay queued at their server, and none is
     lost. After some attempts they no longer delay the others."""
     async with far_apart(postgres_server, migrated_template, [ONE, TWO, THREE]) as far:

@@ -21,9 +21,7 @@ VERSION = request_target("/_matrix/federation/v1/version")
 async def test_the_policy_and_blocked_networks_apply(database: Database, tmp_path: Path) -> None:
     """An open node contacts unknown servers, but they cannot direct it into its own network."""
     keys = keys_of("us.test")
-    settings = HomeserverSettings(
-        "us.test", "1", tmp_path, policy=policy((), is_open=True, refused=["refused.test"])
-    )
+    settings = HomeserverSettings("us.test", "1", tmp_path, policy=policy((), is_open=True, refused=["refused.test"]))
     async with AsyncExitStack() as stack:
         clients = open_peer_clients(
             stack,

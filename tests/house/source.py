@@ -121,8 +121,6 @@ def has_code(module: Module) -> bool:
     return any(
         not isinstance(node, quiet)
         and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
-        and not (
-            isinstance(node, ast.Assign) and [getattr(name, "id", "") for name in node.targets] == ["__all__"]
-        )
+        and not (isinstance(node, ast.Assign) and [getattr(name, "id", "") for name in node.targets] == ["__all__"])
         for node in module.tree().body
     )

@@ -73,9 +73,7 @@ def test_the_walk_covers_all_packages() -> None:
     assert packages <= {file for file, _ in REFERENCES}
 
 
-@pytest.mark.parametrize(
-    ("file", "class_"), [("description.py", "Description"), ("interface.py", "Connector")]
-)
+@pytest.mark.parametrize(("file", "class_"), [("description.py", "Description"), ("interface.py", "Connector")])
 def test_the_recipe_of_a_connector_is_complete(file: str, class_: str) -> None:
     """CONTRIBUTING.md, "A connector", names all capabilities."""
     recipe = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("**A connector**")[2]
@@ -83,9 +81,7 @@ def test_the_recipe_of_a_connector_is_complete(file: str, class_: str) -> None:
     tree = ast.parse((ROOT / "bridge" / "connectors" / file).read_text("utf-8"))
     [found] = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == class_]
     members = {
-        node.target.id
-        for node in found.body
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+        node.target.id for node in found.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
     }
     members |= {node.name for node in found.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     assert members <= named

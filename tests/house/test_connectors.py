@@ -23,9 +23,7 @@ EXCEPTIONS: dict[str, set[str]] = {}
 def _of(module: Module) -> str | None:
     """Return the connector to whose package a module belongs."""
     parts = module.name.split(".")
-    return (
-        parts[2] if parts[:2] == ["bridge", "connectors"] and parts[2:3] and parts[2] in CONNECTORS else None
-    )
+    return parts[2] if parts[:2] == ["bridge", "connectors"] and parts[2:3] and parts[2] in CONNECTORS else None
 
 
 def test_each_connector_has_a_description() -> None:
@@ -70,15 +68,11 @@ def _words(text: str) -> list[str]:
 def _texts(tree: ast.Module) -> Iterator[str]:
     """Return identifiers and strings, without comments and docstrings."""
     documentation = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
     for node in ast.walk(tree):
         match node:
-            case (
-                ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name))
-            ):
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
                 yield name
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name

@@ -14,9 +14,7 @@ CROWDED: set[str] = set()
 
 
 def _entries(directory: Path) -> int:
-    return sum(
-        path.suffix == ".py" or (path.is_dir() and path.name != "__pycache__") for path in directory.iterdir()
-    )
+    return sum(path.suffix == ".py" or (path.is_dir() and path.name != "__pycache__") for path in directory.iterdir())
 
 
 DIRECTORIES = sorted({module.path.parent for module in modules()})
@@ -40,9 +38,7 @@ def test_the_exceptions_exist() -> None:
 @pytest.mark.parametrize("package", ["bridge", "appservice", "federation", "storage"])
 def test_the_tests_mirror_the_packages(package: str) -> None:
     """The tests of a package are in the directory of the same name below `tests`."""
-    tested = {
-        path.parent.relative_to(ROOT / "tests") for path in (ROOT / "tests" / package).rglob("test_*.py")
-    }
+    tested = {path.parent.relative_to(ROOT / "tests") for path in (ROOT / "tests" / package).rglob("test_*.py")}
     assert tested <= {directory.relative_to(ROOT) for directory in DIRECTORIES}
 
 
@@ -56,11 +52,7 @@ def test_there_are_no_todo_comments() -> None:
     """Unfinished work is an issue, not a comment."""
     marks = "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK", "NotImplemented" + "Error"])
     listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"],
-        check=False,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
+        ["git", "ls-files", "-co", "--exclude-standard"], check=False, cwd=ROOT, capture_output=True, text=True
     )
     files = (
         listed.stdout.split()

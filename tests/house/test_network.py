@@ -159,9 +159,7 @@ class Source:
         return set()
 
     def _set_to(self, known: ast.expr, scope: Scope, name: str) -> set[str]:
-        annotated = any(
-            isinstance(node, ast.AnnAssign) and node.annotation is known for node in own_nodes(scope.node)
-        )
+        annotated = any(isinstance(node, ast.AnnAssign) and node.annotation is known for node in own_nodes(scope.node))
         if annotated:
             return set(names_in(known))
         return set() if name in names_in(known) else self.types(known, scope)
@@ -247,11 +245,7 @@ class Source:
                 key
                 for key, scope in self.scopes.items()
                 if key not in found
-                and any(
-                    isinstance(node, ast.Yield)
-                    for block in self.blocks(scope, found)
-                    for node in own_nodes(block)
-                )
+                and any(isinstance(node, ast.Yield) for block in self.blocks(scope, found) for node in own_nodes(block))
             }
             if not more:
                 return found
@@ -269,9 +263,7 @@ class Source:
             if any(self.waits_for_network(call, scope) for call, _ in calls[key])
         }
         while more := {
-            key
-            for key in calls.keys() - found
-            if any(id(one) in found for _, called in calls[key] for one in called)
+            key for key in calls.keys() - found if any(id(one) in found for _, called in calls[key] for one in called)
         }:
             found |= more
         return found
@@ -293,8 +285,7 @@ def test_no_network_access_while_holding_a_connection() -> None:
     for key, scope in SOURCE.scopes.items():
         calls = [call for block in SOURCE.blocks(scope, holders) for call in SOURCE.calls(block)]
         if any(
-            SOURCE.waits_for_network(call, scope)
-            or any(id(one) in waiting for one in SOURCE.called(call.func, scope))
+            SOURCE.waits_for_network(call, scope) or any(id(one) in waiting for one in SOURCE.called(call.func, scope))
             for call in calls
         ) or (key in waiting and takes_connection(scope)):
             found.add(scope.name)

@@ -119,17 +119,13 @@ async def living(postgres_server: Server, migrated_template: str) -> AsyncIterat
             stack.push_async_callback(postgres_server.drop, database)
             (directory / name).mkdir()
             made.append(
-                AgentNode(
-                    Path(), directory / name, lasting_port(), 0, database=database, name=name, agents=agents
-                )
+                AgentNode(Path(), directory / name, lasting_port(), 0, database=database, name=name, agents=agents)
             )
         made[0].peers, made[1].peers = [made[1]], [made[0]]
         for one in made:
             one.write_files()
             file = one.directory / "palaver.toml"
-            file.write_text(
-                re.sub("heartbeat_interval_secs = .*", "heartbeat_interval_secs = 30", file.read_text())
-            )
+            file.write_text(re.sub("heartbeat_interval_secs = .*", "heartbeat_interval_secs = 30", file.read_text()))
         for one in made:
             context = contextvars.copy_context()
             context.run(IS_TRACED.set, one.name == KITCHEN)

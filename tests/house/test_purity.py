@@ -40,9 +40,7 @@ EXCEPTIONS: set[str] = {
 @pytest.mark.parametrize("module", WITH_CODE, ids=lambda module: module.name)
 def test_a_module_without_io_imports_none_with_io(module: Module) -> None:
     """A decision is called by code that does I/O. If it imported I/O, it could do it."""
-    reached = (
-        {} if module.does_io else {path.stem for path in module.imported_modules() if Module(path).does_io}
-    )
+    reached = {} if module.does_io else {path.stem for path in module.imported_modules() if Module(path).does_io}
     if module.name in EXCEPTIONS:
         assert reached, "it needs no exception any more"
     else:

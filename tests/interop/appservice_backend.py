@@ -144,12 +144,7 @@ async def side_on(invited: Invited, database: Database, *, listens: bool = True)
     async with AsyncExitStack() as stack:
         appservice = await stack.enter_async_context(
             open_appservice(
-                invited.url,
-                invited.registration,
-                invited.wanted,
-                database,
-                now_ms=now_ms,
-                observer=observed,
+                invited.url, invited.registration, invited.wanted, database, now_ms=now_ms, observer=observed
             )
         )
         if listens:

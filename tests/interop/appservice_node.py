@@ -103,10 +103,7 @@ async def appservice_company(
     """Alice and the askers may give the agents work; carol administers, and bob may read. All of them except
     the askers are in the agents' room. The Synapse has not been started before. `more` is further
     configuration; if it enables double puppets, the Synapse gets that registration as well."""
-    async with (
-        published_node(PEER) as peer,
-        _node(palaver, authority, synapse, peer.url, askers, more) as node,
-    ):
+    async with published_node(PEER) as peer, _node(palaver, authority, synapse, peer.url, askers, more) as node:
         alice, bob, carol = [await synapse.person(name) for name in ("alice", "bob", "carol")]
         for person in (alice, bob, carol):
             room_id = await person.join(f"#agents-default:{synapse.server_name}")

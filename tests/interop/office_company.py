@@ -91,9 +91,7 @@ class Office:
                     await asyncio.sleep(0.05)
 
     async def call(self, tool: str, limit: int = 100, **params: Any) -> Any:
-        return await self.agent.do(
-            "call", computer=COMPUTER, tool=f"tools__{tool}", params=params, limit=limit
-        )
+        return await self.agent.do("call", computer=COMPUTER, tool=f"tools__{tool}", params=params, limit=limit)
 
 
 def is_call(tool: str) -> Callable[[Event], bool]:

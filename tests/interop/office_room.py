@@ -20,12 +20,7 @@ OFFICES = """
 [offices]
 enabled = true
 """
-RESULT = {
-    "meta": None,
-    "content": [{"type": "text", "text": "3"}],
-    "structuredContent": None,
-    "isError": False,
-}
+RESULT = {"meta": None, "content": [{"type": "text", "text": "3"}], "structuredContent": None, "isError": False}
 
 
 @dataclass

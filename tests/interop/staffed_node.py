@@ -138,9 +138,7 @@ class Company:
 
 
 @asynccontextmanager
-async def company(
-    palaver: Path, authority: Authority, synapse: Synapse, *, more: str = ""
-) -> AsyncIterator[Company]:
+async def company(palaver: Path, authority: Authority, synapse: Synapse, *, more: str = "") -> AsyncIterator[Company]:
     """`more` is further configuration."""
     # Not below the directory of the test: the path of a Unix socket has 107 bytes.
     directory = Path(tempfile.mkdtemp(prefix="palaver-staffed-"))
@@ -203,11 +201,7 @@ def says(*parts: str, sender: str | None = None) -> Callable[[Event], bool]:
 
     def found(event: Event) -> bool:
         body = event["content"].get("body")
-        return (
-            sender in (None, event["sender"])
-            and isinstance(body, str)
-            and all(part in body for part in parts)
-        )
+        return sender in (None, event["sender"]) and isinstance(body, str) and all(part in body for part in parts)
 
     return found
 

@@ -33,9 +33,7 @@ THREADS = 200
 
 
 @pytest.fixture(scope="module")
-async def here(
-    palaver: Path, authority: Authority, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Company]:
+async def here(palaver: Path, authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Company]:
     """One node and one Synapse for all of these tests; a test that stops one of them starts it again."""
     factory = SynapseFactory(tmp_path_factory.mktemp("synapses"), authority)
     try:
@@ -147,9 +145,7 @@ async def test_output_of_an_agent_is_plain_text(here: Company) -> None:
     for tag in ("<img", "<a ", "<script"):
         assert tag not in content["formatted_body"]
     assert await highlights() == before
-    await alice.wait_for_event(
-        await bob.say(here.room_id, "You!", **{"m.mentions": {"user_ids": [alice.user_id]}})
-    )
+    await alice.wait_for_event(await bob.say(here.room_id, "You!", **{"m.mentions": {"user_ids": [alice.user_id]}}))
     assert await highlights() == before + 1
 
 
@@ -197,9 +193,7 @@ async def test_the_node_answers_commands_in_a_direct_chat(here: Company) -> None
     async def told(line: str, *parts: str) -> str:
         said = await alice.say(chat, line)
         answer = await alice.wait_for(
-            lambda event: (
-                event["content"].get("m.relates_to", {}).get("m.in_reply_to", {}).get("event_id") == said
-            )
+            lambda event: event["content"].get("m.relates_to", {}).get("m.in_reply_to", {}).get("event_id") == said
         )
         body = str(answer["content"]["body"])
         assert [part for part in parts if part not in body] == []
@@ -264,26 +258,20 @@ async def test_the_node_is_killed_during_a_task(here: Company) -> None:
     await node.kill()
     await until_gone(pid)
     await node.start()
-    said = await alice.wait_for(
-        answers(asked, "❌", "was interrupted (NODE_UNREACHABLE)", "send the request again")
-    )
+    said = await alice.wait_for(answers(asked, "❌", "was interrupted (NODE_UNREACHABLE)", "send the request again"))
     await until_reaction(alice, asked, "❌")
     again = await here.mention(alice, "cook", "echo Back.")
     await alice.wait_for(answers(again, "Back.", sender=node.user("cook")))
     await here.asked_again()
     history = await alice.history(here.room_id)
-    assert [event["event_id"] for event in history if relation(event)[:2] == ("m.thread", asked)] == [
-        said["event_id"]
-    ]
+    assert [event["event_id"] for event in history if relation(event)[:2] == ("m.thread", asked)] == [said["event_id"]]
     assert repeated(history, node.server_name) == []
 
 
 async def test_the_synapse_is_killed_before_an_answer_arrives(here: Company) -> None:
     """The answer arrives once after the Synapse's restart."""
     node, alice, synapse = here.node, here.alice, here.synapse
-    asked = await here.mention(
-        alice, "cook", "echo $$ >oven; until [ -e open ]; do sleep 0.1; done; echo A pie."
-    )
+    asked = await here.mention(alice, "cook", "echo $$ >oven; until [ -e open ]; do sleep 0.1; done; echo A pie.")
     oven = await here.written("oven")
     await until_reaction(alice, asked, "⏳")
     await synapse.kill()

@@ -166,9 +166,7 @@ async def test_messages_reach_the_intake_once_and_in_order(
         elsewhere = replace(wanted, namespaces=replace(wanted.namespaces, domain="other.server"))
         assert f"server name is {synapse.server_name}" in (await ours.checked(registration, elsewhere) or "")
         async with running(*arguments[:2], "another token", *arguments[3:]):
-            assert "refuses the homeserver's request (status 403)" in (
-                await ours.checked(registration, wanted) or ""
-            )
+            assert "refuses the homeserver's request (status 403)" in (await ours.checked(registration, wanted) or "")
         first = await stack.enter_async_context(running(*arguments))
         answer = await ours.ping("meow")
         assert isinstance(answer["duration_ms"], int)
@@ -211,9 +209,7 @@ async def test_messages_reach_the_intake_once_and_in_order(
         ids = [entry.event.event_id for entry in entries]
         assert len(ids) == len(set(ids))
         joined = [
-            (entry.kind, entry.event.content["membership"])
-            for entry in entries
-            if entry.event.state_key == ours.ghost
+            (entry.kind, entry.event.content["membership"]) for entry in entries if entry.event.state_key == ours.ghost
         ]
         # The invite was answered, so it is not in the response any more.
         assert joined == [("timeline", "join")]

@@ -16,10 +16,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("appservice contract"
 
 @pytest.fixture(scope="module")
 async def backend_setup(
-    postgres_server: Server,
-    migrated_template: str,
-    authority: Authority,
-    tmp_path_factory: pytest.TempPathFactory,
+    postgres_server: Server, migrated_template: str, authority: Authority, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[BackendSetup]:
     directory = tmp_path_factory.mktemp("appservice")
     async with appservice_setup(postgres_server, migrated_template, authority, directory) as made:
@@ -27,9 +24,7 @@ async def backend_setup(
 
 
 @pytest.fixture(scope="module")
-async def portal(
-    backend_setup: BackendSetup, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Portal]:
+async def portal(backend_setup: BackendSetup, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Portal]:
     async with portal_on(backend_setup, tmp_path_factory.mktemp("agents")) as made:
         yield made
 

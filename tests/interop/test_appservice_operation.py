@@ -55,9 +55,7 @@ async def test_an_outage_of_the_homeserver_loses_nothing(
     synapse = await make_synapse(start=False)
     async with appservice_company(palaver, authority, synapse) as company:
         node, alice = company.node, company.alice
-        asked = await company.mention(
-            alice, "cook", "touch begun; until test -e go; do sleep 0.1; done; seq 1 3"
-        )
+        asked = await company.mention(alice, "cook", "touch begun; until test -e go; do sleep 0.1; done; seq 1 3")
         async with asyncio.timeout(TIMEOUT):
             while not (node.work / "begun").exists():
                 await asyncio.sleep(0.05)

@@ -12,13 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.interop.appservice_node import (
-    AppserviceNode,
-    appservice_company,
-    asker,
-    listener,
-    send_with_retries,
-)
+from tests.interop.appservice_node import AppserviceNode, appservice_company, asker, listener, send_with_retries
 from tests.interop.staffed_node import TIMEOUT, Company, relation, repeated
 from tests.support.matrix_client import MatrixClient
 from tests.support.matrix_client.seen import Event
@@ -33,9 +27,7 @@ MOST_AHEAD = 60
 
 
 @pytest.fixture(scope="module")
-async def here(
-    palaver: Path, authority: Authority, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Company]:
+async def here(palaver: Path, authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Company]:
     """One node and one Synapse for all of these tests; a test that stops one of them starts it again."""
     factory = SynapseFactory(tmp_path_factory.mktemp("synapses"), authority)
     try:
@@ -59,11 +51,7 @@ async def test_restarts_lose_and_repeat_nothing(here: Company, tmp_path: Path) -
 
     def question(number: int, count: int) -> dict[str, Any]:
         user, text = node.user("listener"), f"Question {number}.{count}"
-        return {
-            "msgtype": "m.text",
-            "body": f"listener: {text}",
-            "m.mentions": {"user_ids": [user]},
-        }
+        return {"msgtype": "m.text", "body": f"listener: {text}", "m.mentions": {"user_ids": [user]}}
 
     def lines() -> int:
         return len(heard.read_text().splitlines()) if heard.exists() else 0
@@ -148,9 +136,7 @@ async def test_a_lost_invite_is_found(here: Company) -> None:
         while (await alice.members(room_id))[baker] != "join":
             await asyncio.sleep(0.2)
     await here.mention(alice, "baker", "Are you there?", room_id)
-    await alice.wait_for(
-        lambda event: event["sender"] == baker and event["content"].get("body") == "Are you there?"
-    )
+    await alice.wait_for(lambda event: event["sender"] == baker and event["content"].get("body") == "Are you there?")
 
 
 def _question(event: Event) -> str:
@@ -159,6 +145,4 @@ def _question(event: Event) -> str:
 
 
 def _is_answer(event: Event, sender: str) -> bool:
-    return (
-        event["sender"] == sender and event["type"] == "m.room.message" and relation(event)[0] == "m.thread"
-    )
+    return event["sender"] == sender and event["type"] == "m.room.message" and relation(event)[0] == "m.thread"

@@ -160,9 +160,7 @@ async def test_each_event_is_sent_once_and_in_order(
             assert await said(side, room_id) == ["0", "1", "2", "3", "4", "5", "6"]
 
 
-async def test_many_ghosts_send_at_once(
-    make_synapse: SynapseFactory, database: Database, tmp_path: Path
-) -> None:
+async def test_many_ghosts_send_at_once(make_synapse: SynapseFactory, database: Database, tmp_path: Path) -> None:
     """Five ghosts send two hundred messages, in threads and outside of them; some responses are lost, and
     Synapse is restarted in between."""
     synapse = await make_synapse(start=False)

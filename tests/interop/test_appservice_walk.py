@@ -8,15 +8,7 @@ import pytest
 
 from bridge.people.service.messenger import CANNOT_READ
 from tests.interop.appservice_node import appservice_company
-from tests.interop.staffed_node import (
-    Company,
-    answers,
-    edits,
-    in_state,
-    says,
-    until_gone,
-    until_reaction,
-)
+from tests.interop.staffed_node import Company, answers, edits, in_state, says, until_gone, until_reaction
 from tests.support.matrix_client import MatrixClient
 from tests.support.synapse.fixtures import SynapseFactory
 from tests.support.tls import Authority
@@ -26,9 +18,7 @@ ENCRYPTION = {"type": "m.room.encryption", "state_key": "", "content": {"algorit
 
 
 @pytest.fixture(scope="module")
-async def here(
-    palaver: Path, authority: Authority, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Company]:
+async def here(palaver: Path, authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Company]:
     """One node and one Synapse for all of these tests; a test that stops one of them starts it again."""
     factory = SynapseFactory(tmp_path_factory.mktemp("synapses"), authority)
     try:
@@ -141,9 +131,7 @@ async def test_an_agent_answers_in_a_direct_chat(here: Company) -> None:
     assert answer["content"]["m.relates_to"] == {"m.in_reply_to": {"event_id": asked}}
     tasks = await chat_with(alice, node.user("palaver"))
     await alice.say(tasks, "agents")
-    await alice.wait_for(
-        says(f"- {node.address('baker')} · idle · command · task_execution, messaging"), room_id=tasks
-    )
+    await alice.wait_for(says(f"- {node.address('baker')} · idle · command · task_execution, messaging"), room_id=tasks)
 
 
 async def test_an_encrypted_chat_gets_one_notice(here: Company) -> None:

@@ -80,9 +80,7 @@ async def us(authority: Authority, database: Database, tmp_path: Path) -> AsyncI
         stack.push_async_callback(connections.close)
         resolver = Resolver(connections, dns, peers)
         stack.push_async_callback(resolver.close)
-        client = FederationClient(
-            made.name, lambda: made.keys, resolver, connections, may_contact=lambda _: True
-        )
+        client = FederationClient(made.name, lambda: made.keys, resolver, connections, may_contact=lambda _: True)
         ring = KeyRing(made.name, lambda: made.keys, client, database, now_ms=now_ms)
         stack.push_async_callback(ring.close)
         made.use(client, ring)
@@ -130,8 +128,7 @@ async def test_it_accepts_a_transaction(synapse: Synapse, us: Us) -> None:
     """The signed bytes were encoded only once."""
     target = request_target("/_matrix/federation/v1/send/{txnId}", txnId="1 / ä")
     content = orjson.dumps(
-        {"edus": [], "origin": us.name, "origin_server_ts": now_ms(), "pdus": []},
-        option=orjson.OPT_SORT_KEYS,
+        {"edus": [], "origin": us.name, "origin_server_ts": now_ms(), "pdus": []}, option=orjson.OPT_SORT_KEYS
     )
     assert await us.client.request("PUT", synapse.server_name, target, content) == {"pdus": {}}
 

@@ -52,8 +52,7 @@ async def test_a_task_in_a_persons_name_is_the_persons_message(
         await alice.react(company.room_id, third["event_id"], "❌")
         await alice.wait_for(
             lambda event: (
-                relation(event) == ("m.annotation", third["event_id"], "❌")
-                and event["sender"] != alice.user_id
+                relation(event) == ("m.annotation", third["event_id"], "❌") and event["sender"] != alice.user_id
             )
         )
         company.go_on("go")
@@ -87,9 +86,7 @@ async def test_a_homeserver_without_the_second_registration(
         code, checked = await node.cli("registration", "--check")
         assert code == 1
         assert any("token for double puppets" in sentence for sentence in checked["wrong"])
-        code, given = await node.cli(
-            "task", "send", "--no-wait", "--as", alice.user_id, "baker", "Bread for three"
-        )
+        code, given = await node.cli("task", "send", "--no-wait", "--as", alice.user_id, "baker", "Bread for three")
         assert code == 0, given
         said = await alice.wait_for(says(f"{alice.user_id} asks baker@kitchen.local"))
         assert said["sender"] == node.user("palaver")

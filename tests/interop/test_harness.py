@@ -37,9 +37,7 @@ async def test_two_synapses_share_a_room(synapse: Synapse, make_synapse: Synapse
 
     for sender, reader in ((alice, bob), (bob, alice)):
         mxc = await sender.upload(GIF, "image/gif", filename="dot.gif")
-        picture = await sender.send(
-            room_id, "m.room.message", {"msgtype": "m.image", "body": "dot.gif", "url": mxc}
-        )
+        picture = await sender.send(room_id, "m.room.message", {"msgtype": "m.image", "body": "dot.gif", "url": mxc})
         url = (await reader.wait_for_event(picture))["content"]["url"]
         got = await reader.download(url)
         assert (got.data, got.content_type) == (GIF, "image/gif")
@@ -67,9 +65,7 @@ async def test_ephemeral_events_are_exchanged(synapse: Synapse, make_synapse: Sy
 
 
 @pytest.mark.parametrize("end", [Synapse.stop, Synapse.kill], ids=["stopped", "killed"])
-async def test_a_restarted_synapse_catches_up(
-    synapse: Synapse, make_synapse: SynapseFactory, end: type
-) -> None:
+async def test_a_restarted_synapse_catches_up(synapse: Synapse, make_synapse: SynapseFactory, end: type) -> None:
     """With the same name, keys and data, and with the events that it missed."""
     other = await make_synapse()
     alice, bob = await synapse.person(), await other.person()
@@ -102,9 +98,7 @@ async def test_a_wrong_certificate_is_refused(synapse: Synapse, tmp_path: Path) 
         await stranger.clean_up()
 
 
-async def test_a_synapse_keeps_its_data_in_postgres(
-    make_synapse: SynapseFactory, postgres_server: Server
-) -> None:
+async def test_a_synapse_keeps_its_data_in_postgres(make_synapse: SynapseFactory, postgres_server: Server) -> None:
     """On demand; its schema is complete before anything is measured."""
     synapse = await make_synapse(postgres=postgres_server.address)
     assert await synapse.database.pending_updates() == 0

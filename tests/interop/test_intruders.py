@@ -45,13 +45,7 @@ async def third(
 
 
 async def forge(
-    third: Node,
-    room_id: str,
-    version: str,
-    type_: str,
-    sender: str,
-    content: Any,
-    state_key: str | None = None,
+    third: Node, room_id: str, version: str, type_: str, sender: str, content: Any, state_key: str | None = None
 ) -> Pdu:
     """Return an event at the head of the room as that server sees it, well formed and signed by it, whether
     allowed or not."""
@@ -91,11 +85,7 @@ async def test_forbidden_events_change_nothing(
         await forge(third, room_id, version, ACL, mallory, {"deny": ["*"]}, ""),
     ]
     dropped = await forge(third, room_id, version, "m.room.message", alice.user_id, {"body": "I resign."})
-    body = {
-        "origin": third.name,
-        "origin_server_ts": now_ms(),
-        "pdus": [pdu.event for pdu in (*rejected, dropped)],
-    }
+    body = {"origin": third.name, "origin_server_ts": now_ms(), "pdus": [pdu.event for pdu in (*rejected, dropped)]}
     target = request_target("/_matrix/federation/v1/send/{txnId}", txnId=secrets.token_hex(8))
     answer = await third.client.request("PUT", quiet_node.server_name, target, body)
     assert set(answer["pdus"]) == {pdu.event_id for pdu in (*rejected, dropped)}
@@ -153,11 +143,7 @@ async def test_a_server_acl_excludes_a_server(
 
 
 async def test_a_server_that_is_no_peer_is_refused(
-    quiet_node: DrivenNode,
-    postgres_server: Server,
-    migrated_template: str,
-    authority: Authority,
-    tmp_path: Path,
+    quiet_node: DrivenNode, postgres_server: Server, migrated_template: str, authority: Authority, tmp_path: Path
 ) -> None:
     """Even with a valid certificate: its users cannot join here, and local users cannot join there."""
     issued = authority.issue("localhost", "127.0.0.1", "::1").write(tmp_path, "stranger")

@@ -66,9 +66,7 @@ class Appservice:
     _more: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.intake = Intake(
-            "palaver", self.database, is_ours=self.namespaces.owns_user, on_events=self._hear
-        )
+        self.intake = Intake("palaver", self.database, is_ours=self.namespaces.owns_user, on_events=self._hear)
         self.known = KnownRooms(
             self.database,
             self._fetch,
@@ -109,9 +107,7 @@ class Appservice:
         await self.ask("POST", "register", user, body)
         return user
 
-    async def put_state(
-        self, user: str, room_id: str, type_: str, key: str, content: Mapping[str, Any]
-    ) -> str:
+    async def put_state(self, user: str, room_id: str, type_: str, key: str, content: Mapping[str, Any]) -> str:
         path = f"rooms/{quote(room_id)}/state/{quote(type_, safe='')}/{quote(key, safe='')}"
         return str((await self.ask("PUT", path, user, content))["event_id"])
 
@@ -129,9 +125,7 @@ class Appservice:
 
 
 @asynccontextmanager
-async def appservice_of(
-    make_synapse: SynapseFactory, database: Database, directory: Path
-) -> AsyncIterator[Appservice]:
+async def appservice_of(make_synapse: SynapseFactory, database: Database, directory: Path) -> AsyncIterator[Appservice]:
     synapse = await make_synapse(start=False)
     port = lasting_port()
     namespaces = Namespaces(synapse.server_name, "kitchen.local", "_agent_")
@@ -186,9 +180,7 @@ class Life:
         if self.chance.random() < 0.5:
             if self.chance.random() < 0.5:
                 await self.appservice.heard(event_id)
-            await self.appservice.known.record_change(
-                self.room_id, type_, key, self.ghost, content, event_id, 1
-            )
+            await self.appservice.known.record_change(self.room_id, type_, key, self.ghost, content, event_id, 1)
 
     async def bob_moves(self) -> None:
         """Impossible actions are refused."""
@@ -269,9 +261,7 @@ async def test_the_cached_state_equals_the_homeservers(
         alice, bob = await appservice.synapse.person(), await appservice.synapse.person()
         ghost, other, _ = [await appservice.ghost(name) for name in ("worker-1", "worker-2", NODE_AGENT)]
         power = {"users": {ghost: 50, **({} if version == "12" else {alice.user_id: 100})}}
-        room_id = await alice.create_room(
-            version=version, preset="public_chat", invite=[ghost], power_levels=power
-        )
+        room_id = await alice.create_room(version=version, preset="public_chat", invite=[ghost], power_levels=power)
         await appservice.ask("POST", f"rooms/{quote(room_id)}/join", ghost, {})
         life = Life(appservice, room_id, alice, bob, ghost, other, random.Random(SEED))
         await life.go_on()

@@ -85,22 +85,15 @@ async def us(authority: Authority, database: Database, tmp_path: Path) -> AsyncI
 
         settings = MediaSettings()
         store = MediaStore(database, MediaFiles(tmp_path / "media"), now_ms)
-        media = MediaRepository(
-            name, store, MediaFetcher(store, client, web, settings.max_remote_size), settings
-        )
+        media = MediaRepository(name, store, MediaFetcher(store, client, web, settings.max_remote_size), settings)
         await media.start()
         stack.push_async_callback(media.close)
 
         limits, seen = Limits(), Recorder()
         node = Node(
-            lambda: orjson.dumps(make_key_document(name, KEYS, now_ms())),
-            Readiness,
-            "1.2.3",
-            AdmissionRules(LOOPBACK),
+            lambda: orjson.dumps(make_key_document(name, KEYS, now_ms())), Readiness, "1.2.3", AdmissionRules(LOOPBACK)
         )
-        app = make_app(
-            node, limits, (*media_download.ROUTES, *media_thumbnail.ROUTES, *media_unauthenticated.ROUTES)
-        )
+        app = make_app(node, limits, (*media_download.ROUTES, *media_thumbnail.ROUTES, *media_unauthenticated.ROUTES))
         app[MEDIA] = MediaServices(media, RequestAuthenticator(name, ring, is_allowed=lambda _: True))
         certificate = TlsFiles(*authority.issue("localhost").write(tmp_path, "us"))
         binds = tuple(Bind(address) for address in loopback_addresses())

@@ -86,9 +86,7 @@ async def test_a_remote_user_is_invited(node: Node, synapse: Synapse, version: s
 async def test_a_local_user_is_invited(node: Node, synapse: Synapse, version: str) -> None:
     """The invite shows the room in full events; one is accepted, another rejected."""
     alice, bob = node.user("alice"), await synapse.person()
-    accepted, rejected = [
-        await bob.create_room(version=version, invite=[alice], name="Theirs") for _ in range(2)
-    ]
+    accepted, rejected = [await bob.create_room(version=version, invite=[alice], name="Theirs") for _ in range(2)]
     kept = await node.membership.outside_memberships(alice)
     assert len(kept) == 2
     assert all(b"Theirs" in invite.stripped_state for invite in kept)

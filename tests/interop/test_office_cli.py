@@ -177,10 +177,7 @@ async def test_a_computer_is_started_as_the_page_says(
             result = await agent.do("call", **asked)
             assert (result["isError"], result["structuredContent"]) == (False, {"result": 5})
             shown.type("socket leave")
-            assert await agent.until("notify:leave_office") == {
-                "office_id": hosted.office_id,
-                "computer": "bench",
-            }
+            assert await agent.until("notify:leave_office") == {"office_id": hosted.office_id, "computer": "bench"}
         await shown.shows("Left office")
         shown.type("exit")
         async with asyncio.timeout(TIMEOUT):

@@ -51,18 +51,12 @@ UPGRADE = {
     ("query", "body", "code"),
     [
         ("", {"code": 400, "message": "Missing a2c_version query parameter"}, None),
-        (
-            "&a2c_version=abc",
-            {"code": 400, "message": "Invalid a2c_version: Invalid version: abc"},
-            None,
-        ),
+        ("&a2c_version=abc", {"code": 400, "message": "Invalid a2c_version: Invalid version: abc"}, None),
         ("&a2c_version=1.0.0", MISMATCH, "4008"),
     ],
     ids=["absent", "no version", "another version"],
 )
-async def test_a_handshake_is_refused(
-    both: list[Hosted], query: str, body: dict[str, Any], code: str | None
-) -> None:
+async def test_a_handshake_is_refused(both: list[Hosted], query: str, body: dict[str, Any], code: str | None) -> None:
     """With 400 and JSON with its length, before Socket.IO is involved; with the same bytes for polling and
     for WebSocket, over HTTP and over TLS."""
     node, seen = both[1].node, set()
@@ -177,10 +171,7 @@ async def test_names_are_unique_in_one_office(room: Room) -> None:
     """Across both roles; the same name in two offices is two members."""
     agent, computer = await room.agent(), await room.computer()
     rival = await room.client()
-    assert await rival.join("computer", "boss", room.office_id) == [
-        False,
-        "Name 'boss' is taken in the office",
-    ]
+    assert await rival.join("computer", "boss", room.office_id) == [False, "Name 'boss' is taken in the office"]
     chief, namesake = await room.other().agent("chief"), await room.other().computer()
     computer.answers[TOOL_CALL], namesake.answers[TOOL_CALL] = {**RESULT, "n": 1}, {**RESULT, "n": 2}
     assert ((await agent.call("hands"))["n"], (await chief.call("hands"))["n"]) == (1, 2)
@@ -244,9 +235,7 @@ async def test_the_connection_decides_the_requester(room: Room) -> None:
         assert await computer.wait_for("client:get_tools") == said
     # The name of an Agent that is in the office gives a stranger nothing.
     stranger = await room.client()
-    answer = await stranger.request(
-        "client:get_tools", {"agent": "boss", "req_id": "tools", "computer": "hands"}
-    )
+    answer = await stranger.request("client:get_tools", {"agent": "boss", "req_id": "tools", "computer": "hands"})
     assert answer["code"] == 404
 
 

@@ -46,8 +46,7 @@ RECOGNISED += [
     )
 ]
 RECOGNISED += [
-    ("client:get_blob", "get_blob", READ, one)
-    for one in reasons(4018, "invalid_handle", "forbidden", "gone", "range")
+    ("client:get_blob", "get_blob", READ, one) for one in reasons(4018, "invalid_handle", "forbidden", "gone", "range")
 ]
 RECOGNISED += [
     ("client:put_blob", "put_blob", WRITE, one)
@@ -85,17 +84,10 @@ async def asking(
 @pytest.mark.parametrize(
     ("event", "command", "asked", "said"),
     RECOGNISED,
-    ids=[
-        f"{said['code']}-{said.get('details', {}).get('reason', command)}"
-        for _, command, _, said in RECOGNISED
-    ],
+    ids=[f"{said['code']}-{said.get('details', {}).get('reason', command)}" for _, command, _, said in RECOGNISED],
 )
 async def test_an_error_of_a_computer_reaches_a_published_agent(
-    asking: tuple[PublishedAgent, Client],
-    event: str,
-    command: str,
-    asked: dict[str, Any],
-    said: dict[str, Any],
+    asking: tuple[PublishedAgent, Client], event: str, command: str, asked: dict[str, Any], said: dict[str, Any]
 ) -> None:
     """Unchanged and flat: the Agent raises the exception for its code."""
     agent, computer = asking
@@ -113,9 +105,7 @@ async def test_an_error_of_a_computer_reaches_a_published_agent(
 
 
 @pytest.mark.parametrize("code", [4006, 4007])
-async def test_a_required_authorisation_is_in_the_result(
-    asking: tuple[PublishedAgent, Client], code: int
-) -> None:
+async def test_a_required_authorisation_is_in_the_result(asking: tuple[PublishedAgent, Client], code: int) -> None:
     """In its `meta`, which is passed on unchanged."""
     agent, computer = asking
     computer.answers[TOOL_CALL] = {**RESULT, "isError": True, "meta": {"error_code": code, "server": "x"}}
@@ -124,9 +114,7 @@ async def test_a_required_authorisation_is_in_the_result(
 
 
 @pytest.mark.parametrize("code", DOCUMENTED)
-async def test_an_unknown_code_ends_the_call_at_once(
-    asking: tuple[PublishedAgent, Client], code: int
-) -> None:
+async def test_an_unknown_code_ends_the_call_at_once(asking: tuple[PublishedAgent, Client], code: int) -> None:
     """A call gives a failed result, a getter raises; other clients get the Computer's error unchanged."""
     agent, computer = asking
     agent.forget()

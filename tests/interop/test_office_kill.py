@@ -65,11 +65,7 @@ async def audited(office: Office, tool: str) -> list[tuple[str | None, int | Non
     """Return how each of these calls has ended and how long it took, from `palaver offices calls`."""
     code, answer = await office.here.node.cli("offices", "calls", "--office", office.office_id)
     assert code == 0, answer
-    return [
-        (call["outcome"], call["took_ms"])
-        for call in answer["calls"]
-        if call["tool_name"] == f"tools__{tool}"
-    ]
+    return [(call["outcome"], call["took_ms"]) for call in answer["calls"] if call["tool_name"] == f"tools__{tool}"]
 
 
 async def come_back(office: Office) -> None:

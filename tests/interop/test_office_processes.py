@@ -190,9 +190,7 @@ async def test_two_processes_with_redis(
         secret = tmp_path / "broker-password"
         secret.write_text(f"{redis.password}\n")
         said = f'{redis.address.url}"\nbroker_password_file = "{secret}'
-        one, other = await stack.enter_async_context(
-            two_processes(palaver, postgres_server, migrated_template, said)
-        )
+        one, other = await stack.enter_async_context(two_processes(palaver, postgres_server, migrated_template, said))
         pair = await paired(Hosted(one, other, await token_of(one)), peers)
         await pair.walk(walk_call)
         await pair.walk(walk_lost_computer)

@@ -29,10 +29,7 @@ Table = Mapping[str, tuple[str, ...]]
 HANDSHAKE: Final[Table] = {
     "parameter absent": (f"{_HERE}test_a_handshake_is_refused",),
     "not three integers": (f"{_HERE}test_a_handshake_is_refused",),
-    "incompatible": (
-        f"{_HERE}test_a_handshake_is_refused",
-        f"{_HERE}test_another_line_of_versions_is_refused",
-    ),
+    "incompatible": (f"{_HERE}test_a_handshake_is_refused", f"{_HERE}test_another_line_of_versions_is_refused"),
     "incompatible, direct WebSocket": (f"{_HERE}test_a_handshake_is_refused",),
 }
 
@@ -54,10 +51,7 @@ EVENTS: Final[Table] = {
     "server:update_desktop": (f"{_STEP}walk_notifications",),
     "server:update_skills": (f"{_STEP}walk_notifications",),
     "server:tool_call_cancel": (f"{_STEP}walk_cancel",),
-    "notify:enter_office": (
-        f"{_STEP}walk_leave",
-        f"{_SERVER}test_other_members_are_notified_of_joins_and_leaves",
-    ),
+    "notify:enter_office": (f"{_STEP}walk_leave", f"{_SERVER}test_other_members_are_notified_of_joins_and_leaves"),
     "notify:leave_office": (f"{_STEP}walk_leave", f"{_STEP}walk_disconnect"),
     "notify:update_config": (f"{_STEP}walk_notifications",),
     "notify:update_tool_list": (f"{_STEP}walk_notifications",),
@@ -102,10 +96,7 @@ DECISIONS: Final[Table] = {
         f"{_SERVER}test_a_client_whose_join_is_refused_receives_nothing",
         f"{_PUBLISHED}test_a_second_agent_gets_an_error_at_its_first_call",
     ),
-    "same Agent joins same office again": (
-        f"{_STEP}walk_join_again",
-        f"{_HERE}test_an_agent_joins_its_office_again",
-    ),
+    "same Agent joins same office again": (f"{_STEP}walk_join_again", f"{_HERE}test_an_agent_joins_its_office_again"),
     "Agent in A joins B": (f"{_HERE}test_an_agent_leaves_before_it_joins_another_office",),
     "role changes on one connection": (f"{_HERE}test_a_connection_has_one_role",),
     "Computer joins another office": (
@@ -168,20 +159,14 @@ DECISIONS: Final[Table] = {
         f"{_PUBLISHED}test_calls_to_a_lost_computer_are_answered",
         f"{_KILL}test_a_computer_is_killed",
     ),
-    "Computer's answer": (
-        f"{_SERVER}test_requests_and_answers_are_relayed_unchanged",
-        _REACHES,
-    ),
+    "Computer's answer": (f"{_SERVER}test_requests_and_answers_are_relayed_unchanged", _REACHES),
     "event unknown to the target's version, or empty ack from it": (
         f"{_HERE}test_an_older_computer_is_sent_no_upload",
         f"{_SERVER}test_an_answer_that_is_no_object_becomes_an_error",
     ),
     "repeated req_id in flight": (f"{_SERVER}test_a_repeated_call_is_sent_once",),
     "two nodes each seat an Agent": (f"{_SHARED}test_two_agents_join_while_the_nodes_are_disconnected",),
-    "office on another node": (
-        f"{_SHARED}test_a_local_agent_and_a_remote_computer",
-        f"{_ACROSS}test_a_step",
-    ),
+    "office on another node": (f"{_SHARED}test_a_local_agent_and_a_remote_computer", f"{_ACROSS}test_a_step"),
     # Beside the table: limits and pitfalls of the protocol.
     "a frame above 1,000,000 bytes": (f"{_HERE}test_a_frame_that_is_too_large_ends_its_connection",),
     "clients start with polling and upgrade": (
@@ -197,20 +182,13 @@ DECISIONS: Final[Table] = {
 
 ROWS: Final = [
     (name, row, tests)
-    for name, table in (
-        ("handshake", HANDSHAKE),
-        ("events", EVENTS),
-        ("errors", ERRORS),
-        ("decisions", DECISIONS),
-    )
+    for name, table in (("handshake", HANDSHAKE), ("events", EVENTS), ("errors", ERRORS), ("decisions", DECISIONS))
     for row, tests in table.items()
 ]
 
 
 @pytest.mark.parametrize(
-    ("tests", "row"),
-    [(tests, row) for _, row, tests in ROWS],
-    ids=[f"{name}: {row}" for name, row, _ in ROWS],
+    ("tests", "row"), [(tests, row) for _, row, tests in ROWS], ids=[f"{name}: {row}" for name, row, _ in ROWS]
 )
 def test_each_row_has_a_test(tests: tuple[str, ...], row: str) -> None:
     """It exists under the given name."""

@@ -11,16 +11,7 @@ import pytest
 from bridge.connectors.offices.rooms.office_room import MEMBER, OFFICE, SEAT, TOOLS
 from bridge.node.registration import load
 from tests.interop.appservice_node import AppserviceNode
-from tests.interop.office_company import (
-    AGENT,
-    COMPUTER,
-    SIDES,
-    Office,
-    is_call,
-    is_result,
-    office_company,
-    outcome,
-)
+from tests.interop.office_company import AGENT, COMPUTER, SIDES, Office, is_call, is_result, office_company, outcome
 from tests.interop.staffed_node import TIMEOUT, Company, answers, in_state, relation, says
 from tests.support.matrix_client.homeserver import Refused as NoRoom
 from tests.support.matrix_client.homeserver import path
@@ -46,10 +37,7 @@ approvers = ["@alice:{synapse}"]
 
 @pytest.fixture(scope="module", params=SIDES)
 async def company(
-    palaver: Path,
-    authority: Authority,
-    tmp_path_factory: pytest.TempPathFactory,
-    request: pytest.FixtureRequest,
+    palaver: Path, authority: Authority, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> AsyncIterator[tuple[Company, str]]:
     """One node and one Synapse for all of these tests."""
     directory = tmp_path_factory.mktemp("synapses")
@@ -93,14 +81,10 @@ async def test_members_of_an_office_are_in_its_room(office: Office) -> None:
 
     await office.computer.do("leave", office=office.office_id)
     await bob.wait_for_member(room_id, office.user(COMPUTER), "leave")
-    await bob.wait_until(
-        lambda seen: seen.state[room_id].get((MEMBER, office.user(COMPUTER)), {}).get("content") == {}
-    )
+    await bob.wait_until(lambda seen: seen.state[room_id].get((MEMBER, office.user(COMPUTER)), {}).get("content") == {})
     await office.computer.do("join", office=office.office_id)
     await bob.wait_until(
-        lambda seen: (
-            seen.state[room_id][("m.room.member", office.user(COMPUTER))]["content"]["membership"] == "join"
-        )
+        lambda seen: seen.state[room_id][("m.room.member", office.user(COMPUTER))]["content"]["membership"] == "join"
     )
     await office.agent.do("disconnect")
     await bob.wait_for_member(room_id, office.user(AGENT), "leave")
@@ -149,9 +133,7 @@ async def test_tools_are_shown_and_a_call_is_a_thread(office: Office) -> None:
     await office.call("large", size=1_000)
     call = await bob.wait_for(is_call("large"), room_id=room_id)
     sent = await bob.wait_for(
-        lambda event: (
-            relation(event)[:2] == ("m.thread", call["event_id"]) and event["content"]["msgtype"] == "m.file"
-        ),
+        lambda event: relation(event)[:2] == ("m.thread", call["event_id"]) and event["content"]["msgtype"] == "m.file",
         room_id=room_id,
     )
     file = await bob.download(sent["content"]["url"])
@@ -176,9 +158,7 @@ async def test_a_call_is_approved(office: Office) -> None:
     try:
         call = await alice.wait_for(is_call("add"), room_id=room_id)
         root = call["event_id"]
-        question = await alice.wait_for(
-            answers(root, "❓", f"{AGENT} wants to call tools__add", sender=node_user)
-        )
+        question = await alice.wait_for(answers(root, "❓", f"{AGENT} wants to call tools__add", sender=node_user))
         assert question["content"]["m.mentions"] == {"user_ids": [alice.user_id]}
         for sign in ("✅", "❌"):
             await bob.react(room_id, question["event_id"], sign)
@@ -246,9 +226,7 @@ async def test_a_running_call_is_stopped(office: Office) -> None:
     await bob.wait_for(answers(root, f"{carol.user_id} has cancelled it"))
     told = await bob.wait_for(is_result(root), room_id=room_id)
     assert outcome(told) == "cancelled"
-    told_bob = [
-        event for event in await bob.relations(room_id, root, "m.thread") if says("cannot stop")(event)
-    ]
+    told_bob = [event for event in await bob.relations(room_id, root, "m.thread") if says("cannot stop")(event)]
     assert len(told_bob) == 1
 
 

@@ -55,10 +55,7 @@ async def token_of(node: AgentNode) -> str:
 
 @pytest.fixture(scope="module")
 async def hosted(palaver: Path, postgres_server: Server, migrated_template: str) -> AsyncIterator[Hosted]:
-    made = (
-        {"name": HOME, "more": OFFICES.format(nodes=[AWAY])},
-        {"name": AWAY, "more": OFFICES.format(nodes=[])},
-    )
+    made = ({"name": HOME, "more": OFFICES.format(nodes=[AWAY])}, {"name": AWAY, "more": OFFICES.format(nodes=[])})
     async with agent_nodes(palaver, postgres_server, migrated_template, *made) as [home, away]:
         yield Hosted(home, away, {one.name: await token_of(one) for one in (home, away)})
 

@@ -68,11 +68,7 @@ async def hosted(
         authority.write(directory / "tls", "ca")
         authority.issue("localhost", "127.0.0.1", "::1").write(directory / "tls", "node")
         said = CONFIGURATION.format(
-            port=node.port,
-            synapse=synapse.server_name,
-            guests="",
-            kitchen=KITCHEN,
-            kitchen_url="http://127.0.0.1:1",
+            port=node.port, synapse=synapse.server_name, guests="", kitchen=KITCHEN, kitchen_url="http://127.0.0.1:1"
         )
         # As users of the Synapse its people are no members, whatever they say.
         (directory / FILE).write_text(said + OFFICES.format(other=f"@_agent_*:{synapse.server_name}"))

@@ -49,9 +49,7 @@ async def until_it_reads_the_same(person: MatrixClient, room_id: str, resident: 
             await asyncio.sleep(0.5)
 
 
-async def test_a_killed_synapse_catches_up(
-    make_driven_node: DrivenNodeFactory, make_synapse: SynapseFactory
-) -> None:
+async def test_a_killed_synapse_catches_up(make_driven_node: DrivenNodeFactory, make_synapse: SynapseFactory) -> None:
     """With all messages of two rooms in order, and with redactions."""
     other = await make_synapse()
     node = await make_driven_node([other.server_name])
@@ -143,9 +141,7 @@ async def test_a_restarted_node_fetches_missed_events(
 
 
 def messages(followed: Followed, room_id: str) -> list[Event]:
-    return [
-        event for event in followed.events if (event["room_id"], event["type"]) == (room_id, "m.room.message")
-    ]
+    return [event for event in followed.events if (event["room_id"], event["type"]) == (room_id, "m.room.message")]
 
 
 async def test_a_node_killed_while_it_sends_sends_everything_once(
@@ -165,9 +161,7 @@ async def test_a_node_killed_while_it_sends_sends_everything_once(
             assert answered.setdefault(number, event_id) == event_id
 
     for killed_at in (70, 200, None):
-        speaking = asyncio.gather(
-            *(speak(range(start, 300, 10)) for start in range(10)), return_exceptions=True
-        )
+        speaking = asyncio.gather(*(speak(range(start, 300, 10)) for start in range(10)), return_exceptions=True)
         if killed_at is not None:
             while len(answered) < killed_at:
                 await asyncio.sleep(0.001)

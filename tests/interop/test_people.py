@@ -48,9 +48,7 @@ class Company:
         """Return a mention as Element writes it."""
         pill = f'<a href="https://matrix.to/#/{self.worker}">worker-1</a>: {body}'
         more = {"format": "org.matrix.custom.html", "formatted_body": pill}
-        return await who.say(
-            room_id, f"worker-1: {body}", **more, **{"m.mentions": {"user_ids": [self.worker]}}
-        )
+        return await who.say(room_id, f"worker-1: {body}", **more, **{"m.mentions": {"user_ids": [self.worker]}})
 
     async def until_reaction(self, who: MatrixClient, event_id: str, key: str) -> Event:
         relation = {"rel_type": "m.annotation", "event_id": event_id, "key": key}
@@ -64,19 +62,11 @@ async def company(
     issued = authority.issue("localhost", "127.0.0.1", "::1").write(tmp_path, "node")
     trusted = authority.write(tmp_path, "ca")
     async with AsyncExitStack() as stack:
-        running = await stack.enter_async_context(
-            nodes(postgres_server, migrated_template, TlsFiles(*issued), trusted)
-        )
+        running = await stack.enter_async_context(nodes(postgres_server, migrated_template, TlsFiles(*issued), trusted))
         node = await running.start_over_tls()
         people = [await synapse.person() for _ in range(3)]
         alice, bob, carol = people
-        rights = Rights(
-            {
-                synapse.server_name: Level.LOOK,
-                alice.user_id: Level.WORK,
-                carol.user_id: Level.ADMINISTER,
-            }
-        )
+        rights = Rights({synapse.server_name: Level.LOOK, alice.user_id: Level.WORK, carol.user_id: Level.ADMINISTER})
         here = await stack.enter_async_context(running_node(node, rights=rights))
         for person in people:
             await person.join(f"#agents-default:{node.name}", via=[node.name])

@@ -23,10 +23,7 @@ async def ask(
     query = "" if user is None else f"?user_id={quote(user, safe='')}"
     url = URL(f"{node.for_homeserver}/_matrix/provision/v3/{path}{query}", encoded=True)
     headers = {"Authorization": f"Bearer {token}"}
-    async with (
-        aiohttp.ClientSession() as session,
-        session.request(method, url, headers=headers, json=body) as answer,
-    ):
+    async with aiohttp.ClientSession() as session, session.request(method, url, headers=headers, json=body) as answer:
         return answer.status, await answer.json()
 
 
@@ -38,9 +35,7 @@ async def log_in(node: AppserviceNode, person: MatrixClient, token: str) -> tupl
     return await ask(node, "POST", path, person.access_token, {field["id"]: token})
 
 
-async def test_people_manage_their_bridge(
-    palaver: Path, authority: Authority, make_synapse: SynapseFactory
-) -> None:
+async def test_people_manage_their_bridge(palaver: Path, authority: Authority, make_synapse: SynapseFactory) -> None:
     """Each with a homeserver token: the bridge's state, whom to write to, and whether the node may send as
     them."""
     synapse = await make_synapse(start=False)
@@ -55,9 +50,7 @@ async def test_people_manage_their_bridge(
 
         assert (await ask(node, "GET", "whoami", "guessed"))[0] == 401
         openid = await alice.call("POST", "v3/user/{}/openid/request_token", alice.user_id, json={})
-        status, said = await ask(
-            node, "GET", "logins", f"openid:{openid['access_token']}", user=alice.user_id
-        )
+        status, said = await ask(node, "GET", "logins", f"openid:{openid['access_token']}", user=alice.user_id)
         assert (status, said) == (200, {"login_ids": []})
 
         status, said = await ask(node, "GET", "contacts", bob.access_token)

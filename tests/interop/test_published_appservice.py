@@ -88,12 +88,7 @@ async def hosted(
     }
     cellar = {"name": CELLAR, "agents": ["miner"]}
     running = agent_nodes(
-        palaver,
-        postgres_server,
-        migrated_template,
-        {**common, **kitchen},
-        {**common, **cellar},
-        prepare=register,
+        palaver, postgres_server, migrated_template, {**common, **kitchen}, {**common, **cellar}, prepare=register
     )
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(synapses.clean_up)

@@ -91,9 +91,7 @@ async def test_calls_to_a_lost_computer_are_answered(hosted: Hosted, peers: Peer
 
 
 @pytest.mark.parametrize(("of_agent", "of_computer"), MIXED)
-async def test_versions_share_an_office(
-    hosted: Hosted, peers: Peers, of_agent: str, of_computer: str
-) -> None:
+async def test_versions_share_an_office(hosted: Hosted, peers: Peers, of_agent: str, of_computer: str) -> None:
     """They can use what both support: the server passes on what it does not know itself."""
     pair = await paired(hosted, peers, of_agent, of_computer)
     for step in (walk_tools, walk_call, walk_unknown_computer, walk_notifications):

@@ -48,9 +48,7 @@ async def paired(peers: Peers, version: str) -> Pair:
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
-async def pair(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> AsyncIterator[Pair]:
+async def pair(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> AsyncIterator[Pair]:
     async with Peers(tmp_path_factory.mktemp("smcp")) as peers:
         yield await paired(peers, request.param)
 

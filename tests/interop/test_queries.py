@@ -54,9 +54,7 @@ async def add_child(person: MatrixClient, space: str, room_id: str, via: str, or
     await person.set_state(space, "m.space.child", {"via": [via], "order": order}, room_id)
 
 
-async def test_a_local_alias_is_resolved_remotely(
-    node: Node, queries: QueryServices, synapse: Synapse
-) -> None:
+async def test_a_local_alias_is_resolved_remotely(node: Node, queries: QueryServices, synapse: Synapse) -> None:
     """And used to join; an unknown one is not found."""
     alice, bob = node.user("alice"), await synapse.person()
     room_id = await node.create("12", alice)
@@ -104,9 +102,7 @@ async def test_a_remote_profile_is_read(node: Node, queries: QueryServices, syna
     assert await queries.profiles.profile(f"@nobody-there:{synapse.server_name}") is None
 
 
-async def test_the_local_room_list_is_read_remotely(
-    node: Node, queries: QueryServices, synapse: Synapse
-) -> None:
+async def test_the_local_room_list_is_read_remotely(node: Node, queries: QueryServices, synapse: Synapse) -> None:
     """Page by page, and with a search."""
     alice, bob = node.user("alice"), await synapse.person()
     for name in ("Kitchen", "Cellar", "Soup Kitchen"):

@@ -168,18 +168,13 @@ async def test_ephemeral_events(sides: Sides, version: str) -> None:
         said = await one.say(room_id, "Read this.")
         await other.wait_for_event(said)
         await other.read(room_id, said)
-        await one.wait_until(
-            lambda seen, other=other, said=said: seen.read[room_id].get(other.user_id) == said
-        )
+        await one.wait_until(lambda seen, other=other, said=said: seen.read[room_id].get(other.user_id) == said)
         await one.set_presence("unavailable", "thinking")
-        await other.wait_until(
-            lambda seen, one=one: seen.presence.get(one.user_id, {}).get("status_msg") == "thinking"
-        )
+        await other.wait_until(lambda seen, one=one: seen.presence.get(one.user_id, {}).get("status_msg") == "thinking")
         await one.set_display_name("Somebody Else")
         await other.wait_for(
             lambda event, one=one: (
-                event.get("state_key") == one.user_id
-                and event["content"].get("displayname") == "Somebody Else"
+                event.get("state_key") == one.user_id and event["content"].get("displayname") == "Somebody Else"
             ),
             room_id=room_id,
         )
@@ -219,9 +214,7 @@ async def test_history_after_a_late_join(sides: Sides, version: str) -> None:
     assert [event["content"] for event in history if event["event_id"] == slip] == [{}]
     assert "hunter2" not in str(history)
     # What the other side has is what there is.
-    mine, theirs = [
-        {event["event_id"] for event in await person.history(room_id)} for person in (guest, host)
-    ]
+    mine, theirs = [{event["event_id"] for event in await person.history(room_id)} for person in (guest, host)]
     assert mine == theirs
 
 
@@ -299,9 +292,5 @@ async def test_directory_and_spaces(sides: Sides, version: str) -> None:
         await host.set_state(space, "m.space.child", {"via": [host.server_name]}, room_id)
     await guest.join(house, via=[host.server_name])
     rooms = await guest.hierarchy(house)
-    assert [(room["room_id"], room["name"]) for room in rooms] == [
-        (house, "House"),
-        (floor, "Floor"),
-        (kitchen, name),
-    ]
+    assert [(room["room_id"], room["name"]) for room in rooms] == [(house, "House"), (floor, "Floor"), (kitchen, name)]
     assert [room.get("room_type") for room in rooms] == ["m.space", "m.space", None]

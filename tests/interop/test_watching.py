@@ -45,10 +45,7 @@ async def test_what_an_operator_sees(sides: Sides, quiet_node: DrivenNode) -> No
     await guest.wait_for_event(await host.set_power_levels(room_id, users={guest.user_id: 50}))
     for number in range(FORKS):
         topics = await asyncio.gather(
-            *(
-                one.set_state(room_id, "m.room.topic", {"topic": f"{one.user_id} {number}"})
-                for one in (host, guest)
-            )
+            *(one.set_state(room_id, "m.room.topic", {"topic": f"{one.user_id} {number}"}) for one in (host, guest))
         )
         for hearer, topic in zip((guest, host), topics, strict=True):
             await hearer.wait_for_event(topic)
@@ -83,11 +80,7 @@ async def test_what_an_operator_sees(sides: Sides, quiet_node: DrivenNode) -> No
     assert {act["peer"] for act in audit["acts"]} == {there}
     direction = "out" if host.server_name == there else "in"
     acts = {(act["act"], act["direction"], act["outcome"]) for act in audit["acts"]}
-    assert acts == {
-        ("make_join", direction, "done"),
-        ("send_join", direction, "done"),
-        ("transaction", "in", "done"),
-    }
+    assert acts == {("make_join", direction, "done"), ("send_join", direction, "done"), ("transaction", "in", "done")}
 
     log = json.dumps([*quiet_node.logged_before, *quiet_node.log])
     [_, _, seed] = (quiet_node.data / "signing.key").read_text().split()

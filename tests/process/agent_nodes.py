@@ -172,9 +172,7 @@ class AgentNode(Node):
         """Wait until a process works on the task, and return it."""
 
         async def begun() -> int:
-            return next(
-                (int(last) for one, what, last in self.runs() if (one, what) == (request, "begins")), 0
-            )
+            return next((int(last) for one, what, last in self.runs() if (one, what) == (request, "begins")), 0)
 
         return await until(begun)
 

@@ -190,9 +190,7 @@ def _signed_by(name: str, event: dict[str, Any], key: SigningKey) -> bytes:
 
 
 @pytest.mark.parametrize("form", ["nested", "flat"])
-async def test_tasks_are_exchanged_with_a_published_node(
-    kitchen: AgentNode, old: PublishedNode, form: str
-) -> None:
+async def test_tasks_are_exchanged_with_a_published_node(kitchen: AgentNode, old: PublishedNode, form: str) -> None:
     """With both shapes of content: its agent gets a task, and its own request is answered in the shape that
     it reads. A repeated event is handled once."""
 
@@ -287,9 +285,7 @@ async def test_a_malformed_field_is_named(
 
 
 @pytest.mark.parametrize("form", ["nested", "flat"])
-async def test_the_signature_of_a_peer_with_a_key_is_checked(
-    kitchen: AgentNode, old: PublishedNode, form: str
-) -> None:
+async def test_the_signature_of_a_peer_with_a_key_is_checked(kitchen: AgentNode, old: PublishedNode, form: str) -> None:
     """With another key, or over other content, the event is refused; with the right key it is accepted."""
     url, name = kitchen.url("", "http"), f"signer-{form}"
     event = {**old.registered(name, node_id="signed.test"), "sender": f"@{name}:signed.test"}
@@ -306,9 +302,7 @@ async def test_the_signature_of_a_peer_with_a_key_is_checked(
     await kitchen.sees(f"{name}@signed.test")
 
 
-async def test_a_node_without_published_peers_refuses_everything(
-    living: AgentNode, old: PublishedNode
-) -> None:
+async def test_a_node_without_published_peers_refuses_everything(living: AgentNode, old: PublishedNode) -> None:
     """Without parsing it."""
     for event in (old.registered(), b"nonsense"):
         got, answer = await old.send(living.url("", "http"), event)

@@ -103,8 +103,7 @@ async def test_a_stop_during_the_start_is_clean_too(make_node: MakeNode) -> None
 
 
 @pytest.mark.parametrize(
-    "moment",
-    ["palaver.lock", "signing.key", "tls/certificate.pem", "postgres/18.new*", "postgres/18", "palaver.sock"],
+    "moment", ["palaver.lock", "signing.key", "tls/certificate.pem", "postgres/18.new*", "postgres/18", "palaver.sock"]
 )
 async def test_a_kill_during_the_start_is_survived(make_node: MakeNode, moment: str) -> None:
     """`kill -9` as soon as a file appears; the next start works with what it finds."""

@@ -41,17 +41,12 @@ async def test_a_rotated_key_keeps_what_it_signed_valid(make_node: MakeNode) -> 
     assert after["old_verify_keys"][old]["key"] == before["verify_keys"][old]["key"]
     assert after["old_verify_keys"][old]["expired_ts"] < after["valid_until_ts"]
     # What the old key signed before still verifies with the key that is now published as old.
-    key = signedjson.key.decode_verify_key_base64(
-        "ed25519", old.split(":")[1], after["old_verify_keys"][old]["key"]
-    )
+    key = signedjson.key.decode_verify_key_base64("ed25519", old.split(":")[1], after["old_verify_keys"][old]["key"])
     signedjson.sign.verify_signed_json(before, node.started["server_name"], key)
     await node.kill()
     await node.start()
     _, again = await node.get("/_matrix/key/v2/server")
-    assert (again["verify_keys"], again["old_verify_keys"]) == (
-        after["verify_keys"],
-        after["old_verify_keys"],
-    )
+    assert (again["verify_keys"], again["old_verify_keys"]) == (after["verify_keys"], after["old_verify_keys"])
 
 
 async def test_keys_are_rotated_while_the_node_is_stopped(make_node: MakeNode) -> None:

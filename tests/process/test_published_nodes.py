@@ -33,9 +33,7 @@ class Pair(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-async def nodes(
-    palaver: Path, postgres_server: Server, migrated_template: str
-) -> AsyncIterator[list[AgentNode]]:
+async def nodes(palaver: Path, postgres_server: Server, migrated_template: str) -> AsyncIterator[list[AgentNode]]:
     """Two nodes with an agent each. A test that kills a node must start it again."""
     kitchen = {"name": KITCHEN, "agents": ["cook"], "is_published": True, "agent_timeout": SILENCE}
     cellar = {"name": CELLAR, "agents": ["miner"], "is_published": True, "agent_timeout": SILENCE}
@@ -57,9 +55,7 @@ def _waits_for(node: AgentNode, name: str) -> str:
 async def test_a_task_runs_on_the_other_node(pair: Pair) -> None:
     """`palaver task send`: the agent's output and exit code are returned, and it ran once."""
     asking, working, agent = pair
-    code, output = await asking.palaver(
-        "task", "send", agent, "echo to you; exit 7", "--id", pair.request("across")
-    )
+    code, output = await asking.palaver("task", "send", agent, "echo to you; exit 7", "--id", pair.request("across"))
     assert (code, output) == (7, "to you\n")
     answer = (await asking.answered(pair.request("across")))["answer"]
     assert (answer["success"], answer["output"], answer["exit_code"]) == (False, "to you\n", 7)

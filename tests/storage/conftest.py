@@ -34,9 +34,7 @@ async def initialised_directory() -> AsyncIterator[Path]:
 def data_directory(initialised_directory: Path) -> Iterator[Path]:
     """A copy of it, accessible only to the user of the tests. No process is left running in it afterwards."""
     with scratch_directory() as data:
-        subprocess.run(
-            ["cp", "-a", "--", f"{initialised_directory}/postgres", f"{data}/postgres"], check=True
-        )
+        subprocess.run(["cp", "-a", "--", f"{initialised_directory}/postgres", f"{data}/postgres"], check=True)
         yield data
 
 

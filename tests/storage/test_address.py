@@ -23,11 +23,7 @@ def test_the_address_of_the_embedded_server_is_its_socket() -> None:
     [
         ("postgresql://me:s3cret@db:5432/x", "postgresql://me@db:5432/x", "s3cret"),
         ("postgres://me:a%2Fb%40@db/x?sslmode=require", "postgres://me@db/x?sslmode=require", "a/b@"),
-        (
-            "postgresql://me@db/x?password=s3cret&sslmode=disable",
-            "postgresql://me@db/x?sslmode=disable",
-            "s3cret",
-        ),
+        ("postgresql://me@db/x?password=s3cret&sslmode=disable", "postgresql://me@db/x?sslmode=disable", "s3cret"),
         ("postgresql://me@[::1]:5432/x", "postgresql://me@[::1]:5432/x", None),
         ("postgresql://me@a:1,b:2/x", "postgresql://me@a:1,b:2/x", None),
         ("postgresql:///x?host=/run/postgresql", "postgresql:///x?host=%2Frun%2Fpostgresql", None),

@@ -76,18 +76,14 @@ async def test_a_backup_appears_complete_with_mode_0600(full: DatabaseAddress, t
     file = tmp_path / "backup"
     file.write_text("an older one")
     seen: list[bool] = []
-    await dump(
-        full, file, progress=lambda done, total, table: seen.append(file.read_text() == "an older one")
-    )
+    await dump(full, file, progress=lambda done, total, table: seen.append(file.read_text() == "an older one"))
     assert seen
     assert all(seen)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert [entry.name for entry in tmp_path.iterdir()] == ["backup"]
 
 
-async def test_progress_counts_tables(
-    full: DatabaseAddress, empty_address: DatabaseAddress, tmp_path: Path
-) -> None:
+async def test_progress_counts_tables(full: DatabaseAddress, empty_address: DatabaseAddress, tmp_path: Path) -> None:
     """Dump and restore report each table with rows, and end with the total."""
     there: list[tuple[int, int, str]] = []
     back: list[tuple[int, int, str]] = []
@@ -192,14 +188,10 @@ async def test_a_dump_that_cannot_be_written_is_refused(full: DatabaseAddress, t
     """The error names the directory, before the dump starts."""
     with pytest.raises(LocalError) as refused:
         await dump(full, tmp_path / "nowhere" / "backup")
-    assert refused.value.problem == (
-        f"No backup can be written into {tmp_path}/nowhere: No such file or directory."
-    )
+    assert refused.value.problem == (f"No backup can be written into {tmp_path}/nowhere: No such file or directory.")
 
 
-async def test_a_dump_that_fails_leaves_no_file(
-    full: DatabaseAddress, postgres_server: Server, tmp_path: Path
-) -> None:
+async def test_a_dump_that_fails_leaves_no_file(full: DatabaseAddress, postgres_server: Server, tmp_path: Path) -> None:
     """In this test a role may not read the tables."""
     role = f"{full.database}_guest"
     await postgres_server.admin.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'guest'")

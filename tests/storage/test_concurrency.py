@@ -48,9 +48,7 @@ async def test_a_loop_waits_between_calls(tasks: BackgroundTasks) -> None:
     assert calls.empty()
 
 
-@pytest.mark.parametrize(
-    "error", [ValueError("broken"), LocalError("Broken.", "Mend it."), asyncio.CancelledError()]
-)
+@pytest.mark.parametrize("error", [ValueError("broken"), LocalError("Broken.", "Mend it."), asyncio.CancelledError()])
 async def test_a_failed_loop_is_reported_and_restarted(
     tasks: BackgroundTasks, no_pause: None, error: BaseException
 ) -> None:
@@ -72,9 +70,7 @@ async def test_a_failed_loop_is_reported_and_restarted(
     assert restarts("fragile") == before + 1
 
 
-async def test_the_pause_after_a_failure_grows(
-    tasks: BackgroundTasks, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_pause_after_a_failure_grows(tasks: BackgroundTasks, monkeypatch: pytest.MonkeyPatch) -> None:
     """It doubles up to a limit; a successful call resets it."""
     monkeypatch.setattr("storage.concurrency.MIN_PAUSE", 0.001)
     monkeypatch.setattr("storage.concurrency.MAX_PAUSE", 0.004)

@@ -9,12 +9,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from storage.connect import (
-    DatabaseAddress,
-    check_version,
-    explain_connection_error,
-    is_connection_loss,
-)
+from storage.connect import DatabaseAddress, check_version, explain_connection_error, is_connection_loss
 from storage.database import Database, connect_once
 from storage.embedded import EmbeddedPostgres
 from storage.errors import LocalError
@@ -149,9 +144,7 @@ async def test_a_service_that_is_not_postgres() -> None:
     """It answers the startup message with other data, or not at all."""
     for answer in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b""):
 
-        async def serve(
-            reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: bytes = answer
-        ) -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: bytes = answer) -> None:
             await reader.read(1)
             writer.write(answer)
             writer.close()
@@ -193,9 +186,7 @@ def test_supported_versions(major: int) -> None:
 
 def test_a_starting_server_is_explained() -> None:
     """It is distinguished from a server that is not running."""
-    explained = explain_connection_error(
-        asyncpg.CannotConnectNowError("the database system is starting up"), ADDRESS
-    )
+    explained = explain_connection_error(asyncpg.CannotConnectNowError("the database system is starting up"), ADDRESS)
     assert explained is not None
     assert explained.problem == "Postgres at db is starting or stopping and accepts no connections."
 

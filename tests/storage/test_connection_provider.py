@@ -127,9 +127,7 @@ async def test_a_refused_statement_is_not_retried(provider: ConnectionProvider) 
     assert provider.waiting == 0
 
 
-async def test_beginning_is_retried_until_the_timeout(
-    provider: ConnectionProvider,
-) -> None:
+async def test_beginning_is_retried_until_the_timeout(provider: ConnectionProvider) -> None:
     """Each time on another connection."""
     seen: list[Connection] = []
 

@@ -73,9 +73,7 @@ async def test_callbacks_run_after_the_commit(database: Database) -> None:
     assert done == [1, 2]
 
 
-async def test_a_failing_callback_does_not_make_the_commit_look_failed(
-    database: Database,
-) -> None:
+async def test_a_failing_callback_does_not_make_the_commit_look_failed(database: Database) -> None:
     """It is logged, and the next callbacks run."""
     done: list[int] = []
     problem = ValueError("mine")
@@ -207,9 +205,7 @@ async def test_the_same_connection_is_reused(database: Database) -> None:
         assert connection is not other
 
 
-async def test_a_cancelled_statement_returns_its_connection(
-    database_address: DatabaseAddress,
-) -> None:
+async def test_a_cancelled_statement_returns_its_connection(database_address: DatabaseAddress) -> None:
     """The same connection, without a running statement."""
     state = "SELECT state FROM pg_stat_activity WHERE pid = $1"
     async with (

@@ -19,10 +19,7 @@ def applied(*migrations: Migration) -> list[AppliedMigration]:
     return [AppliedMigration(each.version, each.name, each.checksum) for each in migrations]
 
 
-@pytest.mark.parametrize(
-    ("done", "steps"),
-    [([], (ONE, TWO, THREE)), ([ONE], (TWO, THREE)), ([ONE, TWO, THREE], ())],
-)
+@pytest.mark.parametrize(("done", "steps"), [([], (ONE, TWO, THREE)), ([ONE], (TWO, THREE)), ([ONE, TWO, THREE], ())])
 def test_pending_migrations_are_applied_in_order(done: list[Migration], steps: tuple[Migration, ...]) -> None:
     """The plan has the available migrations that are not applied yet, by number."""
     assert plan_migrations(applied(*done), [ONE, TWO, THREE]) == steps
@@ -33,9 +30,7 @@ def test_a_newer_schema_is_refused() -> None:
     refused = plan_migrations(applied(ONE, TWO, THREE), [ONE])
     assert isinstance(refused, LocalError)
     assert refused.problem == "The database has schema version 3, and this Palaver knows versions up to 1."
-    assert refused.advice == (
-        "Run the newer Palaver that upgraded it, or restore a backup from before the upgrade."
-    )
+    assert refused.advice == ("Run the newer Palaver that upgraded it, or restore a backup from before the upgrade.")
 
 
 def test_a_changed_migration_is_refused() -> None:
@@ -94,9 +89,7 @@ async def test_two_concurrent_migrations_succeed(empty_address: DatabaseAddress)
     async with pool_on(empty_address) as first, pool_on(empty_address) as second:
         versions = await asyncio.gather(
             *(
-                migrate(
-                    database, progress=lambda done, total, name: steps.append(name) if done < total else None
-                )
+                migrate(database, progress=lambda done, total, name: steps.append(name) if done < total else None)
                 for database in (first, second)
             )
         )

@@ -74,7 +74,6 @@ async def blocked(database: Database) -> None:
     """Wait until a session of this database waits for a lock."""
     async with database.connection() as connection:
         while not await connection.fetchval(
-            "SELECT count(*) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         ):
             pass

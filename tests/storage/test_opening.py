@@ -23,10 +23,7 @@ async def test_all_connections_have_the_same_settings(database_address: Database
     """Whatever the server sets for its roles: the time zone is UTC, and there is one schema."""
     connection = await open_connection(database_address, connect_timeout=10.0)
     try:
-        shown = [
-            await connection.fetchval(f"SHOW {name}")
-            for name in ("timezone", "search_path", "application_name")
-        ]
+        shown = [await connection.fetchval(f"SHOW {name}") for name in ("timezone", "search_path", "application_name")]
     finally:
         await connection.close()
     assert shown == ["UTC", "public", "palaver"]

@@ -71,9 +71,7 @@ async def test_waiting_callers_are_served_in_order(database_address: DatabaseAdd
         assert shared.counts() == (1, 1)
 
 
-async def test_a_caller_cancelled_while_being_served_takes_nothing(
-    database_address: DatabaseAddress,
-) -> None:
+async def test_a_caller_cancelled_while_being_served_takes_nothing(database_address: DatabaseAddress) -> None:
     """Neither a connection nor the right to open one."""
     async with pool(database_address, 1) as shared:
         only = await shared.take()

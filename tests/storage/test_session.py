@@ -219,9 +219,7 @@ async def test_shared_and_exclusive_leases_exclude_each_other(two: tuple[Session
         assert await third.try_lease("a") is not None
 
 
-async def test_a_block_with_a_lost_lease_is_cancelled(
-    database: Database, two: tuple[Session, Session]
-) -> None:
+async def test_a_block_with_a_lost_lease_is_cancelled(database: Database, two: tuple[Session, Session]) -> None:
     """It is cancelled when the session ends, and another process gets the lease."""
     one, other = two
     begun = asyncio.Event()
@@ -248,9 +246,7 @@ async def test_a_block_with_a_lost_lease_is_cancelled(
             assert lease.is_held
 
 
-async def test_a_lease_without_a_block_reports_its_loss(
-    database: Database, two: tuple[Session, Session]
-) -> None:
+async def test_a_lease_without_a_block_reports_its_loss(database: Database, two: tuple[Session, Session]) -> None:
     """It cannot be entered any more either."""
     lease = await two[0].try_lease("a")
     assert lease is not None
@@ -265,9 +261,7 @@ async def test_a_lease_without_a_block_reports_its_loss(
     await lease.release()
 
 
-async def test_a_block_that_is_cancelled_and_loses_its_lease_is_cancelled(
-    two: tuple[Session, Session],
-) -> None:
+async def test_a_block_that_is_cancelled_and_loses_its_lease_is_cancelled(two: tuple[Session, Session]) -> None:
     """The loss does not replace the cancellation."""
     one, _ = two
     begun = asyncio.Event()
@@ -339,9 +333,7 @@ async def test_a_lost_session_keeps_no_lease(database: Database) -> None:
             pass
 
 
-async def test_without_postgres_a_lease_is_refused(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_postgres_a_lease_is_refused(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within a limited time; closing does not need Postgres either."""
     monkeypatch.setattr("storage.session.CONNECT_TIMEOUT", 0.01)
     session = Session(database.address.with_database("there_is_none"))

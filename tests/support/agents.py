@@ -32,19 +32,13 @@ def address(text: str) -> AgentAddress:
     return parsed
 
 
-def registered(
-    text: str, sent_at: int = NOW, *, sends_heartbeats: bool = False, **changed: Any
-) -> Registration:
+def registered(text: str, sent_at: int = NOW, *, sends_heartbeats: bool = False, **changed: Any) -> Registration:
     known = {"connector": "cis", "runtime": "claude", "capabilities": ("coding",)}
-    return Registration(
-        address(text), sent_at=sent_at, sends_heartbeats=sends_heartbeats, **{**known, **changed}
-    )
+    return Registration(address(text), sent_at=sent_at, sends_heartbeats=sends_heartbeats, **{**known, **changed})
 
 
 @contextlib.asynccontextmanager
-async def routing_table(
-    database: Database, node_id: str = "here", **changed: Any
-) -> AsyncIterator[RoutingTable]:
+async def routing_table(database: Database, node_id: str = "here", **changed: Any) -> AsyncIterator[RoutingTable]:
     """A started routing table, as of a process of its own."""
     async with pool_on(database.address) as own:
         routes = RoutingTable(node_id, own, **{"now_ms": Clock(), **changed})

@@ -14,8 +14,5 @@ def ghosts_of(node: Node | Home, routes: RoutingTable | None = None, **more: Any
     """Return the ghosts of a node. Without a routing table no agent is known."""
     known = routes or RoutingTable(node.name, node.database, now_ms=Clock())
     return Ghosts(
-        node.homeserver.local_users,
-        node.database,
-        known,
-        **{"names": HomeserverGhostNames(node.name), **more},
+        node.homeserver.local_users, node.database, known, **{"names": HomeserverGhostNames(node.name), **more}
     )

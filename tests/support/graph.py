@@ -106,9 +106,7 @@ class PeerRoom:
         chain = reachable([event_id], lambda one: self.room.events[one].auth_events)
         return self._given(chain - {event_id})
 
-    async def backfill(
-        self, peer: str, room_id: str, event_ids: Collection[EventId], limit: int
-    ) -> Sequence[Any]:
+    async def backfill(self, peer: str, room_id: str, event_ids: Collection[EventId], limit: int) -> Sequence[Any]:
         self._come("backfill", room_id)
         if self.no_missing:
             raise PeerError(peer, "answered 404")
@@ -212,8 +210,7 @@ async def join(graph: Graph, room: Room, user: str = US) -> Pdu:
     state = room.state()
     joined = room.join(user)
     chain = reachable(
-        [*(pdu.event_id for pdu in state.values()), joined.event_id],
-        lambda one: room.events[one].auth_events,
+        [*(pdu.event_id for pdu in state.values()), joined.event_id], lambda one: room.events[one].auth_events
     )
     return await graph.graph.import_room(
         "a.example",

@@ -41,8 +41,7 @@ class Lingering:
         self._is_asked = True
         admin = await connect_once(self._database.address)
         await admin.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
-            f" AND {which}"
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND {which}"
         )
         await admin.close()
         await self._ended.wait()

@@ -108,9 +108,7 @@ async def raw_server(handler: RawHandler, files: CertificateFiles | None) -> Asy
         await server.wait_closed()
 
 
-def server_context(
-    files: CertificateFiles, client_authority: Path | None, names: list[str | None]
-) -> ssl.SSLContext:
+def server_context(files: CertificateFiles, client_authority: Path | None, names: list[str | None]) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.certificate, files.private_key)
     if client_authority is not None:

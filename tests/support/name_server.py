@@ -33,9 +33,7 @@ class NameServer:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["NameServer"]:
         loop = asyncio.get_running_loop()
-        transport, _ = await loop.create_datagram_endpoint(
-            lambda: _Protocol(self), local_addr=("127.0.0.1", 0)
-        )
+        transport, _ = await loop.create_datagram_endpoint(lambda: _Protocol(self), local_addr=("127.0.0.1", 0))
         self.port = transport.get_extra_info("sockname")[1]
         try:
             yield self

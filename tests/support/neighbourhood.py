@@ -92,11 +92,7 @@ class Neighbourhood:
         settings = ConfiguredPeers(peers, added)
         trusted = self.certificates.trusted
         connections = PeerConnections(
-            dns,
-            settings,
-            user_agent="test",
-            authorities=trusted if trusted.exists() else None,
-            blocked=blocked,
+            dns, settings, user_agent="test", authorities=trusted if trusted.exists() else None, blocked=blocked
         )
         resolver = Resolver(connections, dns, settings, well_known_port=well_known_port, clock=self.clock)
         counted = Counted()

@@ -85,9 +85,7 @@ class OutboxModel:
                 assert len(effect.pdus) <= MAX_PDUS
                 assert len(effect.edus) <= MAX_EDUS
                 assert effect.pdus or effect.edus
-                assert self.numbers.setdefault(effect.number, effect) == effect, (
-                    "the same number, the same content"
-                )
+                assert self.numbers.setdefault(effect.number, effect) == effect, "the same number, the same content"
                 self.sent = self.in_flight = effect
             case Remove():
                 if effect.reason is not RemovalReason.STALE:
@@ -118,9 +116,7 @@ class OutboxModel:
                     if position not in flying:
                         self.gone[position] = "skipped"
             case Probe(room_id=room_id, position=position):
-                self.answers.append(
-                    lambda: ProbeResult(room_id, position, self.is_up and position in self.has)
-                )
+                self.answers.append(lambda: ProbeResult(room_id, position, self.is_up and position in self.has))
             case StoreOutage(outage=outage):
                 self.outage = outage
 

@@ -65,9 +65,7 @@ def as_role(address: DatabaseAddress, role: str, password: str) -> DatabaseAddre
 
 
 @contextlib.asynccontextmanager
-async def pool_on(
-    address: DatabaseAddress, maximum: int = 10, retry_timeout: float = 10.0
-) -> AsyncIterator[Database]:
+async def pool_on(address: DatabaseAddress, maximum: int = 10, retry_timeout: float = 10.0) -> AsyncIterator[Database]:
     """A pool on a database, closed at the end even if the test has kept a connection."""
     database = await Database.connect(address, minimum=1, maximum=maximum, retry_timeout=retry_timeout)
     try:

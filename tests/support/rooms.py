@@ -103,10 +103,7 @@ class Room:
         for server in also_signed_by:
             cosigner = signer(server)
             pdu = _built(
-                parse(
-                    add_signature(pdu.event, self.version, server, cosigner.key_id, cosigner.key),
-                    self.version,
-                )
+                parse(add_signature(pdu.event, self.version, server, cosigner.key_id, cosigner.key), self.version)
             )
         return pdu
 
@@ -124,9 +121,7 @@ class Room:
         head."""
         self.events[pdu.event_id] = pdu
         before = self._resolved(pdu.prev_events)
-        self.state_after[pdu.event_id] = (
-            before if rejected or pdu.key is None else {**before, pdu.key: pdu.event_id}
-        )
+        self.state_after[pdu.event_id] = before if rejected or pdu.key is None else {**before, pdu.key: pdu.event_id}
         if rejected:
             self.rejected.add(pdu.event_id)
         else:
@@ -159,10 +154,7 @@ class Room:
     def state(self, after: Sequence[Pdu] | None = None) -> dict[StateKey, Pdu]:
         """Return the state after these events, or at the head of the room."""
         ends = self.head if after is None else after
-        return {
-            key: self.events[event_id]
-            for key, event_id in self._resolved([pdu.event_id for pdu in ends]).items()
-        }
+        return {key: self.events[event_id] for key, event_id in self._resolved([pdu.event_id for pdu in ends]).items()}
 
     def propose_auth(self, sender: str) -> list[Pdu]:
         """Return the auth events of a message of this sender at the head of the room."""
@@ -172,9 +164,7 @@ class Room:
 
     def verdict(self, pdu: Pdu, state: Mapping[StateKey, Pdu] | None = None) -> Verdict:
         """Check an event against the state before it, or against another state."""
-        independent = check_independent(
-            pdu, self.events, self.version, rejected=self.rejected, create=self.create
-        )
+        independent = check_independent(pdu, self.events, self.version, rejected=self.rejected, create=self.create)
         if isinstance(independent, Refused):
             return independent
         if state is None:

@@ -49,9 +49,7 @@ class Authority:
 
     def __init__(self, name: str = "Test authority", parent: "Authority | None" = None) -> None:
         self.issued: Issued = _issue(name, (), (), parent.issued if parent else None, is_authority=True)
-        self._chain: tuple[x509.Certificate, ...] = (
-            (self.issued.certificate, *parent._chain) if parent else ()
-        )
+        self._chain: tuple[x509.Certificate, ...] = (self.issued.certificate, *parent._chain) if parent else ()
 
     @property
     def pem(self) -> bytes:
@@ -116,9 +114,7 @@ def _issue(
         .add_extension(_usage(signs_certificates=is_authority), critical=True)
     )
     if names:
-        builder = builder.add_extension(
-            x509.SubjectAlternativeName([_name(name) for name in names]), critical=False
-        )
+        builder = builder.add_extension(x509.SubjectAlternativeName([_name(name) for name in names]), critical=False)
     if purposes:
         builder = builder.add_extension(x509.ExtendedKeyUsage(list(purposes)), critical=False)
     return Issued(builder.sign(issuer.key if issuer else key, SHA256()), key)

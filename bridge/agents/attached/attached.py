@@ -95,9 +95,7 @@ class AttachedAgents:
 
     # -- attaching and detaching --
 
-    async def register(
-        self, agent_id: str, program: Program, working: Mapping[str, int]
-    ) -> Mapping[str, int]:
+    async def register(self, agent_id: str, program: Program, working: Mapping[str, int]) -> Mapping[str, int]:
         """Attach a program. `working` are the tasks that it has begun, with their attempts; returns those
         that it may continue."""
         task_service = self.task_service_for_delivery()
@@ -146,9 +144,7 @@ class AttachedAgents:
         if session is None:
             raise MatrixError("PALAVER_NOT_ATTACHED", "The agent is not attached: register it first.", 409)
         if session.program.session != name:
-            raise MatrixError(
-                "PALAVER_SESSION_REPLACED", "Another program is attached as this agent now: stop.", 409
-            )
+            raise MatrixError("PALAVER_SESSION_REPLACED", "Another program is attached as this agent now: stop.", 409)
         return session
 
     def is_attached(self, agent_id: str) -> bool:
@@ -212,9 +208,7 @@ class AttachedAgents:
         known = self._routes.agent(address)
         other = known is not None and known.is_online and known.connector != CONNECTOR
         if other or self._is_reserved(address.agent_id):
-            raise MatrixError(
-                "M_FORBIDDEN", "The node runs an agent with this id itself: use another id.", 403
-            )
+            raise MatrixError("M_FORBIDDEN", "The node runs an agent with this id itself: use another id.", 403)
         if address.agent_id not in self._sessions and len(self._sessions) >= self.limits.max_agents:
             raise limit_exceeded("Too many agents are attached to this node.", 429, 60_000)
 
@@ -223,15 +217,9 @@ class AttachedAgents:
         than an update in transit."""
         known = self._routes.agent(address)
         # If the clock was set back, the update must still be newer than the last one.
-        at_ms = (
-            self._now_ms() if known is None else max(self._now_ms(), known.sent_at + (not known.is_online))
-        )
+        at_ms = self._now_ms() if known is None else max(self._now_ms(), known.sent_at + (not known.is_online))
         [outcome] = await self._routes.update(
-            [
-                Registration(
-                    address, CONNECTOR, program.runtime, program.capabilities, at_ms, sends_heartbeats=True
-                )
-            ]
+            [Registration(address, CONNECTOR, program.runtime, program.capabilities, at_ms, sends_heartbeats=True)]
         )
         return outcome
 

@@ -105,9 +105,7 @@ class Attachment:
 
     def deadline(self) -> float | None:
         """When the next unanswered offer expires."""
-        return min(
-            (held.offered_until for held in self._held.values() if held.phase is Phase.OFFERED), default=None
-        )
+        return min((held.offered_until for held in self._held.values() if held.phase is Phase.OFFERED), default=None)
 
     def has_pending(self) -> bool:
         """Whether there is a task that is not offered."""

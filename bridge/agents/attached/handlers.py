@@ -38,11 +38,7 @@ class OperationCall:
 
 
 async def call_operation(
-    services: AgentServices,
-    owner: TokenOwner,
-    operation: Operation,
-    body: Mapping[str, Any],
-    work_id: str = "",
+    services: AgentServices, owner: TokenOwner, operation: Operation, body: Mapping[str, Any], work_id: str = ""
 ) -> Message:
     """Call an operation. Every expected failure is raised as `MatrixError`."""
     services.admit(owner.agent_id)
@@ -68,9 +64,7 @@ async def _register(call: OperationCall) -> Message:
         queue=message.queue,
     )
     agents = call.services.agents
-    wanted = await agents.register(
-        call.agent_id, program, {one.work_id: one.attempt for one in message.working}
-    )
+    wanted = await agents.register(call.agent_id, program, {one.work_id: one.attempt for one in message.working})
     return messages.RegisterResponse(
         address=str(_address(call)),
         heartbeat_seconds=agents.limits.heartbeat,
@@ -125,24 +119,18 @@ async def _take(call: OperationCall) -> Message:
 async def _begin(call: OperationCall) -> Message:
     message: messages.Begin = call.message
     work = call.services.work
-    return messages.TaskCallResponse(
-        wanted=await work.begin(await call.session(), call.work_id, message.attempt)
-    )
+    return messages.TaskCallResponse(wanted=await work.begin(await call.session(), call.work_id, message.attempt))
 
 
 async def _progress(call: OperationCall) -> Message:
     message: messages.Progress = call.message
-    wanted = await call.services.work.progress(
-        await call.session(), call.work_id, message.attempt, message.text
-    )
+    wanted = await call.services.work.progress(await call.session(), call.work_id, message.attempt, message.text)
     return messages.TaskCallResponse(wanted=wanted)
 
 
 async def _finish(call: OperationCall) -> Message:
     message: messages.Result | messages.Failure = call.message
-    wanted = await call.services.work.finish(
-        await call.session(), call.work_id, message.attempt, message.outcome()
-    )
+    wanted = await call.services.work.finish(await call.session(), call.work_id, message.attempt, message.outcome())
     return messages.TaskCallResponse(wanted=wanted)
 
 

@@ -48,9 +48,7 @@ async def _openapi(request: web.Request) -> web.Response:
 
 def _path(operation: Operation) -> str:
     # The plain `{name}` of aiohttp does not match a segment that contains a brace.
-    return operation.path.replace("{agent_id}", "{agent_id:[^/]+}").replace(
-        "{work_id}", "{work_id:[0-9]{1,32}}"
-    )
+    return operation.path.replace("{agent_id}", "{agent_id:[^/]+}").replace("{work_id}", "{work_id:[0-9]{1,32}}")
 
 
 def _route(operation: Operation) -> web.RouteDef:
@@ -75,8 +73,4 @@ def add_routes(app: web.Application, services: AgentServices) -> None:
     app.on_shutdown.append(close)
 
 
-ROUTES = (
-    *map(_route, OPERATIONS),
-    web.get(DOCUMENT, _openapi, allow_head=False),
-    *websocket.ROUTES,
-)
+ROUTES = (*map(_route, OPERATIONS), web.get(DOCUMENT, _openapi, allow_head=False), *websocket.ROUTES)

@@ -48,13 +48,7 @@ SessionName = Annotated[
 ]
 WorkId = Annotated[
     str,
-    Field(
-        min_length=1,
-        max_length=32,
-        pattern=r"^[0-9]+$",
-        description="The node's id of a task.",
-        examples=["1042"],
-    ),
+    Field(min_length=1, max_length=32, pattern=r"^[0-9]+$", description="The node's id of a task.", examples=["1042"]),
 ]
 Attempt = Annotated[int, Field(ge=1, le=2**31 - 1, description="The attempt, as in the task.")]
 
@@ -104,9 +98,7 @@ class Register(Message):
 class RegisterResponse(Message):
     address: str = Field(description="The agent's address.", examples=["worker-1@kitchen.local"])
     heartbeat_seconds: float = Field(description="The longest time between two messages of the program.")
-    silence_seconds: float = Field(
-        description="The time without a message after which the agent goes offline."
-    )
+    silence_seconds: float = Field(description="The time without a message after which the agent goes offline.")
     begin_seconds: float = Field(description="The time within which a task that was taken must be begun.")
     working: list[WorkRef] = Field(description="Those tasks of the request that the program may continue.")
 
@@ -133,9 +125,7 @@ class Heartbeat(Message):
 
 
 class HeartbeatResponse(Message):
-    cancelled: list[WorkId] = Field(
-        default=[], description="Those of the tasks that it works on that were cancelled."
-    )
+    cancelled: list[WorkId] = Field(default=[], description="Those of the tasks that it works on that were cancelled.")
 
 
 class SetStatus(Message):
@@ -154,9 +144,7 @@ class AgentView(Message):
     capabilities: list[str]
     status: str = Field(description="`running`, `idle`, `busy`, `error` or `shutdown`.")
     current_task: str | None
-    is_attached: bool = Field(
-        description="Whether a program is attached as this agent to this process of the node."
-    )
+    is_attached: bool = Field(description="Whether a program is attached as this agent to this process of the node.")
 
 
 class EmptyResponse(Message):
@@ -171,10 +159,7 @@ class Take(Message):
 
     session: SessionName
     wait_seconds: float = Field(
-        default=30.0,
-        ge=0,
-        le=MAX_WAIT,
-        description="The node waits for `heartbeat_seconds` at most.",
+        default=30.0, ge=0, le=MAX_WAIT, description="The node waits for `heartbeat_seconds` at most."
     )
     working: list[WorkId] = Field(
         default=[],
@@ -219,9 +204,7 @@ class Task(Message):
     def to_do(self, now_ms: int) -> TaskAssignment:
         """The task with a deadline by the program's clock."""
         deadline_ms = now_ms + round(self.seconds_left * 1000)
-        return TaskAssignment(
-            **self.model_dump(exclude={"seconds_left", "deadline_ms"}), deadline_ms=deadline_ms
-        )
+        return TaskAssignment(**self.model_dump(exclude={"seconds_left", "deadline_ms"}), deadline_ms=deadline_ms)
 
 
 class TakeResponse(Message):

@@ -60,20 +60,12 @@ def document() -> dict[str, Any]:
     paths[DOCUMENT] = {"get": _document()}
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": "Palaver: attached agents",
-            "version": VERSION,
-            "description": _DESCRIPTION,
-        },
+        "info": {"title": "Palaver: attached agents", "version": VERSION, "description": _DESCRIPTION},
         "security": [{"token": []}],
         "paths": paths,
         "components": {
             "securitySchemes": {
-                "token": {
-                    "type": "http",
-                    "scheme": "bearer",
-                    "description": "The token of one agent: `plv_…`.",
-                }
+                "token": {"type": "http", "scheme": "bearer", "description": "The token of one agent: `plv_…`."}
             },
             "responses": {
                 f"Problem{status}": {"description": description, "content": _json("Problem")}
@@ -92,10 +84,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
     elif operation.request_type is not None:
         described["requestBody"] = {"required": True, "content": _json(operation.request_type.__name__)}
     described["responses"] = {
-        "200": {
-            "description": "The operation has succeeded.",
-            "content": _json(operation.response_type.__name__),
-        },
+        "200": {"description": "The operation has succeeded.", "content": _json(operation.response_type.__name__)},
         **_problems(),
     }
     return described
@@ -158,13 +147,7 @@ def _query(model: type[BaseModel]) -> Iterator[dict[str, Any]]:
     for name, described in schema["properties"].items():
         description = described.pop("description", "")
         required = name in schema.get("required", [])
-        yield {
-            "name": name,
-            "in": "query",
-            "required": required,
-            "description": description,
-            "schema": described,
-        }
+        yield {"name": name, "in": "query", "required": required, "description": description, "schema": described}
 
 
 def _without_titles(schema: Any) -> Any:

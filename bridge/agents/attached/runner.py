@@ -124,9 +124,7 @@ class AgentRunner:
             self._is_stopping = True
             count = sum(active.is_begun for active in self._active.values())
             if count:
-                self._report(
-                    f"Stopping when {'one task is' if count == 1 else f'{count} tasks are'} finished."
-                )
+                self._report(f"Stopping when {'one task is' if count == 1 else f'{count} tasks are'} finished.")
         self._check_idle()
 
     def _check_idle(self) -> None:
@@ -159,9 +157,7 @@ class AgentRunner:
                 self._report(f"{closed.why} Trying again in {pause:g} s.")
             except CallRefused as refused:
                 if not refused.is_temporary and refused.errcode != "PALAVER_NOT_ATTACHED":
-                    raise LocalError(
-                        f"{self._endpoint.url} refuses: {refused.sentence}", _advice(refused)
-                    ) from None
+                    raise LocalError(f"{self._endpoint.url} refuses: {refused.sentence}", _advice(refused)) from None
                 self._report(f"{refused.sentence} Trying again in {pause:g} s.")
             finally:
                 self._connection = None
@@ -196,9 +192,7 @@ class AgentRunner:
                 "capabilities": list(self._description.capabilities),
                 "parallel": self._description.parallel,
                 "queue": self._description.queue,
-                "working": [
-                    {"work_id": active.task.work_id, "attempt": active.task.attempt} for active in begun
-                ],
+                "working": [{"work_id": active.task.work_id, "attempt": active.task.attempt} for active in begun],
             },
             RegisterResponse,
         )
@@ -256,10 +250,7 @@ class AgentRunner:
             self._report(f"Working on the task {active.task.task_id} of {active.task.from_agent}.")
             try:
                 run = await run_task(
-                    self._settings,
-                    active.task,
-                    lambda text: self._progress(active, text),
-                    now_ms=self._now_ms,
+                    self._settings, active.task, lambda text: self._progress(active, text), now_ms=self._now_ms
                 )
                 self._health.record(run)
                 active.outcome = run.outcome
@@ -347,9 +338,7 @@ class AgentRunner:
 
     async def _set_status(self, status: str) -> None:
         if self._connection is not None:
-            await self._connection.call(
-                "set_status", {"session": self._session, "status": status}, EmptyResponse
-            )
+            await self._connection.call("set_status", {"session": self._session, "status": status}, EmptyResponse)
 
     def _send_later(self, call: Coroutine[Any, Any, Any]) -> None:
         async def run() -> None:

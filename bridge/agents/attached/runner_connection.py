@@ -72,9 +72,7 @@ class AgentConnection:
         self._calls: dict[int, asyncio.Future[CallAnswer]] = {}
         self._closing = "The connection was closed."
 
-    async def call(
-        self, name: str, body: Mapping[str, Any], answer: type[M], work_id: str | None = None
-    ) -> M:
+    async def call(self, name: str, body: Mapping[str, Any], answer: type[M], work_id: str | None = None) -> M:
         """Call an operation. Raises `CallRefused`, or `ConnectionClosed`; in the latter case the node may
         have performed it."""
         assert name in OPERATIONS_BY_NAME, "the operation exists"

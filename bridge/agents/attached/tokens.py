@@ -32,9 +32,7 @@ SECRET_BYTES: Final = 32
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 # Digits per bytes: 62^10 > 2^56, 62^43 > 2^256, 62^6 > 2^32.
 _ID, _SECRET, _CHECKSUM = 10, 43, 6
-_TOKEN: Final = re.compile(
-    rf"{PREFIX}([0-9A-Za-z]{{{_ID}}})[0-9A-Za-z]{{{_SECRET}}}([0-9A-Za-z]{{{_CHECKSUM}}})"
-)
+_TOKEN: Final = re.compile(rf"{PREFIX}([0-9A-Za-z]{{{_ID}}})[0-9A-Za-z]{{{_SECRET}}}([0-9A-Za-z]{{{_CHECKSUM}}})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +162,7 @@ class AgentTokens:
             revoked = await agent_tokens.revoke_tokens(connection, agent_id, token_id, self.now_ms())
         if not revoked:
             which = "no token" if token_id is None else f"no token {token_id}"
-            raise LocalError(
-                f"The agent {agent_id} has {which}.",
-                "`palaver agents token list` shows its tokens.",
-            )
+            raise LocalError(f"The agent {agent_id} has {which}.", "`palaver agents token list` shows its tokens.")
         for revoked_id in revoked:
             for listener in self._listeners:
                 listener(revoked_id)

@@ -62,9 +62,7 @@ class Sockets:
         """Push the agent's tasks on this socket from now on."""
         before = self._task_sockets.get(socket.agent_id)
         if before is not None and before is not socket:
-            before.start_closing(
-                "The agent has registered on another connection.", WSCloseCode.POLICY_VIOLATION
-            )
+            before.start_closing("The agent has registered on another connection.", WSCloseCode.POLICY_VIOLATION)
         self._task_sockets[socket.agent_id] = socket
 
     def close_revoked(self, token_id: str) -> None:
@@ -156,9 +154,7 @@ class AgentSocket:
             operation = OPERATIONS_BY_NAME[call.do] if call.do in WEBSOCKET_OPERATIONS else None
             if operation is None:
                 raise MatrixError(
-                    "M_UNRECOGNIZED",
-                    f"Unknown operation. Known ones: {', '.join(sorted(WEBSOCKET_OPERATIONS))}.",
-                    404,
+                    "M_UNRECOGNIZED", f"Unknown operation. Known ones: {', '.join(sorted(WEBSOCKET_OPERATIONS))}.", 404
                 )
             if operation.of_task and call.work_id is None:
                 raise MatrixError("M_BAD_JSON", "work_id: is missing.", 400, fields={"field": "work_id"})
@@ -182,9 +178,7 @@ class AgentSocket:
         if isinstance(answer, RegisterResponse):
             self._working = dict.fromkeys(one.work_id for one in answer.working)
             self._start_pushing(call.body["session"])
-        elif isinstance(answer, TaskCallResponse) and (
-            not answer.wanted or operation.name in {"finish", "fail"}
-        ):
+        elif isinstance(answer, TaskCallResponse) and (not answer.wanted or operation.name in {"finish", "fail"}):
             self._working.pop(call.work_id or "", None)
         return answer
 
@@ -213,9 +207,7 @@ class AgentSocket:
     async def _push_next(self, session: str) -> bool:
         """Push the next task or cancellation. False if the session has ended."""
         try:
-            task, cancelled = await self._services.work.take(
-                self.agent_id, session, MAX_WAIT, list(self._working)
-            )
+            task, cancelled = await self._services.work.take(self.agent_id, session, MAX_WAIT, list(self._working))
         except MatrixError as error:
             is_over = error.status == 409
             code = WSCloseCode.POLICY_VIOLATION if is_over else WSCloseCode.TRY_AGAIN_LATER

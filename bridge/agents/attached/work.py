@@ -14,12 +14,7 @@ class AttachedWork:
     """Refusals are raised as `MatrixError`. Raises `ConnectionLost` while Postgres is unavailable; every call
     may be repeated."""
 
-    def __init__(
-        self,
-        agents: AttachedAgents,
-        *,
-        monotonic: Callable[[], float],
-    ) -> None:
+    def __init__(self, agents: AttachedAgents, *, monotonic: Callable[[], float]) -> None:
         self._agents = agents
         self._monotonic = monotonic
 
@@ -88,9 +83,7 @@ class AttachedWork:
         await self._agents.task_service().progress(task.key, progress_content(text), by=session.address)
         return True
 
-    async def finish(
-        self, session: AttachedSession, work_id: str, attempt: int, outcome: WorkOutcome
-    ) -> bool:
+    async def finish(self, session: AttachedSession, work_id: str, attempt: int, outcome: WorkOutcome) -> bool:
         """Store the outcome of a task. False if it is no longer wanted."""
         phase = self._phase(session, work_id, attempt)
         if phase is Phase.FINISHED:

@@ -108,9 +108,7 @@ def _wrong(word: str, argument: str) -> str | None:
     if "\0" in argument:
         return f"This agent gets the {name} as an argument, which must not contain NUL."
     if len(argument.encode("utf-8", "replace")) > MAX_ARGUMENT_BYTES:
-        return (
-            f"This agent gets the {name} as an argument, which must have at most {MAX_ARGUMENT_BYTES} bytes."
-        )
+        return f"This agent gets the {name} as an argument, which must have at most {MAX_ARGUMENT_BYTES} bytes."
     return None
 
 
@@ -132,9 +130,7 @@ class Environment:
     files: Mapping[str, str]
 
 
-def agent_environment(
-    node: Mapping[str, str], passed: Iterable[str], added: Mapping[str, str]
-) -> dict[str, str]:
+def agent_environment(node: Mapping[str, str], passed: Iterable[str], added: Mapping[str, str]) -> dict[str, str]:
     """The variables that are the same for all tasks of an agent. They include nothing of the node's
     configuration."""
     inherited = {name: value for name, value in node.items() if name in INHERITED or name.startswith("LC_")}
@@ -177,9 +173,7 @@ _HASH_LENGTH: Final = 16
 def directory_name(agent_id: str) -> str:
     """The name of an agent's default working directory: readable where possible, unique, never `.` or `..`,
     and without a slash."""
-    name = (
-        quote(agent_id, safe="").replace(".", "%2E") if agent_id.startswith(".") else quote(agent_id, safe="")
-    )
+    name = quote(agent_id, safe="").replace(".", "%2E") if agent_id.startswith(".") else quote(agent_id, safe="")
     if len(name) <= _MAX_NAME_BYTES:
         return name
     return f"{name[:_MAX_NAME_BYTES]}-{sha256(agent_id.encode()).hexdigest()[:_HASH_LENGTH]}"

@@ -98,9 +98,7 @@ class ConfiguredAgents:
             self._statuses.apply(address, StatusInput.RECOVER)
             log.info("An agent is used again after a failure.", agent=str(address))
 
-        return _ConfiguredAgent(
-            address, config, settings, HealthMonitor(settings, failed=failed, recovered=recovered)
-        )
+        return _ConfiguredAgent(address, config, settings, HealthMonitor(settings, failed=failed, recovered=recovered))
 
     # -- the life of the node --
 
@@ -111,9 +109,7 @@ class ConfiguredAgents:
                 configured.settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             problem = problem_of(configured.settings)
             if problem is not None:
-                log.warning(
-                    "The command of an agent does not work.", agent=str(configured.address), problem=problem
-                )
+                log.warning("The command of an agent does not work.", agent=str(configured.address), problem=problem)
         await self._routes.update([*self._unregistrations(), *self._registrations()])
 
     def use_task_service(self, tasks: TaskService) -> None:
@@ -147,9 +143,7 @@ class ConfiguredAgents:
     async def close(self) -> None:
         """Unregister the agents. Call it after the task service was closed: queued tasks stay queued."""
         now_ms = self._now_ms()
-        unregistrations = [
-            Unregistration(configured.address, SHUTDOWN, now_ms) for configured in self._agents.values()
-        ]
+        unregistrations = [Unregistration(configured.address, SHUTDOWN, now_ms) for configured in self._agents.values()]
         if unregistrations:
             await self._routes.update(unregistrations)
 
@@ -210,9 +204,7 @@ class ConfiguredAgents:
             return NotInThisProcess()
         if task.id not in self._running:
             running = self._running[task.id] = _Running(task)
-            running.work = self._background.spawn(
-                "run a command", self._work(configured, running, self._tasks)
-            )
+            running.work = self._background.spawn("run a command", self._work(configured, running, self._tasks))
             running.work.add_done_callback(lambda _: self._running.pop(task.id, None))
         return Delivered()
 
@@ -241,9 +233,7 @@ class ConfiguredAgents:
             if not await begin(tasks, task):
                 return
             running.is_begun = True
-            run = await run_task(
-                configured.settings, assignment_of(task), report_progress, now_ms=self._now_ms
-            )
+            run = await run_task(configured.settings, assignment_of(task), report_progress, now_ms=self._now_ms)
             # Report a failure before the task ends, because only a busy agent can fail.
             configured.health.record(run)
             outcome = run.outcome

@@ -45,13 +45,7 @@ class LocalAgents:
         the node's. `reserved_for` returns a sentence if an address is reserved, so that no program can attach
         itself under it."""
         self.configured = ConfiguredAgents(
-            agents,
-            routes,
-            statuses=statuses,
-            directory=directory,
-            environment=environment,
-            now_ms=now_ms,
-            grace=grace,
+            agents, routes, statuses=statuses, directory=directory, environment=environment, now_ms=now_ms, grace=grace
         )
         self.attached = AttachedAgents(
             routes,

@@ -100,9 +100,7 @@ _MAX_LINE_BYTES: Final = 4 * MAX_MESSAGE_LENGTH
 _END: Final = re.compile(rb"[\r\n]")
 # Sequences that colour text, move the cursor or set a title: ECMA-48, 5.4 (CSI), 5.6 (OSC and similar), and
 # those of two bytes.
-_SEQUENCE: Final = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-Z\\^_`a-~])"
-)
+_SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-Z\\^_`a-~])")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
 
 
@@ -232,9 +230,7 @@ def _failure(output: CapturedOutput, stderr: str, code: int, metadata: dict[str,
     """A failed task's answer. If there is no output, use standard error, to which many programs write their
     errors."""
     text = output.text if output.text.strip() else stderr
-    return Answer(
-        False, text, code, {**metadata, **_truncation(output), **({"stderr": stderr} if stderr else {})}
-    )
+    return Answer(False, text, code, {**metadata, **_truncation(output), **({"stderr": stderr} if stderr else {})})
 
 
 def _truncation(output: CapturedOutput) -> dict[str, Any]:

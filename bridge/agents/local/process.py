@@ -147,9 +147,7 @@ class _Process:
         flooding = tasks.spawn("limit the output of a process", self._flooded.wait(), reports=False)
         reading = [
             tasks.spawn("read the output of a process", self._read(output, self.output.add), reports=False),
-            tasks.spawn(
-                "read the progress of a process", self._read(stderr, self._add_progress), reports=False
-            ),
+            tasks.spawn("read the progress of a process", self._read(stderr, self._add_progress), reports=False),
         ]
         tasks.spawn("report the progress of a process", self._report_pending_progress(), reports=False)
         try:
@@ -233,9 +231,7 @@ class _Process:
                         return
         self._kill()
 
-    async def _wait(
-        self, watching: "asyncio.Task[None]", flooded: "asyncio.Task[bool]"
-    ) -> Termination | None:
+    async def _wait(self, watching: "asyncio.Task[None]", flooded: "asyncio.Task[bool]") -> Termination | None:
         """Wait until the process ends or must be stopped. Returns the reason for stopping it, or None."""
         try:
             async with asyncio.timeout(self._limits.seconds):
@@ -352,9 +348,7 @@ def _not_started(command: Command, stage: str, number: int) -> NotStarted:
             reason = "The command of this agent could not be run."
             return NotStarted(reason, f"The command {command.words[0]} could not be run: {why}.")
         case _:
-            return NotStarted(
-                "No process could be started for this agent.", f"No process could be started: {why}."
-            )
+            return NotStarted("No process could be started for this agent.", f"No process could be started: {why}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,11 +375,7 @@ class TaskRun:
 
 
 async def run_task(
-    settings: CommandSettings,
-    task: TaskAssignment,
-    report_progress: ReportProgress,
-    *,
-    now_ms: Callable[[], int],
+    settings: CommandSettings, task: TaskAssignment, report_progress: ReportProgress, *, now_ms: Callable[[], int]
 ) -> TaskRun:
     """Run the command for a task. When cancelled, it leaves no process behind."""
     words = fill(settings.words, task)

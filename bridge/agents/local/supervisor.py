@@ -91,9 +91,7 @@ def execute_command(plan: dict[str, Any], node: int) -> NoReturn:
         stage = "command"
         os.set_inheritable(node, False)
         words = [encode_argument(word) for word in plan["words"]]
-        environment = {
-            encode_argument(name): encode_argument(value) for name, value in plan["environment"].items()
-        }
+        environment = {encode_argument(name): encode_argument(value) for name, value in plan["environment"].items()}
         send_line(node, f"started {os.getpid()}")
         os.execvpe(words[0], words, environment)  # noqa: S606 - this process becomes the command
     except OSError as error:

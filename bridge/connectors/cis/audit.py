@@ -49,8 +49,6 @@ def audit_entry(record: EventRecord, now_ms: int) -> AuditEntry:
         Direction.OUT if record.is_outgoing else Direction.IN,
         audit.truncate(record.type) or UNREADABLE,
         outcome,
-        Identifiers(
-            audit.truncate(record.user), audit.truncate(record.room_id), audit.truncate(record.subject)
-        ),
+        Identifiers(audit.truncate(record.user), audit.truncate(record.room_id), audit.truncate(record.subject)),
         audit.truncate_detail(_DETAILS.get(record.verdict, record.detail)),
     )

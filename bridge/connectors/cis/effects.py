@@ -11,13 +11,7 @@ from bridge.connectors.cis import heartbeats, task_events
 from bridge.connectors.cis.examination import LostAgentNotice, ValidEvent
 from bridge.connectors.cis.protocol import events
 from bridge.connectors.cis.protocol.error_codes import to_answer
-from bridge.connectors.cis.protocol.events import (
-    AgentEvent,
-    Heartbeat,
-    Registered,
-    StatusUpdate,
-    Unregistered,
-)
+from bridge.connectors.cis.protocol.events import AgentEvent, Heartbeat, Registered, StatusUpdate, Unregistered
 from bridge.connectors.cis.protocol.request_ids import task_key
 from bridge.connectors.cis.protocol.rooms import FederationRoom
 from bridge.connectors.cis.settings import NAME, CisSettings
@@ -123,14 +117,7 @@ class DeliverMessage:
 
 
 Effect = (
-    UpdateAgent
-    | ReannounceAgent
-    | SubmitTask
-    | RejectTask
-    | FinishTask
-    | ReportProgress
-    | CancelTask
-    | DeliverMessage
+    UpdateAgent | ReannounceAgent | SubmitTask | RejectTask | FinishTask | ReportProgress | CancelTask | DeliverMessage
 )
 
 NOT_LOCAL: Final = "The node {own} accepts tasks only for its own agents, and {agent} is not one of them."

@@ -90,11 +90,7 @@ def sender_of(event: AnyEvent, claims: Iterable[Claim], peer: Peer, own_node: st
 
 def _is_from_proxy(event: AnyEvent, peer: Peer) -> bool:
     """ "its own proxy puts the target's address into `sender`, `from_agent` and `to_agent`\""""
-    return (
-        isinstance(event, TaskRequest)
-        and peer.profile is PeerProfile.CIS_1_1
-        and event.from_agent == event.to_agent
-    )
+    return isinstance(event, TaskRequest) and peer.profile is PeerProfile.CIS_1_1 and event.from_agent == event.to_agent
 
 
 def _node(event: AnyEvent) -> str:
@@ -134,11 +130,7 @@ def examine_envelope(
         bad_signature = published.signature_refusal(envelope, peer)
         if bad_signature is not None:
             return bad_signature
-    claims = (
-        Claim(ORIGIN, envelope.origin),
-        Claim(SENDER, envelope.sender_domain),
-        Claim(HEADER, header),
-    )
+    claims = (Claim(ORIGIN, envelope.origin), Claim(SENDER, envelope.sender_domain), Claim(HEADER, header))
     return _examine(envelope.type, envelope.content, envelope.room_id, claims, peer, own_node)
 
 

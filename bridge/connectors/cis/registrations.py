@@ -57,15 +57,10 @@ class Announcements:
     def agents(self) -> set[str]:
         """Return the ids of the agents that a room lists as registered."""
         return {
-            agent_id
-            for entries in self._entries.values()
-            for agent_id, entry in entries.items()
-            if entry.is_online
+            agent_id for entries in self._entries.values() for agent_id, entry in entries.items() if entry.is_online
         }
 
-    def missing(
-        self, agent: Agent, rooms: Collection[AgentRoom]
-    ) -> list[tuple[AgentRoom, Registered | Unregistered]]:
+    def missing(self, agent: Agent, rooms: Collection[AgentRoom]) -> list[tuple[AgentRoom, Registered | Unregistered]]:
         """Return the events that are missing for `rooms`, and no other room, to list the agent while it is
         online. `unregistered` comes first: a node that reads several rooms uses the newest entry of all of
         them."""

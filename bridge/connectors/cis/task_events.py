@@ -41,12 +41,7 @@ class ReturnAddress:
     to_agent: str
 
     def origin(self) -> Origin:
-        reference = {
-            "node": self.node_id,
-            "namespace": self.namespace,
-            "from": self.from_agent,
-            "to": self.to_agent,
-        }
+        reference = {"node": self.node_id, "namespace": self.namespace, "from": self.from_agent, "to": self.to_agent}
         return Origin(NAME, reference)
 
 

@@ -130,20 +130,17 @@ def _write(text: str) -> None:
 def create(
     owner: Annotated[str, typer.Argument(help="The owner, as shown in the audit log.", show_default=False)],
     role: Annotated[
-        list[str] | None,
-        typer.Option("--role", help="agent or computer. Can be repeated. Default: both."),
+        list[str] | None, typer.Option("--role", help="agent or computer. Can be repeated. Default: both.")
     ] = None,
     office: Annotated[
         list[str] | None,
         typer.Option(
             "--office",
-            help="An office's id, in which * stands for any characters. Can be repeated. Default: all"
-            " offices.",
+            help="An office's id, in which * stands for any characters. Can be repeated. Default: all offices.",
         ),
     ] = None,
     expires_in: Annotated[
-        str | None,
-        typer.Option("--expires-in", help="Validity, such as 90s, 15m, 2h or 30d. Default: no limit."),
+        str | None, typer.Option("--expires-in", help="Validity, such as 90s, 15m, 2h or 30d. Default: no limit.")
     ] = None,
     file: Annotated[
         Path | None,
@@ -168,9 +165,7 @@ def create(
 def _seconds(period: str) -> int:
     seconds = seconds_of(period)
     if seconds is None:
-        raise LocalError(
-            f"{period} is not a valid period.", "Write a number and its unit: 90s, 15m, 2h, 30d."
-        )
+        raise LocalError(f"{period} is not a valid period.", "Write a number and its unit: 90s, 15m, 2h, 30d.")
     return seconds
 
 
@@ -209,9 +204,7 @@ def revoke(
 ) -> None:
     """Revoke a token and disconnect all clients that are connected with it."""
     answer = ask(path, "offices-token-revoke", token_id=token_id)
-    Output(as_json=as_json).show(
-        answer, lambda console: console.print(lines(f"Revoked: {answer['revoked']}."))
-    )
+    Output(as_json=as_json).show(answer, lambda console: console.print(lines(f"Revoked: {answer['revoked']}.")))
 
 
 # ---- offices and calls -----------------------------------------------------------------------------------
@@ -265,8 +258,7 @@ def calls(
     ] = None,
     limit: Annotated[int, typer.Option("--limit", help="Maximum number of calls.")] = 50,
     before: Annotated[
-        str | None,
-        typer.Option("--before", help="Continue where the previous page ended.", show_default=False),
+        str | None, typer.Option("--before", help="Continue where the previous page ended.", show_default=False)
     ] = None,
     path: ConfigFile = None,
     as_json: Json = False,

@@ -42,9 +42,7 @@ def _path(value: str) -> str:
             " like /socket.io"
         )
     if path.split("/")[1] in _RESERVED:
-        raise ValueError(
-            "is a path at which this node serves other requests: choose another one, like /socket.io"
-        )
+        raise ValueError("is a path at which this node serves other requests: choose another one, like /socket.io")
     return path
 
 
@@ -83,9 +81,7 @@ def _nodes(names: list[str]) -> list[str]:
     for name in names:
         user, colon, server = name.partition(":") if name.startswith("@") else ("@", ":", name)
         if not user or not colon or not is_server_name(server):
-            raise ValueError(
-                f'"{name[:80]}" is neither a server name nor a user id pattern like @_agent_*:example.org'
-            )
+            raise ValueError(f'"{name[:80]}" is neither a server name nor a user id pattern like @_agent_*:example.org')
     return names
 
 
@@ -105,9 +101,7 @@ def _broker(value: str) -> str:
 
 def _period(value: str) -> str:
     if value != NEVER and seconds_of(value) is None:
-        raise ValueError(
-            f'is not a valid period: write a number and its unit, 90s, 15m, 2h or 30d, or "{NEVER}"'
-        )
+        raise ValueError(f'is not a valid period: write a number and its unit, 90s, 15m, 2h or 30d, or "{NEVER}"')
     return value
 
 
@@ -119,8 +113,7 @@ class OfficeRule(Section):
     block for each rule. The first rule that matches applies; without one, no approval is needed."""
 
     office: Pattern = Field(
-        default=STAR,
-        description="The offices to which the rule applies: an id, in which * stands for any characters.",
+        default=STAR, description="The offices to which the rule applies: an id, in which * stands for any characters."
     )
     tool: Pattern = Field(
         default=STAR,
@@ -128,8 +121,7 @@ class OfficeRule(Section):
         " any characters.",
     )
     approval: Approval = Field(
-        description="`auto`: no approval is needed; `ask`: a person must approve the call; `deny`: it is"
-        " refused.",
+        description="`auto`: no approval is needed; `ask`: a person must approve the call; `deny`: it is refused.",
         examples=["ask"],
     )
     deadline_secs: float = Field(
@@ -149,9 +141,7 @@ class OfficeRule(Section):
     @model_validator(mode="after")
     def _approvers_need_ask(self) -> Self:
         if self.approvers and self.approval != "ask":
-            raise ValueError(
-                f'approvers have no effect with approval = "{self.approval}": write "ask", or omit them'
-            )
+            raise ValueError(f'approvers have no effect with approval = "{self.approval}": write "ask", or omit them')
         return self
 
     @property
@@ -161,9 +151,7 @@ class OfficeRule(Section):
 
 def _all_reachable(rules: list[OfficeRule]) -> list[OfficeRule]:
     if any(rule.applies_to_all for rule in rules[:-1]):
-        raise ValueError(
-            "a rule for every office and every tool hides the rules after it: move it to the end"
-        )
+        raise ValueError("a rule for every office and every tool hides the rules after it: move it to the end")
     return rules
 
 
@@ -177,15 +165,13 @@ class Offices(Section):
     )
     profile: Profile = Field(
         default="wire",
-        description="`wire` is compatible with the published clients; `spec` follows the letter of the"
-        " specification.",
+        description="`wire` is compatible with the published clients; `spec` follows the letter of the specification.",
     )
     versions: Annotated[list[str], AfterValidator(_versions)] = Field(
         default=[str(line) for line in LINES],
         min_length=1,
         max_length=100,
-        description="Accepted protocol versions, MAJOR.MINOR. The profile `spec` accepts only the newest of"
-        " them.",
+        description="Accepted protocol versions, MAJOR.MINOR. The profile `spec` accepts only the newest of them.",
     )
     accept_unversioned: bool = Field(
         default=True,
@@ -194,19 +180,14 @@ class Offices(Section):
     )
     list_before_join: bool = Field(
         default=False,
-        description="Let a client list the members of an office that its token allows before it has joined"
-        " one.",
+        description="Let a client list the members of an office that its token allows before it has joined one.",
     )
     relay_timeout_secs: Seconds = Field(
         default=60.0,
-        description="Timeout in seconds for a Computer's answer. For calls of tools the Agent sets the"
-        " timeout.",
+        description="Timeout in seconds for a Computer's answer. For calls of tools the Agent sets the timeout.",
     )
     most_calls_in_flight: int = Field(
-        default=100,
-        ge=1,
-        le=100_000,
-        description="Maximum number of unanswered calls of one connection.",
+        default=100, ge=1, le=100_000, description="Maximum number of unanswered calls of one connection."
     )
     most_members: int = Field(
         default=200, ge=1, le=100_000, description="Maximum number of Agents and Computers in one office."

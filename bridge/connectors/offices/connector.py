@@ -48,9 +48,7 @@ _REASON: Final = "This connection has no call with this req_id in flight."
 def ignored_cancel(owner: str, req_id: str, now_ms: int) -> AuditEntry:
     """An audit entry: "a stranger's cancel is ignored and audited." `owner` is the owner of the token."""
     named = Identifiers(None, None, audit.truncate(req_id))
-    return AuditEntry(
-        now_ms, audit.truncate(owner), Direction.IN, CANCEL, AuditOutcome.REFUSED, named, _REASON
-    )
+    return AuditEntry(now_ms, audit.truncate(owner), Direction.IN, CANCEL, AuditOutcome.REFUSED, named, _REASON)
 
 
 NAME: Final = CONNECTOR
@@ -159,9 +157,7 @@ class OfficesConnector(Connector):
         self._revoked: set[str] = set()
         self._check_requested = asyncio.Event()
         self._background = BackgroundTasks()
-        self._records = OfficeRecords(
-            parts, settings.mask, report=report, archive_after=settings.archive_after
-        )
+        self._records = OfficeRecords(parts, settings.mask, report=report, archive_after=settings.archive_after)
         self._approvals = CallApprovals(parts, settings, self._cancel_call)
         self.rooms = OfficeRooms(parts)
         self._shared = None if parts.cipher is None else SharedOffices(parts, parts.cipher, self._records)

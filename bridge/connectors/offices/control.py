@@ -10,13 +10,7 @@ from bridge.agents.address import AgentAddress
 from bridge.connectors.offices.calls.chat_command import InvalidCommand, read_object
 from bridge.connectors.offices.calls.direct_call import DEFAULT_SECONDS, DirectCalls
 from bridge.connectors.offices.protocol.events import ROLES
-from bridge.connectors.offices.protocol.office import (
-    AGENT,
-    InvalidOfficeName,
-    Member,
-    is_remote,
-    parse_office_name,
-)
+from bridge.connectors.offices.protocol.office import AGENT, InvalidOfficeName, Member, is_remote, parse_office_name
 from bridge.connectors.offices.protocol.relay import MAX_TIMEOUT
 from bridge.connectors.offices.protocol.tools import Outcome, full_text, read_result
 from bridge.connectors.offices.rooms.record_rows import read_body
@@ -83,10 +77,7 @@ async def calls(database: Database, given: Mapping[str, Any]) -> Mapping[str, An
     position = None if before is None else int(before)
     rows = await _calls(database, arguments.optional_text("office"), position, limit + 1)
     page = rows[:limit]
-    return {
-        "calls": [_shown_call(row) for row in page],
-        "next": str(page[-1].position) if len(rows) > limit else None,
-    }
+    return {"calls": [_shown_call(row) for row in page], "next": str(page[-1].position) if len(rows) > limit else None}
 
 
 async def _calls(database: Database, office_id: str | None, before: int | None, limit: int) -> list[CallRow]:
@@ -139,9 +130,7 @@ async def call(calls: DirectCalls | None, node_id: str, given: Mapping[str, Any]
     """A stream of one object, the outcome of the call. Invalid arguments are refused before the stream
     begins."""
     if calls is None:
-        raise LocalError(
-            "This node does not serve offices.", "Set `enabled = true` in [offices] and restart the node."
-        )
+        raise LocalError("This node does not serve offices.", "Set `enabled = true` in [offices] and restart the node.")
     arguments = Arguments(given)
     params = read_object(arguments.optional_text("params", MAX_PARAMS_LENGTH) or "{}")
     if isinstance(params, InvalidCommand):
@@ -155,23 +144,11 @@ async def call(calls: DirectCalls | None, node_id: str, given: Mapping[str, Any]
 
 
 async def _outcome(
-    calls: DirectCalls,
-    by: str,
-    office_id: str,
-    computer: str,
-    tool_name: str,
-    params: Mapping[str, Any],
-    seconds: int,
+    calls: DirectCalls, by: str, office_id: str, computer: str, tool_name: str, params: Mapping[str, Any], seconds: int
 ) -> Items:
     reason = calls.why_not(office_id, computer, of_all=True)
     if reason is not None:
-        yield {
-            "outcome": Outcome.NOT_FOUND.value,
-            "text": reason,
-            "call_id": None,
-            "took_ms": None,
-            "answer": None,
-        }
+        yield {"outcome": Outcome.NOT_FOUND.value, "text": reason, "call_id": None, "took_ms": None, "answer": None}
         return
     result = await calls.call(office_id, computer, tool_name, params, seconds=seconds, by=by)
     outcome, text = full_text(result.answer)

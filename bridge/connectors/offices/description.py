@@ -18,9 +18,7 @@ def check(config: "NodeConfig") -> None:
     for agent in config.agents if offices_of(config).enabled else ():
         address = AgentAddress.of(agent.id, config.server_name)
         if isinstance(address, AgentAddress) and member_of(address) is not None:
-            raise ValueError(
-                f"the agent {agent.id} has the id of a member of an office: choose an id without a slash"
-            )
+            raise ValueError(f"the agent {agent.id} has the id of a member of an office: choose an id without a slash")
 
 
 def alias_kinds(config: "NodeConfig") -> Collection[str]:

@@ -27,9 +27,7 @@ _ROLES: Final = " and ".join(sorted(ROLES))
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 # So many digits hold so many bytes: 62^10 > 2^56, 62^43 > 2^256, 62^6 > 2^32.
 _ID, _SECRET, _CHECKSUM = 10, 43, 6
-_TOKEN: Final = re.compile(
-    rf"{PREFIX}([0-9A-Za-z]{{{_ID}}})[0-9A-Za-z]{{{_SECRET}}}([0-9A-Za-z]{{{_CHECKSUM}}})"
-)
+_TOKEN: Final = re.compile(rf"{PREFIX}([0-9A-Za-z]{{{_ID}}})[0-9A-Za-z]{{{_SECRET}}}([0-9A-Za-z]{{{_CHECKSUM}}})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +184,7 @@ class OfficeTokens:
         if not exists:
             # The given text may be a whole token by mistake, so the error does not repeat it.
             raise LocalError(
-                "No token for offices has this id.",
-                "`palaver offices token list` shows the ids of all tokens.",
+                "No token for offices has this id.", "`palaver offices token list` shows the ids of all tokens."
             )
         for listener in self._on_revoked:
             listener(token_id)

@@ -146,9 +146,7 @@ async def agents_remove(context: CommandContext, given: Mapping[str, Any]) -> Ma
     if refusal is not None:
         raise refusal
     if not agent.is_online:
-        raise LocalError(
-            f"{agent.address} is already offline: {agent.gone_reason}.", "There is nothing to do."
-        )
+        raise LocalError(f"{agent.address} is already offline: {agent.gone_reason}.", "There is nothing to do.")
     await _unregister(context, agent, reason)
     tokens = await _tokens(context, agent) if is_local else []
     return {"address": str(agent.address), "is_local": is_local, "reason": reason, "tokens": tokens}
@@ -160,10 +158,7 @@ async def _unregister(context: CommandContext, agent: Agent, reason: str) -> Non
     [verdict] = await context.routes.update([Unregistration(agent.address, reason, sent_at)])
     if not isinstance(verdict, Updated):
         why = getattr(verdict, "reason", "it is no longer known")
-        raise LocalError(
-            f"{agent.address} could not be removed: {why}.",
-            "Check its state with `palaver agents show`.",
-        )
+        raise LocalError(f"{agent.address} could not be removed: {why}.", "Check its state with `palaver agents show`.")
 
 
 async def _tokens(context: CommandContext, agent: Agent) -> list[str]:

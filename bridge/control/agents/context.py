@@ -41,9 +41,7 @@ async def address_of(person: str, for_people: ForPeople | None, node_id: str) ->
     """Return the address under which the person requests tasks. Raises `LocalError` if this node cannot act
     for the person, or the person lacks the permission."""
     if not is_user_id(person):
-        raise LocalError(
-            f"{person[:255]} is not a Matrix user id.", "Write a complete id, like @alice:example.org."
-        )
+        raise LocalError(f"{person[:255]} is not a Matrix user id.", "Write a complete id, like @alice:example.org.")
     address = requester_address(person, node_id)
     if not isinstance(address, AgentAddress):
         raise LocalError(f"{person} cannot request tasks here. {address.reason}", "Remove --as.")

@@ -42,9 +42,7 @@ def _by_id(context: CommandContext, agent_id: str) -> Agent:
     if not found:
         raise LocalError(f"No agent {agent_id} is known.", _LIST)
     named = ", ".join(sorted(str(agent.address) for agent in found)[:_SHOWN])
-    raise LocalError(
-        f"There are {len(found)} agents with the id {agent_id}: {named}.", "Use the complete address."
-    )
+    raise LocalError(f"There are {len(found)} agents with the id {agent_id}: {named}.", "Use the complete address.")
 
 
 async def find_task(context: CommandContext, text: str) -> Task:

@@ -64,9 +64,7 @@ async def _fetch(context: CommandContext, key: TaskKey, after: int) -> tuple[Tas
     try:
         task = await context.tasks.task(key)
         if task is None:
-            raise LocalError(
-                f"The task {key_text(key)} is no longer stored.", "It ended more than a week ago."
-            )
+            raise LocalError(f"The task {key_text(key)} is no longer stored.", "It ended more than a week ago.")
         return task, await context.tasks.progress_of(task, after)
     except ConnectionLost:
         return None
@@ -150,8 +148,6 @@ def _metadata(value: Any) -> Mapping[str, str]:
     if value is None:
         return {}
     if not isinstance(value, dict) or len(value) > MAX_METADATA:
-        raise LocalError(
-            f"A task has at most {MAX_METADATA} metadata entries.", "Send fewer metadata entries."
-        )
+        raise LocalError(f"A task has at most {MAX_METADATA} metadata entries.", "Send fewer metadata entries.")
     texts = {name: Arguments(value).optional_text(name, LONGEST) for name in value}
     return {name: text for name, text in texts.items() if text is not None}

@@ -35,10 +35,7 @@ async def task_list(context: CommandContext, given: Mapping[str, Any]) -> Mappin
     async with context.database.transaction(readonly=True) as connection:
         found = await search_tasks(connection, wanted, limit + 1)
     more = len(found) > limit
-    return {
-        "tasks": [_listed(line) for line in found[:limit]],
-        "next": found[limit - 1].id if more else None,
-    }
+    return {"tasks": [_listed(line) for line in found[:limit]], "next": found[limit - 1].id if more else None}
 
 
 def _states(given: list[str]) -> list[str] | None:

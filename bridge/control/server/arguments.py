@@ -30,9 +30,7 @@ class Arguments:
         if value is None:
             return None
         if not isinstance(value, str) or len(value) > longest or not _is_storable(value):
-            raise LocalError(
-                f"{name} is not a valid name or id.", "Copy it from the output of another command."
-            )
+            raise LocalError(f"{name} is not a valid name or id.", "Copy it from the output of another command.")
         return value
 
     def texts(self, name: str, most: int = MAX_TEXTS) -> list[str]:
@@ -50,9 +48,7 @@ class Arguments:
         if value is None:
             return default
         if type(value) is not int or not 1 <= value <= most:
-            raise LocalError(
-                f"{name} is not a number from 1 to {most}.", "Use a number in this range, or the default."
-            )
+            raise LocalError(f"{name} is not a number from 1 to {most}.", "Use a number in this range, or the default.")
         return value
 
     def flag(self, name: str) -> bool:

@@ -34,12 +34,7 @@ async def events_show(homeserver: Homeserver, given: Mapping[str, Any]) -> Mappi
     prev, auth = pdu.prev_events[:MAX_REFERENCES], pdu.auth_events[:MAX_REFERENCES]
     async with homeserver.database.transaction(readonly=True) as connection:
         referencing = await find_references(
-            connection,
-            pdu.room_id,
-            pdu.event_id,
-            pdu.depth,
-            searched=MAX_SEARCHED,
-            limit=MAX_FOLLOWERS,
+            connection, pdu.room_id, pdu.event_id, pdu.depth, searched=MAX_SEARCHED, limit=MAX_FOLLOWERS
         )
         redaction_ids = [redaction for _, redaction in await fetch_redactions(connection, [pdu.event_id])]
         known_verdicts = await fetch_verdicts(connection, {*prev, *auth})
@@ -113,9 +108,7 @@ async def _depth(homeserver: Homeserver, room_id: str, start: str | None) -> int
         return MAX_DEPTH
     event = await find_event(homeserver, start)
     if event.pdu.room_id != room_id:
-        raise LocalError(
-            f"{event.pdu.event_id} is an event of another room, {event.pdu.room_id}.", "Use that room."
-        )
+        raise LocalError(f"{event.pdu.event_id} is an event of another room, {event.pdu.room_id}.", "Use that room.")
     return event.pdu.depth
 
 

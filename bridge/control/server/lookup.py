@@ -16,12 +16,7 @@ from federation.memberships.outgoing import MembershipClient
 from federation.rooms.receive_checks import KnownEvent
 from storage.errors import LocalError
 from storage.rooms.aliases import fetch_alias
-from storage.rooms.inspection import (
-    fetch_state_entries,
-    list_events_with_prefix,
-    list_room_ids,
-    list_rooms_with_prefix,
-)
+from storage.rooms.inspection import fetch_state_entries, list_events_with_prefix, list_room_ids, list_rooms_with_prefix
 from storage.rooms.rooms import RoomRow, fetch_rooms
 
 
@@ -116,9 +111,7 @@ async def find_event(homeserver: Homeserver, text: str) -> KnownEvent:
     )
 
 
-async def search(
-    homeserver: Homeserver, words: str, after: str, limit: int
-) -> tuple[list[Summary], str | None]:
+async def search(homeserver: Homeserver, words: str, after: str, limit: int) -> tuple[list[Summary], str | None]:
     """Return the rooms whose id, name, alias or topic contains `words`, sorted by id, and the `after` of the
     next page, if any."""
     wanted = words.casefold()

@@ -29,11 +29,7 @@ async def peers_check(homeserver: Homeserver, given: Mapping[str, Any]) -> Mappi
             "The command needs one server or --self.", "Name a server, or use --self for this node itself."
         )
     findings = report(await gather_facts(homeserver, server))
-    return {
-        "server": server,
-        "verdict": worst(findings).value,
-        "findings": [asdict(finding) for finding in findings],
-    }
+    return {"server": server, "verdict": worst(findings).value, "findings": [asdict(finding) for finding in findings]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +110,9 @@ async def peers_list(homeserver: Homeserver, given: Mapping[str, Any]) -> Mappin
     # Server names are compared without case: the configuration may spell a known name differently.
     lower = {name.lower() for name in seen}
     added = set(homeserver.settings.added_peers)
-    names = seen | {
-        name for name in (*homeserver.settings.peers, *(added - configured)) if name.lower() not in lower
-    }
+    names = seen | {name for name in (*homeserver.settings.peers, *(added - configured)) if name.lower() not in lower}
     names.discard(homeserver.server_name)
-    chosen = sorted(
-        (name for name in names if words in name.casefold()), key=lambda name: _sort_key(loaded, name)
-    )
+    chosen = sorted((name for name in names if words in name.casefold()), key=lambda name: _sort_key(loaded, name))
     return {
         "peers": [
             {
@@ -232,11 +224,6 @@ async def _one(homeserver: Homeserver, server: str, limit: int) -> Mapping[str, 
             for pdu in pdus
         ],
         "first_edus": [
-            {
-                "type": edu.edu_type,
-                "queued_at": edu.queued_at,
-                "in_flight": edu.position in sent_edus,
-            }
-            for edu in edus
+            {"type": edu.edu_type, "queued_at": edu.queued_at, "in_flight": edu.position in sent_edus} for edu in edus
         ],
     }

@@ -158,9 +158,7 @@ def _of_state(summary: Summary, state: Mapping[StateKey, Pdu]) -> dict[str, Any]
         "creators": sorted(creators(create, version)) if create is not None else [],
         "created_at": create.origin_server_ts if create is not None else None,
         "federates": create is None or create.content.get("m.federate", True) is True,
-        "history_visibility": visibility.content.get("history_visibility")
-        if visibility is not None
-        else None,
+        "history_visibility": visibility.content.get("history_visibility") if visibility is not None else None,
         "has_server_acl": acl is not None,
         "replaced_by": tombstone.content.get("replacement_room") if tombstone is not None else None,
         "power_levels": power(levels.content if levels is not None else None, version),
@@ -197,9 +195,7 @@ async def rooms_state(homeserver: Homeserver, given: Mapping[str, Any]) -> Mappi
     type_, key = arguments.optional_text("type"), arguments.optional_text("key")
     limit = arguments.number("limit", STATE_PAGE, MAX_ENTRIES)
     state = await homeserver.graph.current_state(room_id)
-    chosen = sorted(
-        entry for entry in state if type_ in (None, entry[0]) and (key is None or entry[1] == key)
-    )
+    chosen = sorted(entry for entry in state if type_ in (None, entry[0]) and (key is None or entry[1] == key))
     if not chosen:
         raise _not_found(state, type_, key)
     ids = {entry: state[entry] for entry in chosen[:limit]}
@@ -277,9 +273,7 @@ async def _members(homeserver: Homeserver, room_id: str, after: str) -> list[tup
     """Fetch the users of the next batch, and one more if there are more."""
     most = MAX_AT_ONCE + 1
     async with homeserver.database.transaction(readonly=True) as connection:
-        here = await list_members_of_server(
-            connection, room_id, homeserver.server_name, MEMBERSHIPS, after, most
-        )
+        here = await list_members_of_server(connection, room_id, homeserver.server_name, MEMBERSHIPS, after, most)
         outside = await list_outside_members(connection, room_id, after, most)
     return sorted({**dict(outside), **dict(here)}.items())
 
@@ -288,8 +282,7 @@ async def _membership(homeserver: Homeserver, room_id: str, user: str) -> str:
     if domain(user) != homeserver.server_name:
         raise LocalError(
             f"{user} is not a user of {homeserver.server_name}.",
-            "This command works only for users of this server. Users of other servers can be kicked in the"
-            " room.",
+            "This command works only for users of this server. Users of other servers can be kicked in the room.",
         )
     key = ("m.room.member", user)
     event = (await homeserver.graph.current_events(room_id, [key])).get(key)
@@ -298,9 +291,7 @@ async def _membership(homeserver: Homeserver, room_id: str, user: str) -> str:
     async with homeserver.database.transaction(readonly=True) as connection:
         outside = await fetch_membership(connection, room_id, user)
     if outside is None:
-        raise LocalError(
-            f"{user} is not in {room_id}.", "`palaver rooms show` lists this server's users in the room."
-        )
+        raise LocalError(f"{user} is not in {room_id}.", "`palaver rooms show` lists this server's users in the room.")
     return outside.membership
 
 

@@ -84,9 +84,7 @@ class EventInbox:
     async def _read(self) -> None:
         """Move events to the table as long as this process is the reader."""
         try:
-            async with self._backend.subscription(
-                self._name, from_now=True, wanted=self._wanted
-            ) as subscription:
+            async with self._backend.subscription(self._name, from_now=True, wanted=self._wanted) as subscription:
                 _, term, _ = subscription.cursor(0)
                 queues = _Queues(self._database, self._name, term, self._handle, self._report)
                 queues.start()
@@ -137,9 +135,7 @@ class _Queues:
     async def _scan(self) -> None:
         try:
             self.wake(
-                await self._database.read(
-                    lambda connection: inbox.list_queues(connection, self._reader, MAX_QUEUES)
-                )
+                await self._database.read(lambda connection: inbox.list_queues(connection, self._reader, MAX_QUEUES))
             )
             async with self._database.autocommit() as connection:
                 await inbox.prune_set_aside(connection, RETENTION)

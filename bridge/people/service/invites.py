@@ -65,8 +65,7 @@ class InviteHandler:
             if refused.status >= 500:
                 raise
             self._report(
-                f"The membership event of {event.sender} in the room {event.room_id} could not be handled.",
-                refused,
+                f"The membership event of {event.sender} in the room {event.room_id} could not be handled.", refused
             )
 
     async def _execute(self, entry: StreamedEvent, action: MembershipAction) -> None:

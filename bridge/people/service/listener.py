@@ -79,9 +79,7 @@ class Listener:
         event = entry.event
         self._contexts.handle(event)
         is_handled = (
-            entry.kind == "timeline"
-            and event.type in HANDLED_TYPES
-            and not self._context.is_local(event.sender)
+            entry.kind == "timeline" and event.type in HANDLED_TYPES and not self._context.is_local(event.sender)
         )
         return event.room_id if is_handled else None
 

@@ -67,9 +67,7 @@ class Messenger:
             return None
         return await self.send(room_id, event.sender, edit(event_id, content), transaction_id)
 
-    async def react(
-        self, room_id: str, sender: str, event_id: str, key: str, transaction_id: str
-    ) -> str | None:
+    async def react(self, room_id: str, sender: str, event_id: str, key: str, transaction_id: str) -> str | None:
         content = reaction(event_id, key)
         return await self._try(
             room_id, self._backend.send(room_id, sender, REACTION, content, transaction_id=transaction_id)
@@ -80,8 +78,7 @@ class Messenger:
         event = await self._backend.event(room_id, event_id)
         if event is not None and not event.is_redacted:
             await self._try(
-                room_id,
-                self._backend.redact(room_id, event.sender, event_id, transaction_id=transaction_id),
+                room_id, self._backend.redact(room_id, event.sender, event_id, transaction_id=transaction_id)
             )
 
     async def send_once(self, room_id: str, sender: str, subject: str, text: Text) -> None:
@@ -133,9 +130,7 @@ MAX_PEOPLE: Final = 10_000
 class Responder:
     """Replies to people in the room of their message, and checks their permissions and request rates."""
 
-    def __init__(
-        self, settings: PeopleSettings, messenger: Messenger, monotonic: Callable[[], float]
-    ) -> None:
+    def __init__(self, settings: PeopleSettings, messenger: Messenger, monotonic: Callable[[], float]) -> None:
         self._settings = settings
         self._messenger = messenger
         self._monotonic = monotonic
@@ -153,21 +148,14 @@ class Responder:
             return None
         return f"You send too many requests. Try again in {-(-excess.retry_after_ms // 1000)} s."
 
-    async def refuse(
-        self, event: RoomEvent, room: RoomContext, reason: str, about: TaskMessages | None = None
-    ) -> None:
+    async def refuse(self, event: RoomEvent, room: RoomContext, reason: str, about: TaskMessages | None = None) -> None:
         """Reply with a refusal, unless the sender has received too many refusals."""
         if self._refusals.take(event.sender, self._settings.refusal_rate, self._monotonic()) is None:
             # The reason may contain names that peers have chosen.
             await self.reply(event, room, Text.of(one_line(reason, LONGEST_REASON)), "refusal", about)
 
     async def reply(
-        self,
-        event: RoomEvent,
-        room: RoomContext,
-        text: Text,
-        subject: str,
-        about: TaskMessages | None = None,
+        self, event: RoomEvent, room: RoomContext, text: Text, subject: str, about: TaskMessages | None = None
     ) -> None:
         """Reply to an event in its room and mention its sender. `about` is the task that the reply concerns.
         `subject` distinguishes several replies to one event."""

@@ -195,11 +195,7 @@ class People(Connector):
             responder=responder,
             request_handler=request_handler,
             withdrawal_handler=WithdrawalHandler(
-                self._backend,
-                task_service,
-                tasks=self._tasks,
-                responder=responder,
-                request_handler=request_handler,
+                self._backend, task_service, tasks=self._tasks, responder=responder, request_handler=request_handler
             ),
             commands=commands,
             is_handled_elsewhere=self._is_handled_elsewhere,
@@ -226,9 +222,7 @@ class People(Connector):
 class _ThreadWatcher:
     """Shows the changes of tasks in rooms, as soon as the rooms are ready."""
 
-    def __init__(
-        self, threads: TaskThreads, progress_reporter: ProgressReporter, is_ready: asyncio.Event
-    ) -> None:
+    def __init__(self, threads: TaskThreads, progress_reporter: ProgressReporter, is_ready: asyncio.Event) -> None:
         self._threads = threads
         self._progress_reporter = progress_reporter
         self._is_ready = is_ready

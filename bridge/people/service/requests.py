@@ -48,11 +48,7 @@ class RequestHandler:
         self._now_ms = now_ms
 
     async def submit(
-        self,
-        event: RoomEvent,
-        room: RoomContext,
-        agent_request: AgentRequest,
-        request: str | None = None,
+        self, event: RoomEvent, room: RoomContext, agent_request: AgentRequest, request: str | None = None
     ) -> None:
         """Submit a task to each addressed agent, or reply with a refusal. `request` is the original message
         if `event` is an edit of it."""
@@ -64,9 +60,7 @@ class RequestHandler:
             await self._responder.refuse(event, room, refusal or "")
             return
         request = request or event.event_id
-        context = (
-            await self._context(event.room_id, agent_request, request) if agent_request.continues else ""
-        )
+        context = await self._context(event.room_id, agent_request, request) if agent_request.continues else ""
         for agent in agent_request.agents:
             error = await self._submit_task(event, agent_request, agent, address, request, context)
             if error is not None:

@@ -13,15 +13,7 @@ from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghosts import Ghosts
 from bridge.observability.report import Report
 from bridge.people.message import ENCRYPTION, MEMBER
-from bridge.people.room import (
-    AGENTS_ROOM,
-    Members,
-    RoomContext,
-    alias,
-    creation_request,
-    members_of,
-    room_context,
-)
+from bridge.people.room import AGENTS_ROOM, Members, RoomContext, alias, creation_request, members_of, room_context
 from bridge.people.service.identities import Identities
 from bridge.people.settings import PeopleSettings
 from bridge.people.texts.command_texts import RoomOfAgents
@@ -100,9 +92,7 @@ class AgentsRooms:
         return self._rooms
 
     def listed(self) -> list[RoomOfAgents]:
-        return [
-            RoomOfAgents(namespace, alias(namespace, self._settings)) for namespace in sorted(self._rooms)
-        ]
+        return [RoomOfAgents(namespace, alias(namespace, self._settings)) for namespace in sorted(self._rooms)]
 
     async def provide(self, namespace: str) -> bool:
         """Return whether the room exists. If its creation has failed before, try again."""
@@ -127,9 +117,7 @@ class AgentsRooms:
         """Schedule joins of new agents. A listener of the routing table."""
         for change in changes:
             before, after = change.before, change.after
-            if after is not None and (
-                before is None or not before.is_online or before.runtime != after.runtime
-            ):
+            if after is not None and (before is None or not before.is_online or before.runtime != after.runtime):
                 self._schedule_join(after)
 
     async def join(self, room_id: str, user: str) -> bool:

@@ -15,14 +15,7 @@ from appservice.people.send_as_person import PersonSender
 from bridge.agents.address import AgentAddress
 from bridge.matrix.backend import MatrixBackend
 from bridge.observability.report import Report
-from bridge.people.message import (
-    MESSAGE,
-    NO_ANSWER,
-    StatusReaction,
-    TaskMessages,
-    needs_reaction,
-    reaction_of,
-)
+from bridge.people.message import MESSAGE, NO_ANSWER, StatusReaction, TaskMessages, needs_reaction, reaction_of
 from bridge.people.requester import requesting_person
 from bridge.people.service.identities import Identities
 from bridge.people.service.messenger import Messenger, relate_to_request
@@ -122,9 +115,7 @@ class TaskMessagesStore:
 
     async def set_reaction(self, task: int, reaction: StatusReaction | None, event_id: str | None) -> None:
         async with self._database.autocommit() as connection:
-            await people.set_reaction(
-                connection, task, None if reaction is None else reaction.value, event_id
-            )
+            await people.set_reaction(connection, task, None if reaction is None else reaction.value, event_id)
 
     async def set_progress(self, task: int, event_id: str) -> None:
         async with self._database.autocommit() as connection:
@@ -145,9 +136,7 @@ class TaskMessagesStore:
 
     async def is_cancelled_by(self, task: int, event_id: str) -> bool:
         """Whether this event was the last that cancelled the task."""
-        return await self._database.read(
-            lambda connection: people.is_cancelled_by(connection, task, event_id)
-        )
+        return await self._database.read(lambda connection: people.is_cancelled_by(connection, task, event_id))
 
     async def prune(self, made_before: int, limit: int) -> int:
         async with self._database.transaction() as connection:
@@ -220,9 +209,7 @@ class TaskThreads:
             messages = await self._fetch(task) or await self._begin(task)
             if messages is None or messages.withdrawn_by is not None or messages.answer is not None:
                 return False
-            content = content_of(
-                progress, Kind.PROGRESS, task_id=task.request.task_id, max_bytes=MAX_BYTES_EDITABLE
-            )
+            content = content_of(progress, Kind.PROGRESS, task_id=task.request.task_id, max_bytes=MAX_BYTES_EDITABLE)
             if messages.progress is not None:
                 return await self._messenger.edit(messages.room_id, messages.progress, content) is not None
             sender = await self.find_sender(messages.room_id, messages.agent, as_agent=True)
@@ -237,16 +224,12 @@ class TaskThreads:
 
     def is_shown(self, task: Task) -> bool:
         """Whether the settings allow to show the task."""
-        return (
-            requesting_person(task.request, self._settings.node_id) is not None
-            or self._settings.show == "all"
-        )
+        return requesting_person(task.request, self._settings.node_id) is not None or self._settings.show == "all"
 
     def is_requested_for_person(self, task: Task) -> bool:
         """Whether an operator has requested the task in the name of a person."""
         return (
-            task.request.origin.protocol != NAME
-            and requesting_person(task.request, self._settings.node_id) is not None
+            task.request.origin.protocol != NAME and requesting_person(task.request, self._settings.node_id) is not None
         )
 
     async def _fetch(self, task: Task) -> TaskMessages | None:
@@ -315,9 +298,7 @@ class TaskThreads:
             mentions=() if ghost is None else (ghost,),
         )
         try:
-            return await self._speaks.send_as(
-                room_id, person, MESSAGE, content, transaction_id=f"task/{task.id}"
-            )
+            return await self._speaks.send_as(room_id, person, MESSAGE, content, transaction_id=f"task/{task.id}")
         except MatrixError as refused:
             if refused.status >= 500:
                 raise

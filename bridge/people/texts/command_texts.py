@@ -78,8 +78,7 @@ def unknown_command(error: UnknownCommand, prefix: str) -> Text:
 def invalid_arguments(error: InvalidArguments, prefix: str) -> Text:
     usage = f"{prefix}{error.command.usage}"
     return Text(
-        f"Usage: {usage} – {error.command.summary}.",
-        Html("Usage: ") + code(usage) + f" – {error.command.summary}.",
+        f"Usage: {usage} – {error.command.summary}.", Html("Usage: ") + code(usage) + f" – {error.command.summary}."
     )
 
 
@@ -138,8 +137,7 @@ def agent_text(agent: Agent | None, explanation: str) -> Text:
         return Text.of(line)
     capabilities = one_line(", ".join(agent.capabilities), _LONGEST_LINE) or "none"
     return Text(
-        f"{line}\nCapabilities: {capabilities}",
-        paragraph(line) + paragraph(Html("Capabilities: ") + capabilities),
+        f"{line}\nCapabilities: {capabilities}", paragraph(line) + paragraph(Html("Capabilities: ") + capabilities)
     )
 
 
@@ -212,9 +210,7 @@ def _node_line(node: AgentNode, agents: int, now_ms: int, node_id: str) -> Text:
     where = f"at {one_line(node.url, _LONGEST_LINE)}" if node.url else "discovered by name"
     silent = f", silent since {ago(node.silent_since, now_ms)}" if node.silent_since is not None else ""
     trusted = "" if node.trusted else ", not trusted"
-    heartbeat = (
-        f", last heartbeat {ago(node.last_heartbeat, now_ms)}" if node.last_heartbeat is not None else ""
-    )
+    heartbeat = f", last heartbeat {ago(node.last_heartbeat, now_ms)}" if node.last_heartbeat is not None else ""
     return name + Text.of(f" · {agents} {plural}, {where}{trusted}{heartbeat}{silent}")
 
 
@@ -223,9 +219,7 @@ def _paged(command: str, lines: Sequence[Text], page: Page[T], word: str = "") -
         return Text.of(f"There are {page.pages} pages.")
     if page.pages == 1:
         return _list(None, lines, "")
-    next_page = (
-        f' Send "{command}{word} {page.number + 1}" for the next page.' if page.number < page.pages else ""
-    )
+    next_page = f' Send "{command}{word} {page.number + 1}" for the next page.' if page.number < page.pages else ""
     return _list(None, lines, f"Page {page.number} of {page.pages}.{next_page}")
 
 
@@ -233,6 +227,4 @@ def _list(head: Text | None, lines: Sequence[Text], foot: str) -> Text:
     plain = [*([head.plain] if head is not None else []), *(f"- {line.plain}" for line in lines)]
     html = head.html if head is not None else Html()
     html += html_list(line.html for line in lines)
-    return Text(
-        "\n".join([*plain, *([foot] if foot else [])]), html + paragraph(italic(foot)) if foot else html
-    )
+    return Text("\n".join([*plain, *([foot] if foot else [])]), html + paragraph(italic(foot)) if foot else html)

@@ -18,17 +18,7 @@ from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode
 from bridge.tasks.task import Task
 from bridge.text.times import duration
-from federation.matrix.message_content import (
-    Html,
-    bold,
-    code,
-    code_block,
-    details,
-    italic,
-    mention,
-    paragraph,
-    quote,
-)
+from federation.matrix.message_content import Html, bold, code, code_block, details, italic, mention, paragraph, quote
 
 LONGEST_NAME: Final = 120
 LONGEST_SHOWN_PROMPT: Final = 600
@@ -195,12 +185,7 @@ def _error(task: Task, answer: Answer, error: ErrorCode) -> Text:
     tail = _tail(answer, "output", "Output so far:") + _tail(answer, "stderr", "Last error output:")
     text = Text(
         f"{agent.plain} {problem} ({error.value}).{_reason(answer)}{hint} {advice}{tail.plain}",
-        agent.html
-        + f" {problem} ("
-        + code(error.value)
-        + f").{_reason(answer)}{hint} "
-        + italic(advice)
-        + tail.html,
+        agent.html + f" {problem} (" + code(error.value) + f").{_reason(answer)}{hint} " + italic(advice) + tail.html,
     )
     return _with_status(StatusReaction.FAILED, text)
 

@@ -21,9 +21,7 @@ from federation.matrix.message_content import HTML, Content, Html, MsgType, code
 from federation.matrix.message_content import text as plain_content
 
 # Sequences for terminals: ECMA-48, 5.4 (CSI), 5.6 (OSC and the like), and those of two bytes.
-_SEQUENCE: Final = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-Z\\^_`a-~])"
-)
+_SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-Z\\^_`a-~])")
 _LINE_END: Final = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 # Control characters except tab and line feed; direction marks, overrides and isolates; invisible characters;
 # lone surrogates; tag characters, which encode invisible text.

@@ -61,17 +61,13 @@ async def backfill(request: web.Request) -> web.Response:
 async def get_missing_events(request: web.Request) -> web.Response:
     services, peer_request = await authenticate_room_request(request)
     room_id = request.match_info["room_id"]
-    return json_response(
-        await services.requests.missing_events(peer_request.origin, room_id, peer_request.content)
-    )
+    return json_response(await services.requests.missing_events(peer_request.origin, room_id, peer_request.content))
 
 
 async def timestamp_to_event(request: web.Request) -> web.Response:
     services, peer_request = await authenticate_room_request(request)
     room_id = request.match_info["room_id"]
-    return json_response(
-        await services.requests.timestamp_to_event(peer_request.origin, room_id, request.query)
-    )
+    return json_response(await services.requests.timestamp_to_event(peer_request.origin, room_id, request.query))
 
 
 ROUTES = (

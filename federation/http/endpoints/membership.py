@@ -78,9 +78,7 @@ async def _send_join(request: web.Request, *, omit_members: bool) -> dict[str, A
 async def send_knock(request: web.Request) -> web.Response:
     requests, peer_request = await authenticate_membership_request(request)
     room_id, event_id = request.match_info["room_id"], request.match_info["event_id"]
-    return json_response(
-        await requests.send_knock(peer_request.origin, room_id, event_id, peer_request.content)
-    )
+    return json_response(await requests.send_knock(peer_request.origin, room_id, event_id, peer_request.content))
 
 
 async def send_leave(request: web.Request) -> web.Response:
@@ -101,9 +99,7 @@ async def _send_leave(request: web.Request) -> dict[str, Any]:
 async def invite(request: web.Request) -> web.Response:
     requests, peer_request = await authenticate_membership_request(request)
     room_id, event_id = request.match_info["room_id"], request.match_info["event_id"]
-    return json_response(
-        await requests.receive_invite(peer_request.origin, room_id, event_id, peer_request.content)
-    )
+    return json_response(await requests.receive_invite(peer_request.origin, room_id, event_id, peer_request.content))
 
 
 async def invite_v1(request: web.Request) -> web.Response:

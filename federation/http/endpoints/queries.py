@@ -35,16 +35,12 @@ async def query_profile(request: web.Request) -> web.Response:
 
 async def list_public_rooms(request: web.Request) -> web.Response:
     services, peer_request = await authenticate_query(request)
-    return json_response(
-        await services.public_rooms.handle_query(peer_request.origin, from_query(request.query))
-    )
+    return json_response(await services.public_rooms.handle_query(peer_request.origin, from_query(request.query)))
 
 
 async def search_public_rooms(request: web.Request) -> web.Response:
     services, peer_request = await authenticate_query(request)
-    return json_response(
-        await services.public_rooms.handle_query(peer_request.origin, from_body(peer_request.content))
-    )
+    return json_response(await services.public_rooms.handle_query(peer_request.origin, from_body(peer_request.content)))
 
 
 _BOOLEANS = {"true": True, "false": False}

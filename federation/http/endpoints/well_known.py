@@ -11,9 +11,7 @@ from federation.matrix.errors import MatrixError
 async def well_known_server(request: web.Request) -> web.Response:
     delegated = request.app[NODE].delegated_name
     if delegated is None:
-        raise MatrixError(
-            "M_NOT_FOUND", "This server has no delegated address: resolve its server name.", 404
-        )
+        raise MatrixError("M_NOT_FOUND", "This server has no delegated address: resolve its server name.", 404)
     return json_response({"m.server": delegated})
 
 

@@ -71,9 +71,7 @@ FIRST_PAUSE = 0.05
 MAX_PAUSE = 1.0
 
 
-async def accept(
-    listening: socket.socket, take: Callable[[socket.socket, str], None], observer: Observer
-) -> None:
+async def accept(listening: socket.socket, take: Callable[[socket.socket, str], None], observer: Observer) -> None:
     """Call `take` with each accepted connection and its peer's host, until cancelled.
 
     An error is reported once, and again only after another connection has been accepted.

@@ -205,18 +205,12 @@ class Connection(web.RequestHandler):
             self.force_close()
 
     def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
         """Respond to an error outside of the middleware, in place of aiohttp's error pages. Status 400
         comes from its parser."""
         if isinstance(exc, ConnectionError) or request.writer.output_size > 0:
-            raise ConnectionError(
-                "The peer has disconnected, or would read a second response as part of the first."
-            )
+            raise ConnectionError("The peer has disconnected, or would read a second response as part of the first.")
         self.route = UNREADABLE
         if status == 400:
             error = error_of_parser_failure(exc)
@@ -243,8 +237,7 @@ class Connection(web.RequestHandler):
     def log_exception(self, *args: Any, **kw: Any) -> None:
         error = kw.get("exc_info")
         self._observer.problem(
-            "A connection failed during a response.",
-            error if isinstance(error, BaseException) else None,
+            "A connection failed during a response.", error if isinstance(error, BaseException) else None
         )
 
     # Deadlines

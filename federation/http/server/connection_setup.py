@@ -155,10 +155,7 @@ class ConnectionSetup:
             self._refusals_in_progress -= 1
 
     def _connection(
-        self,
-        kind: Kind,
-        slot: ConnectionSlot,
-        identify: Callable[[asyncio.BaseTransport], ClientCertificate | None],
+        self, kind: Kind, slot: ConnectionSlot, identify: Callable[[asyncio.BaseTransport], ClientCertificate | None]
     ) -> Connection:
         return Connection(
             self._server,

@@ -73,13 +73,10 @@ def build(names: Sequence[str], now: datetime) -> DevelopmentCertificate:
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(
-            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
-            critical=False,
+            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
         )
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False
-        )
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
         .sign(authority_key, SHA256())
     )
     return DevelopmentCertificate(
@@ -137,9 +134,7 @@ def _read(files: DevelopmentFiles) -> DevelopmentCertificate:
     def content(path: Path) -> bytes:
         return path.read_bytes() if path.exists() else b""
 
-    return DevelopmentCertificate(
-        content(files.authority), content(files.certificate), content(files.private_key)
-    )
+    return DevelopmentCertificate(content(files.authority), content(files.certificate), content(files.private_key))
 
 
 def _write(files: DevelopmentFiles, generated: DevelopmentCertificate) -> None:

@@ -58,8 +58,7 @@ def bind(binds: Sequence[Bind], port: int) -> list[socket.socket]:
         except _PortTaken:
             continue
     raise LocalError(
-        f"No port is free on all of {', '.join(bind.host for bind in binds)}.",
-        "Configure a port that is.",
+        f"No port is free on all of {', '.join(bind.host for bind in binds)}.", "Configure a port that is."
     )
 
 
@@ -93,8 +92,7 @@ def _bind_all(binds: Sequence[Bind], port: int) -> list[socket.socket]:
         raise
     if not bound:
         raise LocalError(
-            "None of the addresses to listen on exists on this machine.",
-            "Configure one that does, such as 127.0.0.1.",
+            "None of the addresses to listen on exists on this machine.", "Configure one that does, such as 127.0.0.1."
         )
     return bound
 
@@ -122,9 +120,9 @@ def _resolve(
     host: str, port: int
 ) -> tuple[int, int, int, str, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]]:
     try:
-        return socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST | socket.AI_PASSIVE
-        )[0]
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST | socket.AI_PASSIVE)[
+            0
+        ]
     except (OSError, UnicodeError):
         raise LocalError(
             f"“{host}” is not an IP address to listen on.",

@@ -150,12 +150,7 @@ class HandshakeFailure(StrEnum):
 
 
 # The alerts of a peer that does not trust this server's certificate.
-ALERTS = (
-    "ALERT_UNKNOWN_CA",
-    "ALERT_BAD_CERTIFICATE",
-    "ALERT_CERTIFICATE_UNKNOWN",
-    "ALERT_CERTIFICATE_EXPIRED",
-)
+ALERTS = ("ALERT_UNKNOWN_CA", "ALERT_BAD_CERTIFICATE", "ALERT_CERTIFICATE_UNKNOWN", "ALERT_CERTIFICATE_EXPIRED")
 
 
 def failure_of(error: BaseException) -> HandshakeFailure:

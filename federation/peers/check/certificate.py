@@ -24,9 +24,7 @@ class Certificate:
 
     def names_shown(self) -> str:
         more = len(self.names) - MAX_NAMES_SHOWN
-        return (
-            ", ".join(self.names[:MAX_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "") or "no name"
-        )
+        return ", ".join(self.names[:MAX_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "") or "no name"
 
 
 def read_certificate(der: bytes) -> Certificate | None:
@@ -81,9 +79,7 @@ _TRUST: Final = (
 _FIXED_BY_RENEWAL: Final[Mapping[int, str]] = {_EXPIRED: "has expired", 23: "was revoked"}
 
 
-def explain_certificate_error(
-    code: int, words: str, name: str, certificate: Certificate | None
-) -> tuple[str, str]:
+def explain_certificate_error(code: int, words: str, name: str, certificate: Certificate | None) -> tuple[str, str]:
     """What is wrong with a certificate that should be valid for `name`, and what to do about it."""
     if code in _WRONG_NAME:
         others = f", but for {certificate.names_shown()}" if certificate is not None else ""

@@ -20,16 +20,7 @@ from federation.client.server_discovery import (
 from federation.client.srv_records import SrvRecord, is_refusal
 from federation.matrix.identifiers import parse_server_name
 from federation.peers.check.certificate import explain_certificate_error, read_certificate
-from federation.peers.check.facts import (
-    AddressProbe,
-    Facts,
-    Finding,
-    TlsHandshake,
-    Verdict,
-    fault,
-    fine,
-    warning,
-)
+from federation.peers.check.facts import AddressProbe, Facts, Finding, TlsHandshake, Verdict, fault, fine, warning
 
 # Server-server API, "Resolving server names": short descriptions of the steps by their numbers.
 _RULES: Final = {
@@ -61,9 +52,7 @@ def check_name(facts: Facts) -> Finding:
             f"The server name of this node is {facts.server}, which points every machine to itself.",
             "Other machines cannot reach it; `palaver init --server-name` creates a node that they can.",
         )
-    return fine(
-        "name", f"{facts.server} is a server name" + (", this node's own." if facts.status.is_self else ".")
-    )
+    return fine("name", f"{facts.server} is a server name" + (", this node's own." if facts.status.is_self else "."))
 
 
 def check_status(facts: Facts) -> Iterator[Finding]:
@@ -131,8 +120,7 @@ def _check_srv(query: SrvQuery, answer: SrvAnswer, works: bool) -> Finding:
         return warning(
             "SRV records",
             f"{text} That service is deprecated.",
-            f"Publish the same records under {SERVICES[0]} as well, before servers stop querying the old"
-            " ones.",
+            f"Publish the same records under {SERVICES[0]} as well, before servers stop querying the old ones.",
         )
     return fine("SRV records", text)
 
@@ -250,9 +238,7 @@ def _check_handshake(facts: Facts, probe: AddressProbe, handshake: TlsHandshake,
         )
     certificate = handshake.certificate
     if certificate is None:
-        return fine(
-            probe.name, f"{probe.name} uses {handshake.version}, with a valid certificate for {name}."
-        )
+        return fine(probe.name, f"{probe.name} uses {handshake.version}, with a valid certificate for {name}.")
     ends = f"{datetime.fromtimestamp(min(certificate.ends, _LAST_MS) / 1000, UTC):%d %B %Y}"
     text = f"{probe.name} uses {handshake.version}; its certificate for {name} is valid until {ends}."
     if certificate.ends - facts.now_ms < RENEWAL_MS:
@@ -296,9 +282,7 @@ async def unreachable(probe: AddressProbe) -> str | None:
     return None
 
 
-async def tls_handshake(
-    probe: AddressProbe, name: str, context: ssl.SSLContext
-) -> tuple[TlsHandshake, bytes | None]:
+async def tls_handshake(probe: AddressProbe, name: str, context: ssl.SSLContext) -> tuple[TlsHandshake, bytes | None]:
     """Try a TLS handshake. Returns the server's certificate too if it succeeded."""
     try:
         async with asyncio.timeout(TIMEOUT):

@@ -15,16 +15,7 @@ from federation.peers.check.connectivity import (
     check_route,
     check_status,
 )
-from federation.peers.check.facts import (
-    AddressProbe,
-    Facts,
-    Finding,
-    ProbeResponse,
-    SignedProbe,
-    fault,
-    fine,
-    warning,
-)
+from federation.peers.check.facts import AddressProbe, Facts, Finding, ProbeResponse, SignedProbe, fault, fine, warning
 
 
 def report(facts: Facts) -> list[Finding]:
@@ -96,10 +87,7 @@ def _missing_keys(probe: AddressProbe, response: ProbeResponse) -> Finding:
     if isinstance(problem, PeerTlsFailure):
         advice = "See the finding about its certificate above."
     elif isinstance(problem, PeerRefused) and problem.status == 404:
-        advice = (
-            "That is not a Matrix server, or a proxy that does not forward /_matrix/key and"
-            " /_matrix/federation."
-        )
+        advice = "That is not a Matrix server, or a proxy that does not forward /_matrix/key and /_matrix/federation."
     elif isinstance(problem, PeerRefused) and problem.status >= 500:
         advice = "A proxy cannot reach the server, or the server has failed: see its log."
     elif isinstance(problem, PeerTimedOut):
@@ -109,9 +97,7 @@ def _missing_keys(probe: AddressProbe, response: ProbeResponse) -> Finding:
     return fault("keys", f"{probe.name} did not return its keys: it {problem.problem.rstrip('.')}.", advice)
 
 
-def _check_document(
-    facts: Facts, content: Mapping[str, Any], keys: tuple[ServerKey, ...]
-) -> Iterator[Finding]:
+def _check_document(facts: Facts, content: Mapping[str, Any], keys: tuple[ServerKey, ...]) -> Iterator[Finding]:
     current = [key for key in keys if key.expired_ts is None]
     until = min((key.valid_until_ts for key in current), default=0)
     ids = ", ".join(key.key_id for key in current)
@@ -240,9 +226,7 @@ def check_signature(facts: Facts, signed: SignedProbe) -> Finding:
                 " federation_domain_whitelist in Synapse.",
             )
         if problem.status == 429:
-            return warning(
-                "signature", "It has limited the rate, so this was not tested.", "Try again in a minute."
-            )
+            return warning("signature", "It has limited the rate, so this was not tested.", "Try again in a minute.")
         if problem.errcode == "M_UNRECOGNIZED" or problem.status in (404, 405):
             return warning(
                 "signature",
@@ -253,15 +237,10 @@ def check_signature(facts: Facts, signed: SignedProbe) -> Finding:
             )
     if isinstance(problem, PeerNotAllowed):
         return warning(
-            "signature",
-            "This was not tested: the configuration of this node does not allow it.",
-            "See above.",
+            "signature", "This was not tested: the configuration of this node does not allow it.", "See above."
         )
     if isinstance(problem, PeerTimedOut):
-        advice = (
-            "It may be waiting for this node's keys: `palaver peers check --self` shows whether it can fetch"
-            " them."
-        )
+        advice = "It may be waiting for this node's keys: `palaver peers check --self` shows whether it can fetch them."
     else:
         advice = "See its log for the reason."
     return fault("signature", f"A signed request failed: it {problem.problem.rstrip('.')}.", advice)

@@ -26,21 +26,8 @@ from federation.matrix.canonical_json import NotJson, decode
 from federation.matrix.errors import PeerError
 from federation.matrix.identifiers import is_server_name
 from federation.peers.check.certificate import UNTRUSTED
-from federation.peers.check.connectivity import (
-    TIMEOUT,
-    pinned_context,
-    tls_handshake,
-    unreachable,
-    unverified_context,
-)
-from federation.peers.check.facts import (
-    AddressProbe,
-    Facts,
-    ProbeResponse,
-    ServerStatus,
-    SignedProbe,
-    TlsHandshake,
-)
+from federation.peers.check.connectivity import TIMEOUT, pinned_context, tls_handshake, unreachable, unverified_context
+from federation.peers.check.facts import AddressProbe, Facts, ProbeResponse, ServerStatus, SignedProbe, TlsHandshake
 from storage.database import Database
 from storage.federation.server_keys import fetch_keys
 
@@ -123,13 +110,7 @@ async def _known_keys(database: Database, server: str) -> dict[str, ServerKey]:
         rows = await fetch_keys(connection, [server])
     return {
         row.key_id: ServerKey(
-            row.server_name,
-            row.key_id,
-            row.public_key,
-            row.valid_until_ts,
-            row.expired_ts,
-            row.fetched_at,
-            row.source,
+            row.server_name, row.key_id, row.public_key, row.valid_until_ts, row.expired_ts, row.fetched_at, row.source
         )
         for row in rows
     }
@@ -183,9 +164,7 @@ class _AddressProber:
             version = None if keys.problem is not None else await self._request(probe, _VERSION, context)
             return replace(probe, keys=keys, version=version)
 
-    async def _tls_handshake(
-        self, probe: AddressProbe, context: ssl.SSLContext
-    ) -> tuple[TlsHandshake, ssl.SSLContext]:
+    async def _tls_handshake(self, probe: AddressProbe, context: ssl.SSLContext) -> tuple[TlsHandshake, ssl.SSLContext]:
         """Test the TLS handshake. Also returns the context with which it can be repeated."""
         name = self._route.certificate_name
         handshake, _ = await tls_handshake(probe, name, context)
@@ -234,9 +213,7 @@ class _AddressProber:
             return ProbeResponse(peer_error(self._server, error))
 
     async def _read(self, response: aiohttp.ClientResponse) -> Mapping[str, object]:
-        body = b"".join(
-            [chunk async for chunk in StreamedResponse(self._server, response).chunks(MAX_RESPONSE_BYTES)]
-        )
+        body = b"".join([chunk async for chunk in StreamedResponse(self._server, response).chunks(MAX_RESPONSE_BYTES)])
         try:
             content = decode(body)
         except NotJson:

@@ -23,14 +23,10 @@ SEND = Path.v3.rooms["!a/b:c"].send["m.room.message"]["1"]
 async def test_requests_act_as_a_ghost() -> None:
     """Ids are quoted in the path, and the content is JSON."""
     async with homeserver(lambda request: {"event_id": "$1"}) as at:
-        found = await at.client.request(
-            Method.PUT, SEND, {"body": "ü"}, user=GHOST, ts=5, query={"server_name": "a b"}
-        )
+        found = await at.client.request(Method.PUT, SEND, {"body": "ü"}, user=GHOST, ts=5, query={"server_name": "a b"})
         assert found == {"event_id": "$1"}
         (request,) = at.server.requests
-        assert request.raw_path.split("?")[0] == (
-            "/_matrix/client/v3/rooms/%21a%2Fb%3Ac/send/m.room.message/1"
-        )
+        assert request.raw_path.split("?")[0] == ("/_matrix/client/v3/rooms/%21a%2Fb%3Ac/send/m.room.message/1")
         assert dict(request.query) == {"server_name": "a b", "user_id": GHOST, "ts": "5"}
         assert request.headers["Authorization"] == f"Bearer {TOKEN}"
         assert request.headers["User-Agent"].startswith("Palaver/")
@@ -41,11 +37,7 @@ async def test_requests_act_as_a_ghost() -> None:
         assert at.server.bodies[1] == b"{}"
         await at.client.request(Method.GET, WHOAMI)
         assert at.server.bodies[2] == b""
-        assert at.monitor.requests == [
-            ("PUT", "send", "ok"),
-            ("POST", "join", "ok"),
-            ("GET", "account", "ok"),
-        ]
+        assert at.monitor.requests == [("PUT", "send", "ok"), ("POST", "join", "ok"), ("GET", "account", "ok")]
         assert at.monitor.outcomes == ["answered"] * 3
 
 
@@ -164,9 +156,7 @@ async def test_refused_connection_and_silent_server() -> None:
                 await client.request(Method.GET, WHOAMI, timeout_seconds=0.05)
 
 
-async def test_rate_limited_requests_are_retried(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_rate_limited_requests_are_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     """After the named pause; the refusal is raised if it takes too long."""
     limited = (429, {"errcode": "M_LIMIT_EXCEEDED", "error": "Slow down.", "retry_after_ms": 10})
     answers: list[object] = [limited, limited, {}]
@@ -198,14 +188,8 @@ async def test_cancelled_requests_are_counted() -> None:
         await reader.read()
 
     asked = asyncio.Event()
-    async with (
-        raw_server(silent, None) as port,
-        homeserver(lambda request: {}) as at,
-        open_session() as session,
-    ):
-        client = HomeserverClient(
-            session, f"http://127.0.0.1:{port}", TOKEN, observer=at.monitor, monitor=at.monitor
-        )
+    async with raw_server(silent, None) as port, homeserver(lambda request: {}) as at, open_session() as session:
+        client = HomeserverClient(session, f"http://127.0.0.1:{port}", TOKEN, observer=at.monitor, monitor=at.monitor)
         asking = asyncio.create_task(client.request(Method.GET, WHOAMI))
         await asked.wait()
         asking.cancel()
@@ -230,10 +214,7 @@ async def test_uploads_have_a_content_length(size: int) -> None:
         assert await at.client.upload(GHOST, content, "image/png", "a b.png") == "mxc://their.server/abc"
         (request,) = at.server.requests
         assert dict(request.query) == {"filename": "a b.png", "user_id": GHOST}
-        assert (request.headers["Content-Type"], request.headers["Content-Length"]) == (
-            "image/png",
-            str(size),
-        )
+        assert (request.headers["Content-Type"], request.headers["Content-Length"]) == ("image/png", str(size))
         assert at.server.bodies == [b"x" * size]
 
 
@@ -250,9 +231,7 @@ async def test_too_large_upload_is_not_sent() -> None:
 def media(request: web.Request) -> object:
     if request.path == "/_matrix/client/v1/media/download/their.server/new":
         return web.Response(
-            body=b"x" * 100_000,
-            content_type="image/png",
-            headers={"Content-Disposition": 'inline; filename="a.png"'},
+            body=b"x" * 100_000, content_type="image/png", headers={"Content-Disposition": 'inline; filename="a.png"'}
         )
     if request.path == "/_matrix/media/v3/download/their.server/old":
         return web.Response(body=b"old")

@@ -33,15 +33,9 @@ def test_success_returns_the_body() -> None:
 
 def test_refusals_have_errcode_and_text() -> None:
     """Unprintable characters are removed."""
-    refused = interpret_response(
-        403, b'{"errcode": "M_FORBIDDEN", "error": "You are\\nnot in the room."}', dict
-    )
+    refused = interpret_response(403, b'{"errcode": "M_FORBIDDEN", "error": "You are\\nnot in the room."}', dict)
     assert isinstance(refused, MatrixError)
-    assert (refused.errcode, refused.status, refused.text) == (
-        "M_FORBIDDEN",
-        403,
-        "You arenot in the room.",
-    )
+    assert (refused.errcode, refused.status, refused.text) == ("M_FORBIDDEN", 403, "You arenot in the room.")
     silent = interpret_response(400, json.dumps({"errcode": "M_X", "error": 5}).encode(), dict)
     assert isinstance(silent, MatrixError)
     assert silent.text == "The homeserver gave no reason."

@@ -32,9 +32,7 @@ async def test_redirects_are_not_followed() -> None:
 
 async def test_no_response_has_a_reason() -> None:
     """A response that is too large, or a refused connection."""
-    assert await answered(web.Response(body=b"x" * (MAX_BYTES + 1))) == NoResponse(
-        "its response is too large"
-    )
+    assert await answered(web.Response(body=b"x" * (MAX_BYTES + 1))) == NoResponse("its response is too large")
     async with aiohttp.ClientSession() as session:
         heard = await ask(session, "GET", f"http://127.0.0.1:{lasting_port()}{VERSIONS}")
     assert isinstance(heard, NoResponse)

@@ -12,11 +12,7 @@ USER = {
     "protocol": "agents",
     "fields": {"agent": "worker-1", "node": "kitchen.local"},
 }
-LOCATION = {
-    "alias": "#agents-default:their.server",
-    "protocol": "agents",
-    "fields": {"namespace": "default"},
-}
+LOCATION = {"alias": "#agents-default:their.server", "protocol": "agents", "fields": {"namespace": "default"}}
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)

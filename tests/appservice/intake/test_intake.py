@@ -63,10 +63,7 @@ async def test_readers_receive_the_new_events(harness: IntakeHarness) -> None:
     """In the form in which they would read them; after a redaction they have to read the stream."""
     woken: list[list[StreamedEvent]] = []
     intake = Intake(
-        "palaver",
-        harness.database,
-        is_ours=OURS.owns_user,
-        on_events=lambda entries: woken.append(list(entries)),
+        "palaver", harness.database, is_ours=OURS.owns_user, on_events=lambda entries: woken.append(list(entries))
     )
     invite = member("$3", GHOST, "invite")
     await intake.receive("1", read(transaction(message("$1"), message("$2", body="\0"), invite)))
@@ -160,9 +157,7 @@ async def test_invites_of_ghosts_are_classified(harness: IntakeHarness) -> None:
 async def test_redaction_before_or_after_its_event(harness: IntakeHarness) -> None:
     """Only in its own room."""
     await harness.receive("1", message("$1"), redaction("$r", "$1"), redaction("$s", "$2"))
-    await harness.receive(
-        "2", message("$2"), redaction("$t", "$3", room_id="!other:their.server"), message("$3")
-    )
+    await harness.receive("2", message("$2"), redaction("$t", "$3", room_id="!other:their.server"), message("$3"))
     entries = {entry.event.event_id: entry.event for entry in (await harness.stream.read(0)).entries}
     assert [name for name, event in entries.items() if event.is_redacted] == ["$1", "$2"]
     assert entries["$1"].content == {}
@@ -185,9 +180,7 @@ async def test_skipped_entries_are_reported(harness: IntakeHarness) -> None:
     """The rest is received."""
     await harness.receive("1", 7, message("$1"))
     assert await harness.all() == ["$1"]
-    assert harness.reported == [
-        "The homeserver sent entries that could not be parsed: an event is not an object."
-    ]
+    assert harness.reported == ["The homeserver sent entries that could not be parsed: an event is not an object."]
 
 
 @pytest.mark.parametrize("transaction_id", ["x" * 256, "a\0"])
@@ -208,15 +201,7 @@ async def test_text_that_postgres_rejects_is_stored(harness: IntakeHarness) -> N
 async def test_any_event_is_received(harness: IntakeHarness) -> None:
     """A transaction that the database refused would be repeated for ever."""
     chance = random.Random(7)
-    texts = [
-        "",
-        "a",
-        "\0",
-        'é\u2028\\"{}',
-        "x" * 255,
-        chance.randbytes(127).hex(),
-        chance.randbytes(20_000).hex(),
-    ]
+    texts = ["", "a", "\0", 'é\u2028\\"{}', "x" * 255, chance.randbytes(127).hex(), chance.randbytes(20_000).hex()]
     values = [*texts, None, True, 7, -1, 1.5, 1e300, 2**53, 2**70, [], {}, [["\0"]], {"\0": {"a": [1.0]}}]
     users = [GHOST, ALICE, "@a:b", f"@{'x' * 250}:b", "@a\0:b"]
 

@@ -84,10 +84,7 @@ async def test_room_without_ghosts(telling: PushingHomeserver, known: KnownRooms
 async def test_members_by_membership(telling: PushingHomeserver, known: KnownRooms) -> None:
     """Invalid values count as leave."""
     telling.happens(
-        "m.room.member",
-        {"membership": "join", "displayname": "Bob", "avatar_url": 7},
-        "@bob:b",
-        sender="@bob:b",
+        "m.room.member", {"membership": "join", "displayname": "Bob", "avatar_url": 7}, "@bob:b", sender="@bob:b"
     )
     telling.happens("m.room.member", {"membership": ["join"]}, "@odd:b", sender="@odd:b")
     telling.happens("m.room.member", {"membership": "a\0b"}, "@nul:b", sender="@odd:b")
@@ -129,9 +126,7 @@ async def test_events_during_a_fetch_win(telling: PushingHomeserver, known: Know
     assert len(telling.asked) == 1
 
 
-async def test_late_events_do_not_replace_fetched_state(
-    telling: PushingHomeserver, known: KnownRooms
-) -> None:
+async def test_late_events_do_not_replace_fetched_state(telling: PushingHomeserver, known: KnownRooms) -> None:
     """A fetched entry may be newer than an event that is pushed afterwards."""
     await telling.tell()
     telling.topic("second")
@@ -187,9 +182,7 @@ async def test_local_changes_are_visible_immediately(telling: PushingHomeserver,
     assert await topic(known) == "first"
     telling.topic("Alice's")
     own = telling.topic("ours", sender=GHOST)
-    await known.record_change(
-        ROOM, TOPIC, "", GHOST, own["content"], own["event_id"], own["origin_server_ts"]
-    )
+    await known.record_change(ROOM, TOPIC, "", GHOST, own["content"], own["event_id"], own["origin_server_ts"])
     assert await topic(known) == "ours"
     await telling.tell(1)
     assert await topic(known) == "ours"
@@ -207,9 +200,7 @@ async def test_local_change_that_was_already_pushed(telling: PushingHomeserver, 
     own = telling.topic("ours", sender=GHOST)
     telling.topic("Alice's")
     await telling.tell()
-    await known.record_change(
-        ROOM, TOPIC, "", GHOST, own["content"], own["event_id"], own["origin_server_ts"]
-    )
+    await known.record_change(ROOM, TOPIC, "", GHOST, own["content"], own["event_id"], own["origin_server_ts"])
     assert await topic(known) == "Alice's"
 
 
@@ -285,13 +276,7 @@ async def test_rejoin_fetches_the_state(telling: PushingHomeserver, known: Known
 
     for event in (telling.moves(GHOST, "leave", sender=GHOST), telling.moves(GHOST, "join")):
         await known.record_change(
-            ROOM,
-            "m.room.member",
-            GHOST,
-            GHOST,
-            event["content"],
-            event["event_id"],
-            event["origin_server_ts"],
+            ROOM, "m.room.member", GHOST, GHOST, event["content"], event["event_id"], event["origin_server_ts"]
         )
     telling.topic("missed too", told=False)
     assert await ids(known) == telling.ids()

@@ -141,9 +141,7 @@ async def test_quiet_rooms_are_checked(attached: AttachedNode, monkeypatch: pyte
         await until("one", "two", "three")
 
 
-async def test_sweep_continues_after_an_error(
-    attached: AttachedNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_sweep_continues_after_an_error(attached: AttachedNode, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next sweep finds the lost events."""
     monkeypatch.setattr(module, "SETTLE_TIME", 0.05)
     list_rooms = module.list_rooms
@@ -283,10 +281,7 @@ async def test_lost_invite_is_found(attached: AttachedNode, monkeypatch: pytest.
             assert len(attached.harness.reported) == count
             attached.rooms.moves(ROOM, GHOST, "leave", ALICE)
             await attached.tell()
-    assert (
-        attached.harness.reported
-        == [f"The homeserver had not pushed 1 invites of {GHOST}; they were fetched."] * 2
-    )
+    assert attached.harness.reported == [f"The homeserver had not pushed 1 invites of {GHOST}; they were fetched."] * 2
     assert len(found) == 2
 
 

@@ -27,9 +27,7 @@ def member(event_id: str, user: str, membership: str, before: str | None = None)
 def missed(*oldest_first: Any, pushed: str, joined: tuple[str, ...] = (GHOST,), before: str = "") -> str:
     """The ids of the missing events, as the letters of a word."""
     events = [message(one) if isinstance(one, str) else one for one in oldest_first]
-    found = missed_events(
-        events[::-1], pushed=set(pushed), joined=joined, is_ours=is_ours, before=set(before)
-    )
+    found = missed_events(events[::-1], pushed=set(pushed), joined=joined, is_ours=is_ours, before=set(before))
     return "".join(event["event_id"] for event in found)
 
 

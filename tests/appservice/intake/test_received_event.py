@@ -6,15 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appservice.intake.received_event import (
-    ReceivedEvent,
-    from_bytes,
-    is_invite,
-    mark,
-    read,
-    sent_mark,
-    to_bytes,
-)
+from appservice.intake.received_event import ReceivedEvent, from_bytes, is_invite, mark, read, sent_mark, to_bytes
 from federation.events.room_event import RoomEvent
 from tests.appservice.events import ALICE, GHOST, ROOM, member, message, redaction
 

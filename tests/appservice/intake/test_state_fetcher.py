@@ -20,9 +20,7 @@ DAY = timedelta(days=1)
 
 
 def fetching(telling: PushingHomeserver) -> StateFetcher:
-    return StateFetcher(
-        telling.harness.database, telling.fetch, registration="palaver", is_ours=OURS.owns_user
-    )
+    return StateFetcher(telling.harness.database, telling.fetch, registration="palaver", is_ours=OURS.owns_user)
 
 
 async def test_invalid_events_are_skipped(harness: IntakeHarness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,9 +54,7 @@ async def test_only_current_ghosts_are_residents(harness: IntakeHarness) -> None
     telling = with_ghost(harness)
     telling.moves(OTHER, "join")
     await telling.tell()
-    ours = StateFetcher(
-        harness.database, telling.fetch, registration="palaver", is_ours=lambda user: user == OTHER
-    )
+    ours = StateFetcher(harness.database, telling.fetch, registration="palaver", is_ours=lambda user: user == OTHER)
     assert await ours.residents(ROOM) == [OTHER]
     assert await ours.ensure_complete(ROOM, DAY)
     assert telling.asked == [(ROOM, OTHER)]

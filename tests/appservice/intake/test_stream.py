@@ -57,9 +57,7 @@ async def test_readers_wait_for_events(harness: IntakeHarness) -> None:
         assert [entry.event.event_id for entry in await waiting] == ["$2"]
 
 
-async def test_events_of_another_process_are_read(
-    harness: IntakeHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_events_of_another_process_are_read(harness: IntakeHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """It notifies the others; no polling is needed."""
     monkeypatch.setattr("storage.session.POLL_INTERVAL", 3_600.0)
     async with asyncio.timeout(TIMEOUT), pool_on(harness.database.address) as pool:
@@ -73,9 +71,7 @@ async def test_events_of_another_process_are_read(
         await elsewhere.close()
 
 
-async def test_readers_poll_without_a_notification(
-    harness: IntakeHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_readers_poll_without_a_notification(harness: IntakeHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process may be killed between commit and notification."""
     monkeypatch.setattr("storage.session.POLL_INTERVAL", 0.01)
     monkeypatch.setattr("storage.session.CHECK_INTERVAL", 0.01)

@@ -28,13 +28,7 @@ PRESENCE = {
     "sender": ALICE,
     "content": {"presence": "online", "currently_active": True, "last_active_ago": 3},
 }
-DEVICE = {
-    "type": "m.dummy",
-    "sender": ALICE,
-    "to_user_id": GHOST,
-    "to_device_id": "D",
-    "content": {"a": 1},
-}
+DEVICE = {"type": "m.dummy", "sender": ALICE, "to_user_id": GHOST, "to_device_id": "D", "content": {"a": 1}}
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -115,9 +109,7 @@ def test_device_lists_and_key_counts() -> None:
     lists = {"changed": [ALICE, 7], "left": "x"}
     counts = {GHOST: {"D": {"signed_curve25519": 3, "x": -1}, "E": 7}, "bob": {}}
     for name in ("device_one_time_keys_count", "device_one_time_key_counts"):
-        found = read(
-            transaction(**{"org.matrix.msc3202.device_lists": lists, f"org.matrix.msc3202.{name}": counts})
-        )
+        found = read(transaction(**{"org.matrix.msc3202.device_lists": lists, f"org.matrix.msc3202.{name}": counts}))
         assert found.device_lists == DeviceLists((ALICE,), ())
         assert found.one_time_keys == {GHOST: {"D": {"signed_curve25519": 3}}}
 

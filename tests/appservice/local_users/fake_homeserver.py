@@ -157,8 +157,7 @@ class FakeHomeserver(Rooms):
         before = [
             one
             for one in self.happened[room_id]
-            if "state_key" in event
-            and (one["type"], one.get("state_key")) == (event["type"], event["state_key"])
+            if "state_key" in event and (one["type"], one.get("state_key")) == (event["type"], event["state_key"])
         ]
         place = next((n for n, one in enumerate(before) if one is event), 0)
         return {**event, "unsigned": {"prev_content": before[place - 1]["content"]}} if place else event

@@ -124,9 +124,7 @@ class Rooms:
                     return NOT_FOUND
                 return {"room_id": self.aliases[alias], "servers": ["their.server", "other.server", "no\n"]}
             case "GET", [_, "joined_rooms"]:
-                return {
-                    "joined_rooms": [one for one in self.happened if self.membership(one, user) == "join"]
-                }
+                return {"joined_rooms": [one for one in self.happened if self.membership(one, user) == "join"]}
             case "GET", [_, "sync"]:
                 return self._synced(user)
             case "POST", [_, "join" | "knock" as act, room_id]:
@@ -160,18 +158,12 @@ class Rooms:
         self.moves(room_id, user, act, **body)
         return {"room_id": room_id}
 
-    async def _in_room(
-        self, request: web.Request, room_id: str, user: str, what: list[str], body: Any
-    ) -> Any:
+    async def _in_room(self, request: web.Request, room_id: str, user: str, what: list[str], body: Any) -> Any:
         if room_id not in self.happened or self.membership(room_id, user) is None:
             return FORBIDDEN
         match request.method, what:
             case "GET", ["state"]:
-                return (
-                    FORBIDDEN
-                    if self.membership(room_id, user) != "join"
-                    else list(self.state(room_id).values())
-                )
+                return FORBIDDEN if self.membership(room_id, user) != "join" else list(self.state(room_id).values())
             case "GET", ["state", type_, key]:
                 return self.entry(room_id, type_, key) or NOT_FOUND
             case "GET", ["event", event_id]:
@@ -202,9 +194,7 @@ class Rooms:
         page: dict[str, Any] = {"chunk": newest_first[start:end], "start": str(start)}
         return {**page, "end": str(end)} if end < len(newest_first) else page
 
-    async def _put(
-        self, request: web.Request, room_id: str, user: str, act: str, type_: str, body: Any
-    ) -> Any:
+    async def _put(self, request: web.Request, room_id: str, user: str, act: str, type_: str, body: Any) -> Any:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
@@ -285,9 +275,7 @@ async def parts_on(
 
     async def fetch_joined(user: str) -> list[str]:
         await ghosts.ensure_user(user)
-        joined: list[str] = (await client.request(Method.GET, Path.v3.joined_rooms, user=user))[
-            "joined_rooms"
-        ]
+        joined: list[str] = (await client.request(Method.GET, Path.v3.joined_rooms, user=user))["joined_rooms"]
         return joined
 
     ghosts = GhostUsers(client, OURS, database, now_ms=lambda: rooms.now)

@@ -14,9 +14,7 @@ from tests.appservice.local_users.fake_homeserver import ALICE, COOK, EVE, Side,
 NAMED = CreateRoomRequest(creator=COOK, key="people/default", alias="agents-default", name="Kitchen")
 
 
-async def test_key_finds_the_existing_room(
-    node_with_rooms: Side, database: Database, harness: IntakeHarness
-) -> None:
+async def test_key_finds_the_existing_room(node_with_rooms: Side, database: Database, harness: IntakeHarness) -> None:
     """Also for another process, and for two at once; keys are per creator."""
     async with side_on(database, harness, node_with_rooms.rooms) as second:
         sides = (node_with_rooms.side, second.side, node_with_rooms.side, second.side)
@@ -63,9 +61,7 @@ async def test_room_of_a_lost_database_is_adopted(
     again = await node_with_rooms.side.create_room(NAMED)
     assert (again.room_id, again.is_new) == (first.room_id, False)
     with pytest.raises(MatrixError, match="400 M_ROOM_IN_USE"):
-        await node_with_rooms.side.create_room(
-            CreateRoomRequest(creator=EVE, key="mine", alias="agents-default")
-        )
+        await node_with_rooms.side.create_room(CreateRoomRequest(creator=EVE, key="mine", alias="agents-default"))
     # The recorded intent is deleted.
     async with database.transaction() as connection:
         assert await connection.fetchval("SELECT count(*) FROM created_rooms") == 1
@@ -78,9 +74,9 @@ async def test_refused_room_leaves_nothing(node_with_rooms: Side) -> None:
         with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
             await node_with_rooms.side.create_room(request)
     assert node_with_rooms.rooms.aliases == {}
-    assert [
-        node_with_rooms.rooms.membership(room_id, COOK) for room_id in node_with_rooms.rooms.happened
-    ] == ["leave"] * 2
+    assert [node_with_rooms.rooms.membership(room_id, COOK) for room_id in node_with_rooms.rooms.happened] == [
+        "leave"
+    ] * 2
     await node_with_rooms.tell()
     assert await node_with_rooms.side.joined_rooms(COOK) == []
     assert (await node_with_rooms.side.create_room(NAMED)).is_new
@@ -150,9 +146,7 @@ async def test_users_are_invited_once(node_with_rooms: Side) -> None:
         ({"initial_state": [InitialState("io.x", {"a": "x" * 70_000})]}, "M_BAD_JSON"),
     ],
 )
-async def test_invalid_requests_are_not_sent(
-    node_with_rooms: Side, wrong: dict[str, object], errcode: str
-) -> None:
+async def test_invalid_requests_are_not_sent(node_with_rooms: Side, wrong: dict[str, object], errcode: str) -> None:
     """The homeserver receives nothing."""
     with pytest.raises(MatrixError, match=errcode):
         await node_with_rooms.side.create_room(CreateRoomRequest(**{"creator": COOK, **wrong}))  # type: ignore[arg-type]

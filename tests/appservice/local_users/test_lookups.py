@@ -17,9 +17,7 @@ from tests.appservice.local_users.fake_homeserver import COOK, EVE, Side, bodies
 def test_invalid_events_are_skipped() -> None:
     """Also events of other rooms, and more events than requested."""
     event = {"event_id": "$a", "sender": COOK, "type": "m.x", "content": {}, "unsigned": 7}
-    assert [
-        told.event.event_id for told in parse_events([event, 7, {}, {**event, "content": []}], "!a:b")
-    ] == ["$a"]
+    assert [told.event.event_id for told in parse_events([event, 7, {}, {**event, "content": []}], "!a:b")] == ["$a"]
     assert parse_events([{**event, "room_id": "!c:d"}], "!a:b") == []
     assert parse_events([event], "!a:b")[0].unsigned == {}
     for wrong in (None, {"a": event}, "x"):

@@ -82,24 +82,11 @@ async def test_to_device_messages_until_deleted(node_with_rooms: Side) -> None:
     content = {"odd": "\0"}
     await node_with_rooms.harness.receive(
         "device",
-        to_device=[
-            {
-                "type": "m.x",
-                "sender": ALICE,
-                "to_user_id": COOK,
-                "to_device_id": "D",
-                "content": content,
-            }
-        ],
+        to_device=[{"type": "m.x", "sender": ALICE, "to_user_id": COOK, "to_device_id": "D", "content": content}],
     )
     assert any(isinstance(told, ToDevice) for told in node_with_rooms.harness.told)
     (message,) = await node_with_rooms.side.device_messages(COOK)
-    assert (message.user_id, message.device_id, message.sender, message.content) == (
-        COOK,
-        "D",
-        ALICE,
-        content,
-    )
+    assert (message.user_id, message.device_id, message.sender, message.content) == (COOK, "D", ALICE, content)
     async with node_with_rooms.harness.database.transaction() as connection:
         await node_with_rooms.side.forget_device_messages(connection, EVE, [message.position])
     assert await node_with_rooms.side.device_messages(COOK, limit=1) == [message]

@@ -43,17 +43,13 @@ async def test_relations_oldest_first(node_with_rooms: Side) -> None:
     room_id = await node_with_rooms.room()
     root = node_with_rooms.said(room_id, ALICE, "root")
     happens = node_with_rooms.rooms.happens
-    threaded = [
-        happens(room_id, COOK, "m.room.message", in_thread(root, text(str(number)))) for number in range(3)
-    ]
+    threaded = [happens(room_id, COOK, "m.room.message", in_thread(root, text(str(number)))) for number in range(3)]
     answer = happens(room_id, EVE, "m.room.message", reply(root, text("yes")))
     gone = happens(room_id, EVE, "m.room.message", {})
     late = happens(room_id, COOK, "m.room.message", in_thread(root, text("late")))
 
     async def related(kind: str | None = None, limit: int = 100) -> list[str]:
-        return [
-            one.event_id for one in await node_with_rooms.side.relations(room_id, root, kind, limit=limit)
-        ]
+        return [one.event_id for one in await node_with_rooms.side.relations(room_id, root, kind, limit=limit)]
 
     assert await related() == [*threaded, answer, late]
     assert await related("m.in_reply_to") == [answer]
@@ -87,9 +83,7 @@ async def test_distant_relations(node_with_rooms: Side) -> None:
         ("joined", ["joined"]),
     ],
 )
-async def test_history_visibility(
-    node_with_rooms: Side, visibility: str, seen: list[str], reader: str
-) -> None:
+async def test_history_visibility(node_with_rooms: Side, visibility: str, seen: list[str], reader: str) -> None:
     """By the membership at the time. The node itself reads everything."""
     room_id = await node_with_rooms.room(history_visibility=visibility)
     ids = {"before": node_with_rooms.said(room_id, COOK, "before")}
@@ -110,12 +104,8 @@ async def test_history_visibility(
     forward = await node_with_rooms.side.messages(room_id, backwards=False, limit=50, reader=reader)
     assert bodies(forward.events) == seen
     for body, event_id in ids.items():
-        assert (await node_with_rooms.side.event(room_id, event_id, reader=reader) is not None) == (
-            body in seen
-        )
-        assert (await node_with_rooms.side.context(room_id, event_id, reader=reader) is not None) == (
-            body in seen
-        )
+        assert (await node_with_rooms.side.event(room_id, event_id, reader=reader) is not None) == (body in seen)
+        assert (await node_with_rooms.side.context(room_id, event_id, reader=reader) is not None) == (body in seen)
     assert len(await all_of(node_with_rooms, room_id, 50)) == 4
     own = [event for event in forward.events if event.state_key == reader]
     assert {"join", "leave"} <= {event.content["membership"] for event in own}
@@ -125,9 +115,7 @@ async def test_formerly_hidden_history(node_with_rooms: Side) -> None:
     """Although every member sees newer events."""
     room_id = await node_with_rooms.room(history_visibility="joined")
     node_with_rooms.said(room_id, COOK, "secret")
-    node_with_rooms.rooms.happens(
-        room_id, COOK, "m.room.history_visibility", {"history_visibility": "shared"}, ""
-    )
+    node_with_rooms.rooms.happens(room_id, COOK, "m.room.history_visibility", {"history_visibility": "shared"}, "")
     node_with_rooms.said(room_id, COOK, "open")
     node_with_rooms.rooms.moves(room_id, ALICE, "join")
     await node_with_rooms.tell()

@@ -57,9 +57,7 @@ async def test_resolved_servers_are_limited(node_with_rooms: Side) -> None:
 
 async def test_publish_as_the_most_powerful_ghost(node_with_rooms: Side) -> None:
     """Unchanged visibility is not sent."""
-    room_id = await node_with_rooms.room(
-        preset="public_chat", power_levels={"users": {COOK: 100}}, version="11"
-    )
+    room_id = await node_with_rooms.room(preset="public_chat", power_levels={"users": {COOK: 100}}, version="11")
     await node_with_rooms.side.join(room_id, EVE)
     for _ in range(2):
         await node_with_rooms.side.publish(room_id, published=True)

@@ -63,10 +63,7 @@ def test_same_room_as_the_homeserver_backend(version: str, preset: str) -> None:
 def test_listing_is_requested_explicitly() -> None:
     """Without an alias none is requested."""
     assert plan_room(CreateRoomRequest(creator=CREATOR), SERVER, None).body["visibility"] == "private"
-    assert (
-        plan_room(CreateRoomRequest(creator=CREATOR, listed=True), SERVER, None).body["visibility"]
-        == "public"
-    )
+    assert plan_room(CreateRoomRequest(creator=CREATOR, listed=True), SERVER, None).body["visibility"] == "public"
     assert "room_alias_name" not in plan_room(CreateRoomRequest(creator=CREATOR), SERVER, None).body
 
 
@@ -121,12 +118,7 @@ def test_missing_state_after_a_kill() -> None:
     named = [event.type for event in missing_state(made, begun)]
     assert named[0] == "m.room.power_levels"
     assert named[-1] == "m.room.canonical_alias"
-    assert set(named[1:-1]) == {
-        "m.room.join_rules",
-        "m.room.history_visibility",
-        "m.room.guest_access",
-        "m.room.name",
-    }
+    assert set(named[1:-1]) == {"m.room.join_rules", "m.room.history_visibility", "m.room.guest_access", "m.room.name"}
     assert missing_state(made, [*begun, state("m.room.power_levels")]) == []
 
 

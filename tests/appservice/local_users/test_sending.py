@@ -75,9 +75,7 @@ async def test_transaction_id_is_idempotent(attached: AttachedNode, sending: Sen
 
 @pytest.mark.parametrize("loses", ["before", "after"])
 @pytest.mark.parametrize("restarted", [True, False])
-async def test_lost_response_is_resolved(
-    attached: AttachedNode, sending: Sending, loses: str, restarted: bool
-) -> None:
+async def test_lost_response_is_resolved(attached: AttachedNode, sending: Sending, loses: str, restarted: bool) -> None:
     """Whether or not the event was created, a repetition creates one event; others' sends are unaffected."""
     await sending.send(ROOM, GHOST, MESSAGE, text("before"), transaction_id="0")
     attached.rooms.loses = loses
@@ -90,10 +88,7 @@ async def test_lost_response_is_resolved(
         attached.rooms.happens(ROOM, ALICE, MESSAGE, {"body": f"alice {n}"})
     repeated = await sending.send(ROOM, GHOST, MESSAGE, text("once"), transaction_id="1")
     assert repeated in {one["event_id"] for one in attached.rooms.happened[ROOM]}
-    assert [body for body in attached.rooms.bodies(ROOM) if not body.startswith("alice")] == [
-        "before",
-        "once",
-    ]
+    assert [body for body in attached.rooms.bodies(ROOM) if not body.startswith("alice")] == ["before", "once"]
 
 
 async def test_copied_keys_do_not_count(attached: AttachedNode, sending: Sending) -> None:
@@ -217,9 +212,7 @@ async def test_unchanged_state_is_not_sent(attached: AttachedNode, sending: Send
     known = await attached.parts.rooms.state_event(ROOM, "io.x", "a/b ü")
     assert known is not None
     assert (known.event_id, known.content) == (entry["event_id"], {"a": True})
-    assert (
-        await (await once_more(attached)).set_state(ROOM, GHOST, "m.room.topic", {"topic": "Soup"}) == first
-    )
+    assert await (await once_more(attached)).set_state(ROOM, GHOST, "m.room.topic", {"topic": "Soup"}) == first
 
 
 async def test_redaction_of_existing_events(attached: AttachedNode, sending: Sending) -> None:

@@ -40,9 +40,7 @@ def test_same_room_as_the_homeserver_backend(version: str) -> None:
     assert made["m.room.name"] == {"name": "Kitchen"}
     assert made.keys() == {"m.room.power_levels", "m.room.name"}
     assert made["m.room.power_levels"] == body["power_level_content_override"] == move.room_plan.power_levels
-    assert [(ban.state_key, ban.content) for ban in move.bans] == [
-        ("@spam:x", {"membership": "ban", "reason": "spam"})
-    ]
+    assert [(ban.state_key, ban.content) for ban in move.bans] == [("@spam:x", {"membership": "ban", "reason": "spam"})]
     if version == "12":
         assert move.levels == move.room_plan.power_levels
         assert move.levels["users"] == {COOK: 100}

@@ -63,10 +63,7 @@ def test_events_are_judged_backwards() -> None:
     after = Visibility({"history_visibility": "invited"}, "leave")
     seen = visible_events(ALICE, newest_first, after, is_joined_now=False)
     assert bodies(seen) == ["there", "invited"]
-    assert [event.content.get("membership") for event in seen if event.state_key == ALICE] == [
-        "leave",
-        "join",
-    ]
+    assert [event.content.get("membership") for event in seen if event.state_key == ALICE] == ["leave", "join"]
 
 
 def test_unknown_previous_content_hides_events() -> None:
@@ -91,11 +88,7 @@ def test_unknown_previous_content_hides_events() -> None:
         (Visibility(None, "join"), visibility("joined"), False),
         (Visibility(None, "join"), visibility("invited"), False),
         (Visibility(None, "join"), visibility("shared", "joined"), False),
-        (
-            Visibility(None, "join"),
-            TimelineEvent(visibility("shared").event, {"replaces_state": "$x"}),
-            False,
-        ),
+        (Visibility(None, "join"), TimelineEvent(visibility("shared").event, {"replaces_state": "$x"}), False),
     ],
 )
 def test_members_of_never_hidden_rooms_see_everything(

@@ -26,9 +26,7 @@ def puppets(
     as_token: str | None = None,
     others: Collection[str] = (SENDER,),
 ) -> DoublePuppets:
-    return DoublePuppets(
-        client, database, NAMESPACES, key=key, as_token=as_token, excluded=others, now_ms=lambda: 7
-    )
+    return DoublePuppets(client, database, NAMESPACES, key=key, as_token=as_token, excluded=others, now_ms=lambda: 7)
 
 
 async def test_is_person(database: Database) -> None:

@@ -107,9 +107,7 @@ async def test_second_registration_is_the_fallback(database: Database) -> None:
         speaking = PersonSender(at.client, Echoes(), ours)
         for number in range(2):
             assert await speaking.send_as(ROOM, ALICE, "m.x", {}, transaction_id=f"task/{number}") == "$1"
-        shown = [
-            request.headers["Authorization"] for request in at.server.requests if request.method == "PUT"
-        ]
+        shown = [request.headers["Authorization"] for request in at.server.requests if request.method == "PUT"]
         assert shown == ["Bearer hers", "Bearer all of them", "Bearer all of them"]
         assert at.server.requests[-1].query["user_id"] == ALICE
 

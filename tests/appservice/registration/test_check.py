@@ -100,10 +100,7 @@ def test_refused_user_registration(heard: RequestResult, part: str) -> None:
         (refused(400, "M_URL_NOT_SET"), "has no url"),
         (refused(502, "M_CONNECTION_FAILED"), "cannot reach this node at http://127.0.0.1:7678"),
         (refused(504, "M_CONNECTION_TIMEOUT"), "cannot reach this node"),
-        (
-            refused(502, "M_BAD_STATUS", status=403, body="{}"),
-            "refuses the homeserver's request (status 403)",
-        ),
+        (refused(502, "M_BAD_STATUS", status=403, body="{}"), "refuses the homeserver's request (status 403)"),
         (refused(403, "M_FORBIDDEN"), "not for the registration “palaver”"),
         (refused(404, "M_UNRECOGNIZED"), "v1.7"),
         (refused(500, "M_UNKNOWN"), "(M_UNKNOWN)"),

@@ -10,12 +10,7 @@ TOKEN = "h" * 43
 
 @pytest.mark.parametrize(
     ("headers", "query"),
-    [
-        ([f"Bearer {TOKEN}"], []),
-        ([f"bearer  {TOKEN} "], []),
-        ([], [TOKEN]),
-        ([f"Bearer {TOKEN}"], [TOKEN]),
-    ],
+    [([f"Bearer {TOKEN}"], []), ([f"bearer  {TOKEN} "], []), ([], [TOKEN]), ([f"Bearer {TOKEN}"], [TOKEN])],
 )
 def test_header_and_query(headers: list[str], query: list[str]) -> None:
     """Older homeservers use the parameter, some both."""

@@ -124,12 +124,7 @@ def test_other_aliases(alias: str) -> None:
 
 def test_regexes_are_anchored() -> None:
     """For homeservers that search and for those that match."""
-    for name in (
-        "x@_agent_a:their.server",
-        "@_agent_a:their.server.evil",
-        "@_agent_a:theirXserver",
-        "@_agent_:a",
-    ):
+    for name in ("x@_agent_a:their.server", "@_agent_a:their.server.evil", "@_agent_a:theirXserver", "@_agent_:a"):
         assert re.search(OURS.users_regex, name) is None
     for alias in (
         "#agents-a:theirXserver",

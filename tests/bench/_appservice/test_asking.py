@@ -40,11 +40,7 @@ class Echoing:
             self._news.clear()
             await self._news.wait()
         events = [
-            {
-                "event_id": f"${number}",
-                "sender": sender,
-                "content": {"body": content["body"].partition(": ")[2]},
-            }
+            {"event_id": f"${number}", "sender": sender, "content": {"body": content["body"].partition(": ")[2]}}
             for number, content in enumerate(self.heard[since:], since)
             for sender in ("@other:here", ECHO)
         ]

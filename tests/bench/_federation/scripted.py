@@ -19,9 +19,7 @@ for line in sys.stdin:
 
 
 @asynccontextmanager
-async def scripted(
-    directory: Path, answer: str, pids: dict[str, int] | None = None
-) -> AsyncIterator[Servers]:
+async def scripted(directory: Path, answer: str, pids: dict[str, int] | None = None) -> AsyncIterator[Servers]:
     """`answer` is an expression over what the generator was asked for."""
     authority = Authority()
     certificate, key = authority.issue("localhost").write(directory, "synapse")

@@ -27,7 +27,5 @@ async def test_every_load_has_runs_of_its_own(tmp_path: Path) -> None:
     async with scripted(tmp_path, RUN) as servers:
         for load in LOADS:
             for measured in (NODE, SYNAPSE):
-                assert (
-                    await per_second(servers, 0.001, load=load, measured=measured)
-                ).operations >= load.rooms
+                assert (await per_second(servers, 0.001, load=load, measured=measured)).operations >= load.rooms
         assert len(servers.runs) == 6

@@ -56,9 +56,7 @@ def test_a_row_that_does_not_exist_is_refused_with_those_that_do() -> None:
         main(ROWS, ["--rows", "http"])
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--rounds", "0"], ["--seconds", "-1"], ["--seconds", "nan"], ["--fast"]]
-)
+@pytest.mark.parametrize("arguments", [["--rounds", "0"], ["--seconds", "-1"], ["--seconds", "nan"], ["--fast"]])
 def test_senseless_arguments_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Before anything is started."""
     with pytest.raises(SystemExit) as refusal:

@@ -21,10 +21,7 @@ def test_half_a_head_says_nothing(length: int) -> None:
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (
-            b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
-            "the server answered b'HTTP/1.1 404 Not Found'",
-        ),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "the server answered b'HTTP/1.1 404 Not Found'"),
         (b"\r\n\r\n", "the server answered b''"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "did not say how long"),
     ],

@@ -17,10 +17,7 @@ def test_elsewhere_than_on_a_terminal_a_row_is_a_plain_line(capsys: pytest.Captu
         shown.measured(result("compared", 3000, 1000))
         shown.measured(result("alone", 5, None))
     captured = capsys.readouterr()
-    assert captured.err.splitlines() == [
-        "compared: 3,000 per second, 1,000, ratio 3.00",
-        "alone: 5.0 per second",
-    ]
+    assert captured.err.splitlines() == ["compared: 3,000 per second, 1,000, ratio 3.00", "alone: 5.0 per second"]
     assert captured.out == ""
 
 

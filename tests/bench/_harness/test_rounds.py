@@ -31,9 +31,7 @@ def section(log: list[Any], name: str) -> Section[str]:
         finally:
             log.append(f"close {name}")
 
-    compared = Row(
-        name=name, what=name, ours=Side("A", recorded(log, "A")), other=Side("B", recorded(log, "B"))
-    )
+    compared = Row(name=name, what=name, ours=Side("A", recorded(log, "A")), other=Side("B", recorded(log, "B")))
     return Section(setup=subject, rows=[compared], remarks=lambda subject: [f"about {subject}"])
 
 

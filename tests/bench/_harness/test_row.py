@@ -4,9 +4,7 @@ from bench._harness.row import Unit, no_remarks
 from tests.bench.samples import benchmark, row
 
 
-@pytest.mark.parametrize(
-    ("unit", "ratio"), [(Unit.PER_SECOND, 4.0), (Unit.MILLISECONDS, 0.25), (Unit.MEBIBYTES, 0.25)]
-)
+@pytest.mark.parametrize(("unit", "ratio"), [(Unit.PER_SECOND, 4.0), (Unit.MILLISECONDS, 0.25), (Unit.MEBIBYTES, 0.25)])
 def test_more_is_better_for_us_in_every_unit(unit: Unit, ratio: float) -> None:
     """Twice as many a second is 2, and so is half as many milliseconds."""
     assert unit.ratio(8.0, 2.0) == ratio

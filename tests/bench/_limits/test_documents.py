@@ -5,16 +5,7 @@ import pytest
 from pycrdt import Array, Map
 
 from bench._harness.measurement import Measurement
-from bench._limits.documents import (
-    ENTRIES,
-    SECTION,
-    Documents,
-    documents,
-    entry,
-    key,
-    loaded,
-    repeat_afresh,
-)
+from bench._limits.documents import ENTRIES, SECTION, Documents, documents, entry, key, loaded, repeat_afresh
 
 _ADDED = 1_000
 

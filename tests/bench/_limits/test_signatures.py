@@ -31,8 +31,7 @@ def test_every_side_measures(sample: Callable[[Signed, float], Measurement]) -> 
 
 
 @pytest.mark.parametrize(
-    ("sample", "error"),
-    [(verify_with_nacl, BadSignatureError), (verify_with_cryptography, InvalidSignature)],
+    ("sample", "error"), [(verify_with_nacl, BadSignatureError), (verify_with_cryptography, InvalidSignature)]
 )
 def test_a_verification_that_fails_is_no_figure(
     sample: Callable[[Signed, float], Measurement], error: type[Exception]

@@ -45,10 +45,7 @@ async def test_a_message_comes_back() -> None:
     """Through the other peer, byte for byte."""
     endpoint = f"tcp/127.0.0.1:{free_port()}"
     heard: list[bytes] = []
-    with (
-        zenoh.open(configuration(listen=endpoint)) as far,
-        zenoh.open(configuration(connect=endpoint)) as near,
-    ):
+    with zenoh.open(configuration(listen=endpoint)) as far, zenoh.open(configuration(connect=endpoint)) as near:
 
         def echo(sample: zenoh.Sample) -> None:
             heard.append(sample.payload.to_bytes())

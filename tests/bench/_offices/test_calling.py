@@ -40,9 +40,7 @@ async def test_the_figures_of_a_load_are_read_off_one_run() -> None:
         assert (await per_second(stage, 1.0, side=NODE, load=ONE)).value == 3.0
         assert script.asked == [{"side": NODE, "load": "one", "offices": 1, "at_once": 32, "seconds": 1.0}]
         await per_second(stage, 1.0, side=REFERENCE, load=FIFTY)
-        assert script.asked[1:] == [
-            {"side": REFERENCE, "load": "fifty", "offices": 50, "at_once": 64, "seconds": 1.0}
-        ]
+        assert script.asked[1:] == [{"side": REFERENCE, "load": "fifty", "offices": 50, "at_once": 64, "seconds": 1.0}]
 
 
 async def test_the_cpu_is_that_of_a_call() -> None:

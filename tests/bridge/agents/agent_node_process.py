@@ -18,10 +18,7 @@ from tests.support.postgres import pool_on
 
 async def main(url: str, directory: Path, script: str, requests: list[str]) -> None:
     agent = Agent(id="worker", command=["/bin/sh", "-c", script])
-    async with (
-        pool_on(DatabaseAddress.from_url(url)) as database,
-        agent_node(database, directory, [agent]) as node,
-    ):
+    async with pool_on(DatabaseAddress.from_url(url)) as database, agent_node(database, directory, [agent]) as node:
         for name in requests:
             await node.ask(name)
         sys.stdout.write("asked\n")

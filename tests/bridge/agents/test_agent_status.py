@@ -4,14 +4,7 @@ from itertools import product
 
 import pytest
 
-from bridge.agents.agent import (
-    TRANSITIONS,
-    WIRE_STATUSES,
-    AgentStatus,
-    StatusInput,
-    next_status,
-    parse_status,
-)
+from bridge.agents.agent import TRANSITIONS, WIRE_STATUSES, AgentStatus, StatusInput, next_status, parse_status
 
 # Appendix A, transition by transition. "running counts as available, like idle"; "any —shutdown→ shutdown".
 ARROWS = {
@@ -41,9 +34,7 @@ def test_every_status_but_running_is_reachable() -> None:
 
 def test_shutdown_is_final() -> None:
     """An agent that comes back registers anew."""
-    assert {end for (begin, _), end in TRANSITIONS.items() if begin is AgentStatus.SHUTDOWN} == {
-        AgentStatus.SHUTDOWN
-    }
+    assert {end for (begin, _), end in TRANSITIONS.items() if begin is AgentStatus.SHUTDOWN} == {AgentStatus.SHUTDOWN}
 
 
 @pytest.mark.parametrize("status", sorted(WIRE_STATUSES))
@@ -60,7 +51,4 @@ def test_anything_else_is_no_status(said: object) -> None:
 
 def test_available_statuses() -> None:
     """`running` counts as available, like `idle`."""
-    assert {status for status in AgentStatus if status.is_available} == {
-        AgentStatus.IDLE,
-        AgentStatus.RUNNING,
-    }
+    assert {status for status in AgentStatus if status.is_available} == {AgentStatus.IDLE, AgentStatus.RUNNING}

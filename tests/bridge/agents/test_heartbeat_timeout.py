@@ -18,9 +18,7 @@ def test_listening_continues_over_a_short_gap() -> None:
 @pytest.mark.parametrize("now_ms", [NOW + 30_001, NOW + 10**9, NOW - TIMEOUT - 1])
 def test_a_gap_starts_a_new_period(now_ms: int) -> None:
     """After an outage of the node, or when its clock was set back, every agent has the full timeout."""
-    assert extend_listening(ListeningPeriod(NOW - 10**6, NOW), now_ms, TIMEOUT) == ListeningPeriod(
-        now_ms, now_ms
-    )
+    assert extend_listening(ListeningPeriod(NOW - 10**6, NOW), now_ms, TIMEOUT) == ListeningPeriod(now_ms, now_ms)
 
 
 def test_a_small_clock_step_back_changes_nothing() -> None:

@@ -92,9 +92,7 @@ async def test_agents_of_a_silent_node_are_lost(one: Process) -> None:
 
 async def test_an_agent_with_its_own_heartbeats_is_lost_alone(one: Process) -> None:
     """Its node is online, so the error is about the agent."""
-    await one.routes.update(
-        [registered("w@here", sends_heartbeats=True), registered("v@here", sends_heartbeats=True)]
-    )
+    await one.routes.update([registered("w@here", sends_heartbeats=True), registered("v@here", sends_heartbeats=True)])
     await listen(one, INTERVAL)
     await one.routes.update([AgentHeartbeat(address("v@here"), IDLE, one.clock())])
     await listen(one, TIMEOUT - INTERVAL + 1)
@@ -239,9 +237,7 @@ async def test_an_agent_of_a_new_node_is_online_as_long_as_the_node(one: Process
     """Also if it reported a status at once: it sends no heartbeats of its own."""
     await one.watch.start()
     await one.watch.close()
-    await one.routes.update(
-        [registered("own@here"), StatusUpdate(address("own@here"), IDLE, None, one.clock())]
-    )
+    await one.routes.update([registered("own@here"), StatusUpdate(address("own@here"), IDLE, None, one.clock())])
     await listen(one, 3 * TIMEOUT)
     assert one.routes.route("own@here") == Local(address("own@here"))
     agent = one.routes.agent(address("own@here"))

@@ -135,9 +135,7 @@ async def test_a_heartbeat_without_changes_writes_one_row(intake: Registrar) -> 
     applied = await intake.take(beat, now_ms=NOW + 10)
     assert applied == AppliedUpdates([HeartbeatRecorded()], [beat], has_changed=False)
     async with intake.database.transaction() as connection:
-        assert await agents.lock_nodes(connection, ["a"]) == [
-            NodeRow("a", None, False, NOW, NOW + 10, NOW + 9, None)
-        ]
+        assert await agents.lock_nodes(connection, ["a"]) == [NodeRow("a", None, False, NOW, NOW + 10, NOW + 9, None)]
     repeated = await intake.take(beat, now_ms=NOW + 11)
     assert (repeated.heartbeats, [type(verdict) for verdict in repeated.outcomes]) == ([], [StaleUpdate])
 
@@ -184,12 +182,7 @@ async def test_nodes_are_bounded(database: Database) -> None:
     applied = await intake.take(
         registered(at("w", "b")), NodeHeartbeat("c", NOW, {}), registered(at("v")), NodeHeartbeat("a", NOW)
     )
-    assert [type(verdict) for verdict in applied.outcomes] == [
-        LimitReached,
-        LimitReached,
-        Updated,
-        HeartbeatRecorded,
-    ]
+    assert [type(verdict) for verdict in applied.outcomes] == [LimitReached, LimitReached, Updated, HeartbeatRecorded]
     assert [node.node_id for node in intake.table.nodes()] == ["a"]
 
 

@@ -4,15 +4,7 @@ import pytest
 
 from bridge.agents.address import AgentAddress, BareAgentId
 from bridge.agents.agent import TIMEOUT, UNTRUSTED, Agent, AgentNode, AgentStatus
-from bridge.agents.routing import (
-    MAX_CANDIDATES,
-    MAX_INTERNED,
-    AgentRoutingTable,
-    Local,
-    Remote,
-    Route,
-    Unknown,
-)
+from bridge.agents.routing import MAX_CANDIDATES, MAX_INTERNED, AgentRoutingTable, Local, Remote, Route, Unknown
 from bridge.tasks.errors import ErrorCode
 
 HERE = "living.local"
@@ -225,10 +217,7 @@ def test_an_untrusted_node_has_no_route() -> None:
     routing.put_node(AgentNode("a", None, trusted=False, first_seen_at=1, silent_since=2))
     for target in ("w@a", "nobody@a"):
         route = unknown(routing.route(target, HERE))
-        assert (route.code, route.reason) == (
-            ErrorCode.NODE_UNREACHABLE,
-            "This node does not exchange agents with a.",
-        )
+        assert (route.code, route.reason) == (ErrorCode.NODE_UNREACHABLE, "This node does not exchange agents with a.")
     assert unknown(routing.route("left@a", HERE)).code is NOT_FOUND
     routing.put_node(AgentNode("a", None, trusted=True, first_seen_at=1))
     routing.put(gone._replace(gone_at=None, gone_reason=None))

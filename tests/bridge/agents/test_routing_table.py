@@ -80,10 +80,7 @@ async def test_agents_are_loaded_after_a_restart(database: Database) -> None:
 
 async def test_updates_of_another_process_are_followed(database: Database) -> None:
     """By a notification: without it this would take an hour here."""
-    async with (
-        routing_table(database) as one,
-        routing_table(database) as other,
-    ):
+    async with routing_table(database) as one, routing_table(database) as other:
         ear = ChangeListener(other)
         await one.update([registered("w@kitchen")])
         new = await ear.heard.get()
@@ -109,9 +106,7 @@ async def test_changes_during_a_disconnection_are_loaded(database: Database) -> 
     assert change.after.agent_id == "w"
 
 
-async def test_a_change_without_a_notification_is_found(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_change_without_a_notification_is_found(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process killed between its commit and its notification sends none."""
     monkeypatch.setattr("storage.session.POLL_INTERVAL", 0.05)
     monkeypatch.setattr("storage.session.CHECK_INTERVAL", 0.05)
@@ -124,9 +119,7 @@ async def test_a_change_without_a_notification_is_found(
     assert change.after is not None
 
 
-async def test_following_continues_after_an_error(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_following_continues_after_an_error(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error is reported."""
     list_changes = storage.agents.agents.list_changes
     failed = asyncio.Event()
@@ -223,9 +216,7 @@ async def test_offline_agents_are_pruned_from_memory(database: Database) -> None
     """Not before their time."""
     clock = Clock()
     async with routing_table(database, now_ms=clock) as routes:
-        await routes.update(
-            [registered("w@a"), registered("v@a"), Unregistration(address("w@a"), "x", NOW + 1)]
-        )
+        await routes.update([registered("w@a"), registered("v@a"), Unregistration(address("w@a"), "x", NOW + 1)])
         routes.prune_offline(NOW)
         assert len(routes.table.agents_of("a")) == 2
         ear = ChangeListener(routes)

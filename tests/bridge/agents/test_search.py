@@ -8,9 +8,7 @@ from bridge.agents.agent import TIMEOUT, Agent, AgentStatus
 from bridge.agents.search import STATUSES, AgentSearch, display_status
 from tests.support.agents import NOW
 
-AGENT = Agent(
-    "worker", "kitchen", "cis", "Claude", ("coding", "lang:python"), AgentStatus.BUSY, "t-1", NOW, NOW, NOW
-)
+AGENT = Agent("worker", "kitchen", "cis", "Claude", ("coding", "lang:python"), AgentStatus.BUSY, "t-1", NOW, NOW, NOW)
 LOST = AGENT._replace(gone_at=NOW, gone_reason=TIMEOUT)
 
 

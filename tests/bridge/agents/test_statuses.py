@@ -48,9 +48,7 @@ async def test_a_valid_step_is_published(routes: RoutingTable, statuses: AgentSt
     assert known(routes) == (AgentStatus.IDLE, None)
 
 
-async def test_consecutive_steps_before_they_are_written(
-    routes: RoutingTable, statuses: AgentStatuses
-) -> None:
+async def test_consecutive_steps_before_they_are_written(routes: RoutingTable, statuses: AgentStatuses) -> None:
     """A short task starts and ends within the write-behind delay."""
     assert statuses.apply(W, StatusInput.START, "a")
     assert statuses.apply(W, StatusInput.COMPLETE)
@@ -89,9 +87,7 @@ async def test_an_agent_that_is_shut_down_is_offline(routes: RoutingTable, statu
     assert not statuses.apply(W, StatusInput.START, "t")
 
 
-async def test_a_later_update_replaces_a_pending_status(
-    routes: RoutingTable, statuses: AgentStatuses
-) -> None:
+async def test_a_later_update_replaces_a_pending_status(routes: RoutingTable, statuses: AgentStatuses) -> None:
     """Of the agent itself or of another process."""
     assert statuses.apply(W, StatusInput.START, "t")
     await routes.update([StatusUpdate(W, AgentStatus.ERROR, None, NOW + 5)])

@@ -65,9 +65,7 @@ SAYINGS: list[Any] = [
 @pytest.mark.parametrize("say", SAYINGS)
 def test_only_newer_updates_are_applied(say: Any) -> None:
     """An equal timestamp is accepted; to bring an agent back online it must be newer."""
-    assert apply_update(AGENT, NODE, say(SAID - 1), NOW) == StaleUpdate(
-        "a newer update of the agent is known"
-    )
+    assert apply_update(AGENT, NODE, say(SAID - 1), NOW) == StaleUpdate("a newer update of the agent is known")
     assert isinstance(apply_update(AGENT, NODE, say(SAID), NOW), Updated)
     assert apply_update(LEFT, NODE, say(SAID), NOW) == StaleUpdate("the agent has gone offline since")
     assert isinstance(apply_update(LEFT, NODE, say(SAID + 1), NOW), Updated)
@@ -168,11 +166,7 @@ def test_an_unregistered_agent_is_offline_with_its_reason() -> None:
 
 @pytest.mark.parametrize(
     "news",
-    [
-        StatusUpdate(W1, DOWN, "t", SAID + 1),
-        AgentHeartbeat(W1, DOWN, SAID + 1),
-        ReportedByNode(W1, DOWN, SAID + 1),
-    ],
+    [StatusUpdate(W1, DOWN, "t", SAID + 1), AgentHeartbeat(W1, DOWN, SAID + 1), ReportedByNode(W1, DOWN, SAID + 1)],
 )
 def test_an_agent_that_is_shut_down_is_offline(news: AgentUpdate) -> None:
     """ "any —shutdown→ shutdown", whether or not it also unregisters."""

@@ -7,9 +7,7 @@ from tests.support.tasks import request
 
 def test_the_fields_of_an_assignment() -> None:
     """Its id is not chosen by the requester."""
-    asked = request(
-        context="In the kitchen", system_prompt="Be kind", model="m", metadata={"a": 1}, prompt="Do it"
-    )
+    asked = request(context="In the kitchen", system_prompt="Be kind", model="m", metadata={"a": 1}, prompt="Do it")
     assert assignment_of(Task(asked, 1, 1000, id=17), 3) == TaskAssignment(
         work_id="17",
         attempt=3,

@@ -91,9 +91,7 @@ def test_final_states_ignore_all_inputs(state: State, kind: type[Input]) -> None
         (Tick(), (), State.WAITING),
     ],
 )
-def test_the_transitions_of_a_waiting_question(
-    input_: Input, effects: tuple[object, ...], state: State
-) -> None:
+def test_the_transitions_of_a_waiting_question(input_: Input, effects: tuple[object, ...], state: State) -> None:
     """Other messages and an early tick change nothing."""
     approval = started()
     assert approval.receive(input_, STARTED + 1) == effects
@@ -129,9 +127,7 @@ def test_before_the_start_answers_are_ignored() -> None:
     assert approval.receive(Start(), STARTED) == ()
 
 
-@pytest.mark.parametrize(
-    "said", [Reaction(BOB, "✅", False), Reaction(BOB, "❌", False), Reply(BOB, "yes", False)]
-)
+@pytest.mark.parametrize("said", [Reaction(BOB, "✅", False), Reaction(BOB, "❌", False), Reply(BOB, "yes", False)])
 def test_answers_of_others_have_no_effect(said: Input) -> None:
     """Each person is notified once. The answer of an approver still counts."""
     approval = started()
@@ -144,9 +140,7 @@ def test_answers_of_others_have_no_effect(said: Input) -> None:
 
 def test_the_number_of_notifications_is_limited() -> None:
     approval = started()
-    notified = [
-        approval.receive(Reaction(f"@u{n}:x.test", "✅", False), STARTED) for n in range(MAX_NOTIFIED + 20)
-    ]
+    notified = [approval.receive(Reaction(f"@u{n}:x.test", "✅", False), STARTED) for n in range(MAX_NOTIFIED + 20)]
     assert sum(map(len, notified)) == MAX_NOTIFIED
 
 
@@ -154,12 +148,7 @@ def test_the_number_of_notifications_is_limited() -> None:
     st.lists(
         st.tuples(
             st.sampled_from(
-                [
-                    *INPUTS.values(),
-                    Reaction(BOB, "✅", False),
-                    Reply(BOB, "no", False),
-                    Reaction(ALICE, "❌", True),
-                ]
+                [*INPUTS.values(), Reaction(BOB, "✅", False), Reply(BOB, "no", False), Reaction(ALICE, "❌", True)]
             ),
             st.floats(0, 30),
         )

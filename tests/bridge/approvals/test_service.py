@@ -75,10 +75,7 @@ async def room(server: Server, template: str) -> AsyncIterator[Room]:
         settings = PeopleSettings(names=HomeserverGhostNames(HERE), rights=RIGHTS)
         clock = Clock()
         yield Room(
-            here,
-            clock,
-            Approvals(here.rooms, here.database, settings, now_ms=clock),
-            Thread(created.room_id, root),
+            here, clock, Approvals(here.rooms, here.database, settings, now_ms=clock), Thread(created.room_id, root)
         )
 
 
@@ -115,9 +112,7 @@ async def test_a_question_expires_or_is_withdrawn(postgres_server: Server, migra
         await one.said("❌ boss has changed its mind.")
 
 
-async def test_a_repeated_question_is_the_same_message(
-    postgres_server: Server, migrated_template: str
-) -> None:
+async def test_a_repeated_question_is_the_same_message(postgres_server: Server, migrated_template: str) -> None:
     """Its reference identifies it after a kill."""
     async with room(postgres_server, migrated_template) as one:
         for _ in range(2):

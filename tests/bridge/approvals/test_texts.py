@@ -34,11 +34,7 @@ def test_the_text_of_a_verdict(verdict: Verdict, said: str) -> None:
 def test_names_are_cleaned() -> None:
     """Remote users choose them."""
     hostile = "@<i>\u202e:x.test"
-    for said in (
-        verdict_text(Approved(hostile)),
-        verdict_text(Refused(hostile)),
-        not_permitted(hostile, "call"),
-    ):
+    for said in (verdict_text(Approved(hostile)), verdict_text(Refused(hostile)), not_permitted(hostile, "call")):
         assert "<i>" not in str(said.html)
         assert "\u202e" not in said.plain + str(said.html)
         assert len(said.plain) < 600

@@ -92,9 +92,7 @@ async def test_a_killed_agent_leaves_no_processes(database: Database, tmp_path: 
         assert (await one.node.answered()).state is State.FAILED
 
 
-async def test_a_command_of_an_agent_may_call_palaver(
-    palaver: Palaver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_command_of_an_agent_may_call_palaver(palaver: Palaver, monkeypatch: pytest.MonkeyPatch) -> None:
     """The variables of its task are not settings."""
     monkeypatch.setenv("PALAVER_TASK_ID", "task-1")
     monkeypatch.setenv("PALAVER_TASK_METADATA", "{}")
@@ -113,23 +111,15 @@ async def test_a_command_of_an_agent_may_call_palaver(
         (("--token-file", "token", "-C", "none", "--", "true"), "does not exist"),
         (("--token-file", "token", "--runtime", "A B", "--", "true"), "name of a runtime"),
         (("--token-file", "token", "--capability", " ", "--", "true"), "capabilities are not valid"),
-        (
-            ("--token-file", "token", "--authority", "token", "--", "true"),
-            "contains no certificate in PEM format",
-        ),
+        (("--token-file", "token", "--authority", "token", "--", "true"), "contains no certificate in PEM format"),
         (("--token-file", "token", "--authority", "none", "--", "true"), "no such file"),
         (("--token-file", "token", "--url", "node.example", "--", "true"), "not the URL of a node. Write"),
         (("--token-file", "token", "--url", "ftp://node.example", "--", "true"), "not the URL of a node"),
         (("--token-file", "token", "--id", "a@b", "--", "true"), "id is not valid"),
-        (
-            ("--token-file", "token", "--url", "http://127.0.0.1:1", "--id", "", "--", "true"),
-            "id is not valid",
-        ),
+        (("--token-file", "token", "--url", "http://127.0.0.1:1", "--id", "", "--", "true"), "id is not valid"),
     ],
 )
-def test_invalid_options_are_refused(
-    palaver: Palaver, tmp_path: Path, words: tuple[str, ...], part: str
-) -> None:
+def test_invalid_options_are_refused(palaver: Palaver, tmp_path: Path, words: tuple[str, ...], part: str) -> None:
     """Before the command connects to the node."""
     (tmp_path / "token").write_text(make_token(bytes(ID_BYTES), bytes(SECRET_BYTES)).text)
     (tmp_path / "bad").write_text("plv_nonsense")

@@ -80,12 +80,7 @@ def test_presets_are_shown(palaver: Palaver) -> None:
     """In the form in which they can be copied to the configuration."""
     result = palaver("agents", "presets")
     assert "claude --print --output-format=text [--model={model}]" in result.out
-    assert set(palaver("agents", "presets", "--json").json["presets"]) == {
-        "claude",
-        "open_code",
-        "kimi",
-        "aider",
-    }
+    assert set(palaver("agents", "presets", "--json").json["presets"]) == {"claude", "open_code", "kimi", "aider"}
 
 
 def test_the_openapi_description_is_printed(palaver: Palaver) -> None:

@@ -7,13 +7,7 @@ from tests.bridge.cli.conftest import OperatedNode, Palaver
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ["rooms", "list"],
-        ["rooms", "leave", "!a:b", "--yes"],
-        ["events", "show", "$a"],
-        ["peers", "list"],
-        ["queue"],
-    ],
+    [["rooms", "list"], ["rooms", "leave", "!a:b", "--yes"], ["events", "show", "$a"], ["peers", "list"], ["queue"]],
 )
 def test_without_a_node_the_advice_is_to_start_one(palaver: Palaver, words: list[str]) -> None:
     """In the text and in the JSON output."""

@@ -71,9 +71,7 @@ async def test_messages_about_agents_and_tasks_are_shown(operated: OperatedNode)
         while len((await operated.json("audit"))["acts"]) < 3:
             await asyncio.sleep(0.1)
     result = await operated.palaver("audit")
-    lines = {
-        name: next(line for line in result.out.splitlines() if name in line) for name in (request, "regi")
-    }
+    lines = {name: next(line for line in result.out.splitlines() if name in line) for name in (request, "regi")}
     for words in ("there.test", "notified us", "done", "@boss:there.test", "req-1"):
         assert words in lines[request]
     for words in ("all servers", "was notified", "cook@here.test"):

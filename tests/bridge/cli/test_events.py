@@ -14,9 +14,7 @@ async def test_an_event_is_shown(operated: OperatedNode) -> None:
     for words in (result, room_id, "accepted", "prev event of", later, '"body": "[red]\\u001b[2J\\u{202e}"'):
         assert words in shown.out
     assert "\x1b" not in shown.out
-    assert (await operated.json("events", "show", result[1:15]))["event"]["content"]["body"].startswith(
-        "[red]"
-    )
+    assert (await operated.json("events", "show", result[1:15]))["event"]["content"]["body"].startswith("[red]")
 
 
 async def test_redacted_content_is_shown_only_with_raw(operated: OperatedNode) -> None:
@@ -24,9 +22,7 @@ async def test_redacted_content_is_shown_only_with_raw(operated: OperatedNode) -
     node, alice = operated.node, operated.node.user("alice")
     room_id = await node.create("12", alice)
     result = await node.say(room_id, alice, "secret")
-    redaction = await node.graph.send_event(
-        room_id, "m.room.redaction", {"redacts": result}, alice, redacts=result
-    )
+    redaction = await node.graph.send_event(room_id, "m.room.redaction", {"redacts": result}, alice, redacts=result)
     shown = await operated.palaver("events", "show", result)
     assert (f"{redaction.event_id} by {alice}" in shown.out, "secret" in shown.out) == (True, False)
     assert "secret" in (await operated.palaver("events", "show", result, "--raw")).out

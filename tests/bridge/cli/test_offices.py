@@ -45,16 +45,7 @@ async def test_a_token_is_shown_once(operator: Operator) -> None:
     """Alone on its line for use by programs. Later only its id is shown."""
     assert (await operator.token("list")).out == "There are no tokens, so no client can connect.\n"
     result = await operator.token(
-        "create",
-        "alice",
-        "--role",
-        "agent",
-        "--office",
-        "kitchen",
-        "--office",
-        "team-*",
-        "--expires-in",
-        "30d",
+        "create", "alice", "--role", "agent", "--office", "kitchen", "--office", "team-*", "--expires-in", "30d"
     )
     text = result.out.strip()
     token = read_token(text)
@@ -143,9 +134,7 @@ async def test_members_and_calls_are_shown(palaver: Palaver, tmp_path: Path, dat
     """The current members of offices, and the calls in pages."""
     (tmp_path / "data").mkdir()
     members = list(MEMBERS)
-    control = ControlSocket(
-        tmp_path / "data", commands(lambda: members, OfficeTokens(database, now_ms), database)
-    )
+    control = ControlSocket(tmp_path / "data", commands(lambda: members, OfficeTokens(database, now_ms), database))
     await control.start()
 
     async def run(*words: str) -> str:

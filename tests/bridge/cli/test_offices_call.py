@@ -73,21 +73,14 @@ async def test_on_a_terminal_control_characters_are_removed(
     ("answer", "code", "out", "err"),
     [
         (content("burnt", is_error=True), 1, "burnt\n", "The tool has failed."),
-        (
-            result_error("Alice has refused this call.", a2c_approval="refused"),
-            1,
-            "",
-            "has refused this call",
-        ),
+        (result_error("Alice has refused this call.", a2c_approval="refused"), 1, "", "has refused this call"),
         (timed_out(5), 124, "", "did not answer within 5 s"),
         (result_error("Stopped.", a2c_cancelled=True), 125, "", "Stopped."),
         (interrupted(), 123, "", "The node stopped"),
         ({"code": 4006, "message": "Log in first."}, 1, "Log in first.\n", "The tool has failed."),
     ],
 )
-async def test_each_outcome_has_an_exit_code(
-    operator: Operator, answer: Any, code: int, out: str, err: str
-) -> None:
+async def test_each_outcome_has_an_exit_code(operator: Operator, answer: Any, code: int, out: str, err: str) -> None:
     """And a message on standard error."""
     result = await operator.call(answer=answer)
     assert (result.code, result.out) == (code, out)
@@ -106,8 +99,7 @@ async def test_an_unknown_computer_or_office_is_an_error(operator: Operator) -> 
 
 
 @pytest.mark.parametrize(
-    ("params", "part"),
-    [("{a: 1}", "not valid JSON"), ("[1]", "must be a JSON object"), ("3", "must be a JSON object")],
+    ("params", "part"), [("{a: 1}", "not valid JSON"), ("[1]", "must be a JSON object"), ("3", "must be a JSON object")]
 )
 async def test_invalid_parameters_are_wrong_usage(operator: Operator, params: str, part: str) -> None:
     """Before the node is asked."""
@@ -121,9 +113,7 @@ async def test_invalid_parameters_are_wrong_usage(operator: Operator, params: st
     assert (await operator.call("--timeout", "0")).code == 2
 
 
-async def test_parameters_can_be_read_from_standard_input(
-    operator: Operator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_parameters_can_be_read_from_standard_input(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
     """So a secret need not be on the command line, where other users see it."""
     monkeypatch.setattr("sys.stdin", io.StringIO('{"a": 2}\n'))
     assert (await operator.call("-", answer=content("ok"))).out == "ok\n"

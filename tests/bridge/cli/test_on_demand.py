@@ -25,9 +25,7 @@ def test_an_unknown_command_does_not_exist() -> None:
     assert get_group(app).get_command(None, "on_demand") is None  # type: ignore[arg-type]  # as above
 
 
-@pytest.mark.parametrize(
-    "words", [["--version"], ["route", "--help"], ["task", "--help"], ["peers", "--help"]]
-)
+@pytest.mark.parametrize("words", [["--version"], ["route", "--help"], ["task", "--help"], ["peers", "--help"]])
 def test_a_client_command_does_not_import_the_node(words: list[str]) -> None:
     """The import would take longer than the command."""
     code = (

@@ -15,9 +15,7 @@ def test_the_environment_can_name_the_file(palaver: Palaver, monkeypatch: pytest
     assert palaver("config", "show", "--json").json["server_name"] == "kitchen.local"
 
 
-def test_without_the_option_the_file_in_the_directory_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_option_the_file_in_the_directory_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If there is one."""
     monkeypatch.chdir(tmp_path)
     assert loaded(None).path is None

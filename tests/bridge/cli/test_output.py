@@ -20,9 +20,7 @@ def _text(value: dict[str, object]) -> str:
 
 def test_values_are_formatted_for_people() -> None:
     """Without Python syntax, and without interpreting markup."""
-    text = _text(
-        {"server_name": "a[red]b", "ready": True, "metrics": None, "list": [1, 2], "more": {"x": [], "y": {}}}
-    )
+    text = _text({"server_name": "a[red]b", "ready": True, "metrics": None, "list": [1, 2], "more": {"x": [], "y": {}}})
     assert "server name  a[red]b" in text
     assert "ready        yes" in text
     assert "metrics      –" in text

@@ -45,9 +45,7 @@ GROUPS = {
     "rooms": ["list", "show", "state", "dag", "leave"],
     "events": ["show"],
 }
-LEAVES = [
-    [command, *leaf] for command in COMMANDS for leaf in [[each] for each in GROUPS.get(command, [])] or [[]]
-]
+LEAVES = [[command, *leaf] for command in COMMANDS for leaf in [[each] for each in GROUPS.get(command, [])] or [[]]]
 
 
 @pytest.mark.parametrize("words", LEAVES, ids=" ".join)

@@ -112,10 +112,7 @@ async def test_a_peer_is_added(peered: Peered, tmp_path: Path) -> None:
     """With its URL and its certificate authority. AgentsNode are exchanged at once."""
     words = ("there.test", (tmp_path / "url").read_text(), "--authority", "ca.pem", "--namespace", "default")
     result = await peered.palaver("peers", "add", *words)
-    assert (result.code, result.out.splitlines()[0]) == (
-        0,
-        "there.test is a peer: this node exchanges agents with it.",
-    )
+    assert (result.code, result.out.splitlines()[0]) == (0, "there.test is a peer: this node exchanges agents with it.")
     await peered.here.wait_online("worker@there.test")
     assert (await peered.json("peers", "add", *words))["changed"] is False
     assert "Nothing has changed." in (await peered.palaver("peers", "add", *words)).out

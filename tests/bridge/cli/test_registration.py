@@ -38,10 +38,7 @@ def test_it_writes_the_file_and_shows_the_next_steps(appservice: Palaver) -> Non
     assert all(one.exclusive for one in (*written.users, *written.aliases))
     again = appservice("registration", "--json", "-c", "palaver.toml")
     assert again.json["users"] == ["^@_agent_.+:their\\.server$"]
-    assert not {written.secrets.as_token, written.secrets.hs_token} & {
-        *result.out.split(),
-        *again.out.split(),
-    }
+    assert not {written.secrets.as_token, written.secrets.hs_token} & {*result.out.split(), *again.out.split()}
 
 
 def test_tokens_are_kept_unless_new_ones_are_requested(appservice: Palaver) -> None:
@@ -59,14 +56,12 @@ def test_a_registration_without_offices_is_updated(appservice: Palaver) -> None:
     keeps its tokens."""
     appservice("registration")
     first = load(FILE)
-    old = "".join(
-        line for line in FILE.read_text().splitlines(keepends=True) if "#office-" not in line
-    ).replace("    - exclusive: true\n  rooms", "  rooms")
+    old = "".join(line for line in FILE.read_text().splitlines(keepends=True) if "#office-" not in line).replace(
+        "    - exclusive: true\n  rooms", "  rooms"
+    )
     FILE.write_text(old)
     assert len(load(FILE).aliases) == 3
-    assert [
-        one for one in appservice("registration", "--check", "--json").json["wrong"] if "office" in one
-    ] == []
+    assert [one for one in appservice("registration", "--check", "--json").json["wrong"] if "office" in one] == []
     with Path("palaver.toml").open("a") as file:
         file.write("[offices]\nenabled = true\n")
     result = appservice("registration", "--check", "--json")
@@ -119,12 +114,7 @@ def test_it_writes_the_file_for_double_puppets(appservice: Palaver) -> None:
     second = Path("double-puppet.yaml")
     written = load(second)
     assert result.code == 0
-    for part in (
-        str(second.resolve()),
-        "enabled = true",
-        "full access to all accounts",
-        "registration --check",
-    ):
+    for part in (str(second.resolve()), "enabled = true", "full access to all accounts", "registration --check"):
         assert part in result.out
     assert stat.S_IMODE(second.stat().st_mode) == 0o600
     assert load(FILE) == first

@@ -37,15 +37,7 @@ async def test_a_room_is_shown(operated: OperatedNode) -> None:
     await node.graph.send_event(room_id, "m.room.power_levels", {"users": {"@b:c": 50}}, alice, "")
     result = await operated.palaver("rooms", "show", room_id)
     assert result.code == 0, result
-    for words in (
-        room_id,
-        "Kitchen [bold]",
-        "creators",
-        alice,
-        "public",
-        "@b:c 50; others 0",
-        "m.room.create",
-    ):
+    for words in (room_id, "Kitchen [bold]", "creators", alice, "public", "@b:c 50; others 0", "m.room.create"):
         assert words in result.out
     assert "\x1b" not in result.out
     assert (await operated.json("rooms", "show", room_id))["power_levels"]["users"] == {"@b:c": 50}

@@ -52,9 +52,7 @@ async def test_events_are_shown(agents: AgentsNode) -> None:
         await agents.node.local_agents.register("cook", runtime="kimi")
         assert "kimi, idle" in await line_with(process.stdout, "cook@here.test is there")
         await agents.node.whole("task-send", to="cook", prompt="Cook.", id="one")
-        await agents.node.local_agents.run(
-            await agents.node.given(), Answer(True, "Done.", 0), {"message": "half\x1b"}
-        )
+        await agents.node.local_agents.run(await agents.node.given(), Answer(True, "Done.", 0), {"message": "half\x1b"})
         await line_with(process.stdout, "cook@here.test: half")
         await line_with(process.stdout, "done")
         act = EventRecord("a.test", "\x1b[31m", Verdict.KEPT)
@@ -70,9 +68,7 @@ async def test_events_are_shown(agents: AgentsNode) -> None:
 
 async def test_events_can_be_filtered_and_printed_as_json(agents: AgentsNode) -> None:
     """One object on each line."""
-    async with started(
-        agents.data_dir.parent, "tail", "--type", "task", "--task", "two", "--json"
-    ) as process:
+    async with started(agents.data_dir.parent, "tail", "--type", "task", "--task", "two", "--json") as process:
         await line_with(process.stdout, "listening")
         await agents.node.local_agents.register("cook")
         for request_id in ("one", "two"):

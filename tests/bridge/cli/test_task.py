@@ -28,9 +28,7 @@ async def _cook(agents: AgentsNode) -> None:
 async def test_standard_output_has_only_the_agents_output(agents: AgentsNode) -> None:
     """Unchanged. Progress is written to standard error without control characters."""
     output = "Done\x1b[31m – näturally\r\n\n\x00end"
-    result = await _sent(
-        agents, "Cook.", answer=Answer(True, output, 0), progress=({"message": "half\x1b\u202edone"},)
-    )
+    result = await _sent(agents, "Cook.", answer=Answer(True, output, 0), progress=({"message": "half\x1b\u202edone"},))
     assert (result.code, result.out) == (0, output)
     assert "half" in result.err
     assert "\x1b" not in result.err
@@ -178,14 +176,7 @@ async def test_tasks_are_listed_and_shown(agents: AgentsNode) -> None:
     found = await agents.json("task", "list", "--state", "done", "--agent", "cook", "--requester", "operator")
     assert [one["task"] for one in found["tasks"]] == ["one@here.test"]
     shown = await agents.palaver("task", "show", "one")
-    for words in (
-        "one@here.test",
-        "Co\\x1b[31mok.",
-        "halfway",
-        "D\\x1b[0mone.\nReally.",
-        "received",
-        "running",
-    ):
+    for words in ("one@here.test", "Co\\x1b[31mok.", "halfway", "D\\x1b[0mone.\nReally.", "received", "running"):
         assert words in shown.out
     assert "\x1b" not in listed.out + shown.out
     shown = await agents.palaver("task", "show", "two")

@@ -64,9 +64,7 @@ async def test_on_a_terminal_control_characters_are_removed(agents: AgentsNode) 
             stdin=asyncio.subprocess.DEVNULL, stdout=its, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            await agents.node.local_agents.run(
-                await agents.node.given(), Answer(True, "red: \x1b[31m\nend", 0)
-            )
+            await agents.node.local_agents.run(await agents.node.given(), Answer(True, "red: \x1b[31m\nend", 0))
             assert await asyncio.wait_for(process.wait(), TIMEOUT) == 0
         finally:
             if process.returncode is None:

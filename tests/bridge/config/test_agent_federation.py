@@ -91,10 +91,7 @@ def test_the_network_of_a_published_node_defaults_to_its_url() -> None:
         ({"node_id": "a.local", "signing_key": KEY}, "a homeserver signs"),
         ({"node_id": "a.local", "namespaces": ["Team"]}, "not a namespace"),
         ({"node_id": "a.local", "namespaces": []}, "at least 1"),
-        (
-            {"node_id": "a", "profile": "cis-1.1", "url": "http://1.2.3.4", "signing_key": "12"},
-            "64 hexadecimal digits",
-        ),
+        ({"node_id": "a", "profile": "cis-1.1", "url": "http://1.2.3.4", "signing_key": "12"}, "64 hexadecimal digits"),
         (
             {"node_id": "a", "profile": "cis-1.1", "url": "http://1.2.3.4", "require_signature": True},
             "needs signing_key",

@@ -13,21 +13,13 @@ def test_a_known_runtime_has_a_default_command() -> None:
     agent = Agent(id="worker-1", runtime="opencode", arguments=["--agent=plan"])
     assert agent.runtime == "open_code"
     assert agent.words == ("opencode", "run", ["--model={model}"], "--agent=plan")
-    assert (agent.namespaces, agent.parallel, agent.busy, agent.time_limit) == (
-        ["default"],
-        1,
-        "queue",
-        300.0,
-    )
+    assert (agent.namespaces, agent.parallel, agent.busy, agent.time_limit) == (["default"], 1, "queue", 300.0)
 
 
 def test_a_command_replaces_that_of_the_runtime() -> None:
     """The arguments are appended to it."""
     assert Agent(id="w", command=["./run", ["-m", "{model}"]]).words == ("./run", ["-m", "{model}"])
-    assert Agent(id="w", runtime="claude", command=["my-claude"], arguments=["-v"]).words == (
-        "my-claude",
-        "-v",
-    )
+    assert Agent(id="w", runtime="claude", command=["my-claude"], arguments=["-v"]).words == ("my-claude", "-v")
 
 
 @pytest.mark.parametrize("agent_id", ["worker 1", "Wörker", "a/b", "..", "x" * 255])

@@ -12,11 +12,7 @@ from bridge.config.config import Config, is_loopback
 def test_the_defaults_are_safe() -> None:
     """Server name localhost:7676, data in ./data, loopback only, no peers."""
     config = Config()
-    assert (config.server_name, config.data_dir, config.listener.port) == (
-        "localhost:7676",
-        Path("data"),
-        7676,
-    )
+    assert (config.server_name, config.data_dir, config.listener.port) == ("localhost:7676", Path("data"), 7676)
     assert config.listen_hosts == ["127.0.0.1", "::1"]
     assert [str(network) for network in config.listener.plain_http_from] == ["127.0.0.0/8", "::1/128"]
     assert config.peers == []

@@ -5,13 +5,7 @@ import tomllib
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from bridge.config.people import (
-    DEFAULT_PERMISSIONS,
-    PERMISSIONS_EXAMPLE,
-    People,
-    Permissions,
-    people_settings,
-)
+from bridge.config.people import DEFAULT_PERMISSIONS, PERMISSIONS_EXAMPLE, People, Permissions, people_settings
 from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.people.permissions import Level
 from bridge.text.toml_text import toml_value
@@ -66,9 +60,7 @@ def test_every_setting_is_converted() -> None:
         join_rule="knock", listed=True, room_version="11", show="asked", prefix="!a", members=3,
         sensitive=["example.org"],
     )  # fmt: skip
-    settings = people_settings(
-        HomeserverGhostNames("here.test"), people, DEFAULT_PERMISSIONS, ("default", "team")
-    )
+    settings = people_settings(HomeserverGhostNames("here.test"), people, DEFAULT_PERMISSIONS, ("default", "team"))
     assert (settings.node_id, settings.namespaces) == ("here.test", ("default", "team"))
     assert (settings.join_rule, settings.is_listed, settings.room_version) == ("knock", True, "11")
     assert (settings.show, settings.prefix, settings.members) == ("asked", "!a", 3)

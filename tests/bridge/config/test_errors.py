@@ -42,9 +42,7 @@ def test_all_mistakes_are_reported_with_location_and_advice() -> None:
     }
     assert by_location["server_nam (line 1)"].advice == "Did you mean server_name?"
     assert "port = 7676" in by_location["listener.port (line 3)"].advice
-    assert "127.0.0.0/8" in by_location["listener.plain_http_from.0 (line 4)"].advice or "192.168" in str(
-        by_location
-    )
+    assert "127.0.0.0/8" in by_location["listener.plain_http_from.0 (line 4)"].advice or "192.168" in str(by_location)
     assert "password_file" in by_location["database.url (line 6)"].advice
     assert all(mistake.problem and mistake.advice for mistake in mistakes)
 
@@ -73,11 +71,7 @@ def test_the_environment_overrides_the_file() -> None:
     }
     config = read_config('server_name = "a"\n[listener]\nport = 7000\nidle_timeout = 5', environ)
     assert isinstance(config, Config)
-    assert (config.server_name, config.listener.port, config.listener.idle_timeout) == (
-        "kitchen.local",
-        7001,
-        5,
-    )
+    assert (config.server_name, config.listener.port, config.listener.idle_timeout) == ("kitchen.local", 7001, 5)
     assert config.metrics.enabled is False
     assert config.listener.hosts == ["127.0.0.1"]
 

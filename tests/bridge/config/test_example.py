@@ -16,9 +16,7 @@ EXAMPLE = Path(__file__).parents[3] / "config.example.toml"
 def _settings(model: type[Section], prefix: str = "") -> set[str]:
     names = set()
     for name, field in model.model_fields.items():
-        inner = [
-            kind for kind in _kinds(field.annotation) if isinstance(kind, type) and issubclass(kind, Section)
-        ]
+        inner = [kind for kind in _kinds(field.annotation) if isinstance(kind, type) and issubclass(kind, Section)]
         names |= _settings(inner[0], f"{prefix}{name}.") if inner else {prefix + name}
     return names
 
@@ -33,9 +31,7 @@ def _uncommented() -> dict[str, Any]:
 
 def _tables(model: type[Section], prefix: str = "") -> set[str]:
     """Settings whose keys are the operator's own."""
-    return {
-        name for name in _settings(model, prefix) if name.rpartition(".")[2] in ("permissions", "environment")
-    }
+    return {name for name in _settings(model, prefix) if name.rpartition(".")[2] in ("permissions", "environment")}
 
 
 def _mentioned(values: dict[str, Any], prefix: str = "") -> set[str]:

@@ -4,13 +4,7 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 from bridge.config.config import Config
-from bridge.config.settings import (
-    external_database,
-    homeserver_settings,
-    limits_of,
-    listener_settings,
-    tls_files,
-)
+from bridge.config.settings import external_database, homeserver_settings, limits_of, listener_settings, tls_files
 from federation.client.peer_settings import CertificateFiles, PeerSettings
 from federation.media.media import DAY_MS
 
@@ -83,9 +77,7 @@ def test_the_configured_certificates_are_used(tmp_path: Path) -> None:
 def test_the_database_password_is_read_from_its_file(tmp_path: Path) -> None:
     """It is not in the address's repr."""
     (tmp_path / "password").write_text("hunter2\n")
-    config = _config(
-        database={"url": "postgresql://palaver@db/palaver", "password_file": tmp_path / "password"}
-    )
+    config = _config(database={"url": "postgresql://palaver@db/palaver", "password_file": tmp_path / "password"})
     address = external_database(config)
     assert address is not None
     assert address.password == "hunter2"

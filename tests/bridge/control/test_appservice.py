@@ -19,9 +19,7 @@ def trail(database: Database) -> AuditTrail:
 
 
 def _commands(trail: AuditTrail, database: Database) -> Any:
-    peers = AgentPeers(
-        "kitchen.local", AgentFederation(), database, now_ms=lambda: 1, homeserver="their.server"
-    )
+    peers = AgentPeers("kitchen.local", AgentFederation(), database, now_ms=lambda: 1, homeserver="their.server")
     return commands("their.server", trail, lambda: 1, peers)
 
 

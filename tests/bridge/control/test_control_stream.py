@@ -165,9 +165,7 @@ async def test_a_client_that_does_not_read_does_not_delay_the_stop(
         writer.transport.abort()
 
 
-async def test_an_object_that_is_too_long_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_object_that_is_too_long_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client limits the length of a line."""
     monkeypatch.setattr("bridge.control.stream.LONGEST", 1_000)
     source = Source()

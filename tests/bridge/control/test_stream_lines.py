@@ -42,8 +42,7 @@ def test_a_lone_surrogate_can_be_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
-    [b"", b"x", b"[]", b"{}", b'{"item":1}', b'{"end":1}', b'{"error":{}}', b"\xff", b"[" * 100_000],
+    "line", [b"", b"x", b"[]", b"{}", b'{"item":1}', b'{"end":1}', b'{"error":{}}', b"\xff", b"[" * 100_000]
 )
 def test_an_invalid_line_is_recognised(line: bytes) -> None:
     """No input raises an exception."""

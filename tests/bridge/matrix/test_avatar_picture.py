@@ -72,9 +72,7 @@ def test_output_is_deterministic() -> None:
     """On every machine and Python version. If this changes, perhaps with a new Pillow, every node uploads its
     avatars again and updates every room: change the drawing only for a good reason."""
     all_letters = b"".join(picture(Avatar("test", letter, "#2d5aa8")) for letter in LETTERS)
-    assert sha256(all_letters).hexdigest() == (
-        "57be4a65e2300235c2a0d192c0aeabed6b8c988d444399702d0449d876da0def"
-    )
+    assert sha256(all_letters).hexdigest() == ("57be4a65e2300235c2a0d192c0aeabed6b8c988d444399702d0449d876da0def")
     assert len(picture(ghost.NODE_AVATAR)) < 5_000
 
 

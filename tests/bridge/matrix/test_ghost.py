@@ -159,9 +159,7 @@ def test_presence_of_every_status(status: AgentStatus) -> None:
     edu: Edu | object = parse_edu(
         {
             "edu_type": "m.presence",
-            "content": {
-                "push": [{"user_id": "@a:b", "presence": presence.state, "status_msg": presence.status}]
-            },
+            "content": {"push": [{"user_id": "@a:b", "presence": presence.state, "status_msg": presence.status}]},
         },
         "b",
     )

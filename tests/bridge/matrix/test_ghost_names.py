@@ -17,11 +17,7 @@ OTHER = AgentAddress("worker-1", "cellar.local")
 
 def test_homeserver_node() -> None:
     """Its users are its agents, and agents of nodes that are not homeservers."""
-    assert (HOME.node_id, HOME.domain, HOME.node_user) == (
-        "kitchen.local",
-        "kitchen.local",
-        "@palaver:kitchen.local",
-    )
+    assert (HOME.node_id, HOME.domain, HOME.node_user) == ("kitchen.local", "kitchen.local", "@palaver:kitchen.local")
     assert HOME.ghost(WORKER) == user_id(WORKER) == "@worker-1:kitchen.local"
     assert HOME.ghost(COOK) == "@cook=40garden.local:kitchen.local"
     assert HOME.ghost(OTHER) is None

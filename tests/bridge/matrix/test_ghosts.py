@@ -160,12 +160,7 @@ async def test_unknown_agent(home: Home, routes: RoutingTable) -> None:
 async def test_failed_avatar_does_not_block(home: Home, routes: RoutingTable) -> None:
     """The agent joins with its name, and the avatar follows later."""
     now, told = [0.0], list[str]()
-    ghosts = ghosts_of(
-        home,
-        routes,
-        monotonic=lambda: now[0],
-        report=lambda sentence, error: told.append(sentence),
-    )
+    ghosts = ghosts_of(home, routes, monotonic=lambda: now[0], report=lambda sentence, error: told.append(sentence))
     node = await home.user("palaver")
     room_id = await home.room(node)
     directory = home.homeserver.media._store.files.directory

@@ -34,10 +34,7 @@ def parameters(operation: Callable[..., Any]) -> list[tuple[str, object, object]
     return [(one.name, one.kind, one.default) for one in inspect.signature(operation).parameters.values()]
 
 
-@pytest.mark.parametrize(
-    ("name", "operation"),
-    operations(MatrixBackend).items(),
-)
+@pytest.mark.parametrize(("name", "operation"), operations(MatrixBackend).items())
 def test_homeserver_implements_every_operation(name: str, operation: Callable[..., Any]) -> None:
     """With the same parameter names, order and defaults."""
     ours = called(inspect.getattr_static(LocalUsers, name))

@@ -18,6 +18,4 @@ def test_subscription_signature(name: str) -> None:
     """The same parameter names and defaults."""
     ours = inspect.signature(getattr(living.Subscription, name)).parameters.values()
     asked = inspect.signature(getattr(Subscription, name)).parameters.values()
-    assert [(one.name, one.kind, one.default) for one in ours] == [
-        (one.name, one.kind, one.default) for one in asked
-    ]
+    assert [(one.name, one.kind, one.default) for one in ours] == [(one.name, one.kind, one.default) for one in asked]

@@ -61,10 +61,7 @@ class House:
     async def ask(self, method: str, path: str, body: Any = None) -> int:
         headers = {"Authorization": f"Bearer {SECRETS.hs_token}"}
         url = f"http://127.0.0.1:{self.number}/_matrix/app/v1/{path}"
-        async with (
-            aiohttp.ClientSession(headers=headers) as session,
-            session.request(method, url, json=body) as answer,
-        ):
+        async with aiohttp.ClientSession(headers=headers) as session, session.request(method, url, json=body) as answer:
             return answer.status
 
 

@@ -58,20 +58,11 @@ async def test_existing_agents_and_rooms() -> None:
     """Only rooms in which people see agents; invalid agent ids are unknown."""
     queries = AppserviceQueries(Node(), Signs().publish)
     assert queries.is_agent("worker-1", "kitchen.local")
-    for agent_id, node_id in (
-        ("worker-2", "kitchen.local"),
-        ("worker-1", "cellar.local"),
-        ("", ""),
-        ("a@b", "c"),
-    ):
+    for agent_id, node_id in (("worker-2", "kitchen.local"), ("worker-1", "cellar.local"), ("", ""), ("a@b", "c")):
         assert not queries.is_agent(agent_id, node_id)
     assert await queries.is_room(ROOM)
     assert await queries.is_room(AgentRoom("office", "build-7"))
-    for room in (
-        AgentRoom("agents", "other"),
-        AgentRoom("agent-federation", "default"),
-        AgentRoom("office", "other"),
-    ):
+    for room in (AgentRoom("agents", "other"), AgentRoom("agent-federation", "default"), AgentRoom("office", "other")):
         assert not await queries.is_room(room)
 
 

@@ -19,13 +19,7 @@ from bridge.tasks.service import TaskService
 from bridge.tasks.task import State, Task
 from storage.database import Database
 from tests.support.agents import Clock, address, registered
-from tests.support.tasks import (
-    RecordingDelivery,
-    RecordingObserver,
-    RecordingReply,
-    RecordingWatcher,
-    request,
-)
+from tests.support.tasks import RecordingDelivery, RecordingObserver, RecordingReply, RecordingWatcher, request
 
 
 class Log:
@@ -227,9 +221,7 @@ async def test_settings_of_local_agents(database: Database) -> None:
     house = House(database)
     await house.core.start()
     table, tasks = house.core.table, house.core.tasks
-    await table.update(
-        [registered("worker@here", connector="local"), registered("context@here", connector="local")]
-    )
+    await table.update([registered("worker@here", connector="local"), registered("context@here", connector="local")])
     changed = asyncio.Event()
     table.subscribe(lambda changes: changed.set())
     states = {}
@@ -274,11 +266,4 @@ async def test_failed_start_closes_everything(database: Database) -> None:
     house.bare.start = fail
     with pytest.raises(KeyError):
         await house.core.start()
-    assert house.log.entries == [
-        "local start",
-        "local works",
-        "bare stop",
-        "local stop",
-        "local close",
-        "bare close",
-    ]
+    assert house.log.entries == ["local start", "local works", "bare stop", "local stop", "local close", "bare close"]

@@ -125,11 +125,7 @@ async def test_unhandled_events(tmp_path: Path) -> None:
 
 async def test_node_that_is_not_ready(tmp_path: Path) -> None:
     """A fault with its failed checks."""
-    status = {
-        "ready": False,
-        "checks": {"database": "It does not respond.", "listeners": "fine"},
-        "server_name": "x",
-    }
+    status = {"ready": False, "checks": {"database": "It does not respond.", "listeners": "fine"}, "server_name": "x"}
     found = await _find("node", _patient(tmp_path, status))
     assert (found.verdict, "It does not respond." in found.text) == (Verdict.FAULT, True)
     assert (await _find("database", _patient(tmp_path, status))).verdict is Verdict.FAULT

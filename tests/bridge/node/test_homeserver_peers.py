@@ -82,9 +82,7 @@ async def test_plain_http_of_published_nodes(database: Database) -> None:
         assert admit(from_there, ord("P"), rules) == Refuse(Refusal.PLAIN_NOT_ALLOWED)
 
 
-async def test_changed_peer_is_resolved_again(
-    postgres_server: Server, migrated_template: str, tmp_path: Path
-) -> None:
+async def test_changed_peer_is_resolved_again(postgres_server: Server, migrated_template: str, tmp_path: Path) -> None:
     """At once, also if it was unreachable."""
     certificates = Certificates(tmp_path)
     async with peered_nodes(postgres_server, migrated_template, certificates) as nodes:

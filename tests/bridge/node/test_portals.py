@@ -93,11 +93,7 @@ async def test_office_room_is_removed(node: Node) -> None:
     await side.join(room_id, f"@build-7/bench:{HERE}")
     name = f"#office-build-7:{HERE}"
     listed = {one["room_id"]: one for one in (await _portals(node).list({}))["portals"]}
-    assert (listed[room_id]["kind"], listed[room_id]["alias"], listed[room_id]["ghosts"]) == (
-        "office",
-        name,
-        2,
-    )
+    assert (listed[room_id]["kind"], listed[room_id]["alias"], listed[room_id]["ghosts"]) == ("office", name, 2)
     removed = await _portals(node).remove({"room": name})
     assert [step["done"] for step in removed["steps"]] == [
         "it was removed from the public room directory",

@@ -37,10 +37,7 @@ async def test_finished_tasks(trail: AuditTrail) -> None:
     observer = AgentObserver(AgentMetrics(registry), feed, trail, now_ms=Clock())
     task = Task(request(), 1_000, 9_000)
     failed = replace(
-        task,
-        state=State.FAILED,
-        finished_at=3_000,
-        answer=failure(TaskError(ErrorCode.AGENT_BUSY, "It is busy.")),
+        task, state=State.FAILED, finished_at=3_000, answer=failure(TaskError(ErrorCode.AGENT_BUSY, "It is busy."))
     )
     dropped = DroppedMessage("answer", "it came too late")
     with feed.listening(LiveFilter()) as listener:
@@ -59,9 +56,7 @@ async def test_finished_tasks(trail: AuditTrail) -> None:
 
 async def test_rejected_messages_are_audited(trail: AuditTrail) -> None:
     """Only those of agents on other nodes."""
-    observer = AgentObserver(
-        AgentMetrics(CollectorRegistry()), LiveFeed(now_ms=Clock()), trail, now_ms=Clock()
-    )
+    observer = AgentObserver(AgentMetrics(CollectorRegistry()), LiveFeed(now_ms=Clock()), trail, now_ms=Clock())
     task = Task(request(to="worker@there"), NOW, NOW + 1, elsewhere=True)
     observer.dropped(task, DroppedMessage("result", "the task is done already"))
     observer.dropped(replace(task, elsewhere=False), DroppedMessage("result", "the task is done already"))

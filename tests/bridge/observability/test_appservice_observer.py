@@ -60,17 +60,13 @@ def test_waiting_at_start_is_logged_once(observer: LoggedAppservice, health: Hea
     assert [line["reason"] for line in lines] == ["It is gone.", "It is in trouble."]
 
 
-def test_requests_and_transactions_are_counted(
-    observer: LoggedAppservice, registry: CollectorRegistry
-) -> None:
+def test_requests_and_transactions_are_counted(observer: LoggedAppservice, registry: CollectorRegistry) -> None:
     """Entries of repeated transactions do not count."""
     assert observer.last_transaction_ms is None
     for outcome in ("ok", "ok", "away"):
         observer.request_finished("PUT", "send", outcome, 0.01)
     for is_new in (True, False):
-        observer.transaction_received(
-            Transaction(skipped=("an event is not an object",)), is_new=is_new, seconds=0.01
-        )
+        observer.transaction_received(Transaction(skipped=("an event is not an object",)), is_new=is_new, seconds=0.01)
     observer.ping_received()
     read = registry.get_sample_value
     asked = {"kind": "send", "method": "PUT", "outcome": "ok"}

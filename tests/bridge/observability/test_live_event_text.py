@@ -18,9 +18,7 @@ from tests.support.agents import NOW
 from tests.support.tasks import request
 
 AT = "01:46:40"
-AGENT = Agent(
-    "worker", "kitchen", "cis", "claude", ("coding", "tests"), AgentStatus.IDLE, None, NOW, NOW, NOW
-)
+AGENT = Agent("worker", "kitchen", "cis", "claude", ("coding", "tests"), AgentStatus.IDLE, None, NOW, NOW, NOW)
 GONE = AGENT._replace(gone_at=NOW, gone_reason="timeout")
 BUSY = AGENT._replace(status=AgentStatus.BUSY, current_task="t-1")
 TASK = Task(request(), NOW, NOW + 1)
@@ -45,10 +43,7 @@ def _said(event: Any) -> dict[str, Any]:
             _said(agent_event(AGENT, AGENT._replace(runtime="kimi"), NOW)),
             f"{AT}  agent     worker@kitchen has changed: kimi, idle",
         ),
-        (
-            _said(task_event(TASK, NOW)),
-            f"{AT}  task      req-1@living  coordinator@living → worker@here  received",
-        ),
+        (_said(task_event(TASK, NOW)), f"{AT}  task      req-1@living  coordinator@living → worker@here  received"),
         (
             _said(task_event(replace(TASK, state=State.FAILED, answer=failure(BUSY_ERROR)), NOW)),
             f"{AT}  task      req-1@living  coordinator@living → worker@here  failed: AGENT_BUSY",
@@ -71,17 +66,13 @@ def _said(event: Any) -> dict[str, Any]:
         ),
         (
             _said(
-                to_live_event(
-                    EventRecord("living", "io.cis.agent.task.request", Verdict.TAKEN, subject="req-1"), NOW
-                )
+                to_live_event(EventRecord("living", "io.cis.agent.task.request", Verdict.TAKEN, subject="req-1"), NOW)
             ),
             f"{AT}  cis       ← living  task.request req-1: taken",
         ),
         (
             _said(
-                to_live_event(
-                    EventRecord(None, "io.cis.agent.registered", Verdict.SENT, subject="worker@here"), NOW
-                )
+                to_live_event(EventRecord(None, "io.cis.agent.registered", Verdict.SENT, subject="worker@here"), NOW)
             ),
             f"{AT}  cis       → all peers  registered worker@here: sent",
         ),
@@ -89,10 +80,7 @@ def _said(event: Any) -> dict[str, Any]:
             _said(to_live_event(EventRecord(None, "", Verdict.TOO_LARGE, detail="8 MiB"), NOW)),
             f"{AT}  cis       ← unknown peer  unknown type: too large (8 MiB)",
         ),
-        (
-            {"type": "left_out", "count": 7},
-            "          … 7 events were skipped, because they came too fast",
-        ),
+        ({"type": "left_out", "count": 7}, "          … 7 events were skipped, because they came too fast"),
     ],
 )
 def test_lines(data: dict[str, Any], line: str) -> None:

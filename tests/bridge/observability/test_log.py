@@ -34,12 +34,7 @@ def test_json_without_a_terminal() -> None:
     structlog.get_logger("palaver").info("Started.", port=7676)
     logging.getLogger("library").warning("slow: %s", "very")
     ours, theirs = map(json.loads, stream.getvalue().splitlines())
-    assert (ours["event"], ours["port"], ours["level"], ours["logger"]) == (
-        "Started.",
-        7676,
-        "info",
-        "palaver",
-    )
+    assert (ours["event"], ours["port"], ours["level"], ours["logger"]) == ("Started.", 7676, "info", "palaver")
     assert (theirs["event"], theirs["level"], theirs["logger"]) == ("slow: very", "warning", "library")
     assert ours["timestamp"].endswith("Z")
 

@@ -47,9 +47,7 @@ class Operator:
 
 
 @pytest.fixture
-async def operator(
-    postgres_server: Server, migrated_template: str, tmp_path: Path
-) -> AsyncIterator[Operator]:
+async def operator(postgres_server: Server, migrated_template: str, tmp_path: Path) -> AsyncIterator[Operator]:
     """Of `here.test`, whose configuration names `file.test`."""
     async with peered_nodes(postgres_server, migrated_template, Certificates(tmp_path)) as nodes:
         nodes.in_file["here.test"] = [{"node_id": "file.test"}]
@@ -61,12 +59,7 @@ async def test_add_and_remove(operator: Operator) -> None:
     """Both are idempotent. The output has no certificates and keys."""
     authority = Authority().pem.decode()
     settings = {"url": "https://10.0.0.9:1", "namespaces": ["default", "team-a"], "authority": authority}
-    expected = {
-        **NEW,
-        "url": "https://10.0.0.9:1",
-        "namespaces": ["default", "team-a"],
-        "has_authority": True,
-    }
+    expected = {**NEW, "url": "https://10.0.0.9:1", "namespaces": ["default", "team-a"], "has_authority": True}
     for changed in (True, False):
         answer = await operator.ask("peers-add", node_id="new.test", **settings)
         assert answer == {**expected, "changed": changed, "is_refused": False}
@@ -87,11 +80,7 @@ async def test_add_published_node(operator: Operator) -> None:
     assert (await operator.ask("peers-add", **old))["networks"] == ["10.0.0.3/32"]
     more = {"networks": ["10.0.0.0/24"], "signing_key": "ab" * 32, "require_signature": True}
     answer = await operator.ask("peers-add", **old, **more)
-    assert (answer["networks"], answer["has_signing_key"], answer["require_signature"]) == (
-        ["10.0.0.0/24"],
-        True,
-        True,
-    )
+    assert (answer["networks"], answer["has_signing_key"], answer["require_signature"]) == (["10.0.0.0/24"], True, True)
 
 
 async def test_trust(operator: Operator) -> None:

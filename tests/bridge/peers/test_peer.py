@@ -5,9 +5,7 @@ import pytest
 from bridge.peers.peer import Peer, PeerProfile
 
 
-@pytest.mark.parametrize(
-    "server", ["kitchen.local", "kitchen.local:7676", "KITCHEN.local", "Kitchen.Local:1"]
-)
+@pytest.mark.parametrize("server", ["kitchen.local", "kitchen.local:7676", "KITCHEN.local", "Kitchen.Local:1"])
 def test_server_name_with_port(server: str) -> None:
     """ "The sender's domain may carry a port"; comparison ignores case."""
     assert Peer("kitchen.local").is_named_by(server)
@@ -15,15 +13,7 @@ def test_server_name_with_port(server: str) -> None:
 
 @pytest.mark.parametrize(
     "server",
-    [
-        "",
-        "living.local",
-        "kitchen.local.evil",
-        "kitchen.local:",
-        "kitchen.local:x",
-        "kitchen.local/a",
-        ":7676",
-    ],
+    ["", "living.local", "kitchen.local.evil", "kitchen.local:", "kitchen.local:x", "kitchen.local/a", ":7676"],
 )
 def test_other_names(server: str) -> None:
     """Invalid names denote no peer."""

@@ -6,15 +6,7 @@ from typing import Any
 import pytest
 
 from bridge.config.agent_federation import AgentFederation, AgentPeer, AgentRooms
-from bridge.peers.peers import (
-    MAX_NAMESPACES,
-    MAX_NETWORKS,
-    MAX_PEERS,
-    PeerRemoval,
-    PeerSnapshot,
-    StoredPeer,
-    read_peer,
-)
+from bridge.peers.peers import MAX_NAMESPACES, MAX_NETWORKS, MAX_PEERS, PeerRemoval, PeerSnapshot, StoredPeer, read_peer
 from federation.client.peer_settings import PeerSettings
 from storage.errors import LocalError
 
@@ -55,9 +47,7 @@ def test_added_peer_equals_configured_peer() -> None:
     one = snapshot(added(url="http://10.0.0.9", namespaces=["team-a"], authority="PEM"))
     same = PeerSnapshot(
         "here.test",
-        federation(
-            peers=[*IN_FILE, {"node_id": "new.test", "url": "http://10.0.0.9", "namespaces": ["team-a"]}]
-        ),
+        federation(peers=[*IN_FILE, {"node_id": "new.test", "url": "http://10.0.0.9", "namespaces": ["team-a"]}]),
     )
     assert one.accesses == same.accesses
     assert one.accesses["new.test"].peer.namespaces == {"team-a"}
@@ -72,9 +62,7 @@ def test_added_peer_equals_configured_peer() -> None:
 
 def test_override_trust() -> None:
     """Found in any case; other settings stay."""
-    one = snapshot(
-        StoredPeer("FILE.test", False), StoredPeer("off.test", True), StoredPeer("nobody.test", True)
-    )
+    one = snapshot(StoredPeer("FILE.test", False), StoredPeer("off.test", True), StoredPeer("nobody.test", True))
     assert {each.node_id: (each.settings.trusted, each.is_overridden) for each in one} == {
         "file.test": (False, True),
         "off.test": (True, True),
@@ -148,9 +136,7 @@ def test_trust() -> None:
     assert snapshot(StoredPeer("file.test", False)).trust("file.test", trusted=False) is None
     assert snapshot(added()).trust("new.test", trusted=False) == added(trusted=False)
     assert snapshot(added()).trust("new.test", trusted=True) is None
-    assert snapshot(added(trusted=False, authority="PEM")).trust("new.test", trusted=True) == added(
-        authority="PEM"
-    )
+    assert snapshot(added(trusted=False, authority="PEM")).trust("new.test", trusted=True) == added(authority="PEM")
     assert "is not a peer" in refused(snapshot().trust("nobody.test", trusted=True))
 
 
@@ -249,10 +235,5 @@ def test_password_in_the_url_is_not_repeated() -> None:
 
 def test_valid_input() -> None:
     """As the configuration parses it."""
-    settings = {
-        "node_id": "b.test",
-        "profile": "cis-1.1",
-        "url": "http://10.0.0.1:7676/",
-        "namespaces": ["default"],
-    }
+    settings = {"node_id": "b.test", "profile": "cis-1.1", "url": "http://10.0.0.1:7676/", "namespaces": ["default"]}
     assert read_peer(settings) == AgentPeer.model_validate(settings)

@@ -157,9 +157,7 @@ async def test_two_processes(database: Database) -> None:
         await until(other, lambda: "new.test" in other.peers)
         await other.trust("new.test", trusted=False)
         await until(one, lambda: not one.peers["new.test"].peer.trusted)
-        await asyncio.gather(
-            *(each.add(peer(f"{number}.test")) for number in range(4) for each in (one, other))
-        )
+        await asyncio.gather(*(each.add(peer(f"{number}.test")) for number in range(4) for each in (one, other)))
         for each in (one, other):
             await until(each, lambda each=each: len(each.peers) == 6)
         await other.remove("new.test")
@@ -175,9 +173,7 @@ async def test_lost_connection(database: Database) -> None:
         await until(other, lambda: "new.test" in other.peers)
 
 
-async def test_following_continues_after_an_error(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_following_continues_after_an_error(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which is reported; and it closes."""
     failures = 2
     failed = asyncio.Event()

@@ -11,11 +11,7 @@ from tests.support.agents import address
 
 WORKER, KITCHEN = address("worker-1@here.test"), address("worker-1@kitchen.test")
 HELPER = address("helper@here.test")
-USERS = {
-    "@worker-1:here.test": WORKER,
-    "@helper:here.test": HELPER,
-    "@worker-1:kitchen.test": KITCHEN,
-}
+USERS = {"@worker-1:here.test": WORKER, "@helper:here.test": HELPER, "@worker-1:kitchen.test": KITCHEN}
 NOT_THERE = Unknown(ErrorCode.AGENT_NOT_FOUND, "No.", (WORKER,))
 
 

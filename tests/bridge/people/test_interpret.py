@@ -35,9 +35,7 @@ from tests.support.agents import address
 NOW = 10**12
 NODE, WORKER_USER, KITCHEN_USER = "@palaver:here.test", "@worker:here.test", "@worker:kitchen.test"
 ALICE, BOB = "@alice:there.test", "@bob:there.test"
-WORKER, HELPER, KITCHEN = (
-    address(one) for one in ("worker@here.test", "helper@here.test", "worker@kitchen.test")
-)
+WORKER, HELPER, KITCHEN = (address(one) for one in ("worker@here.test", "helper@here.test", "worker@kitchen.test"))
 USERS = {WORKER_USER: WORKER, "@helper:here.test": HELPER, KITCHEN_USER: KITCHEN}
 
 
@@ -110,10 +108,7 @@ def test_in_its_agents_room_a_node_handles_all_requests() -> None:
     assert interpreted(both, OWN) == AgentRequest((WORKER, KITCHEN), "peel", "$event")
     assert interpreted(both, ROOM) == AgentRequest((WORKER,), "peel", "$event")
     assert interpreted(both, RoomContext("!room", RoomKind.REMOTE_AGENTS, senders=(WORKER_USER,))) is None
-    assert (
-        interpreted(text("!agents help"), RoomContext("!room", RoomKind.REMOTE_AGENTS, senders=(NODE,)))
-        is None
-    )
+    assert interpreted(text("!agents help"), RoomContext("!room", RoomKind.REMOTE_AGENTS, senders=(NODE,))) is None
 
 
 @pytest.mark.parametrize("body", ["hello", "worker, are you there?", "see you, @worker:other.test"])
@@ -130,13 +125,9 @@ def test_in_a_direct_chat_every_message_is_a_request() -> None:
     assert interpreted(text("somebody@else.where is ill"), CHAT) == AgentRequest(
         (WORKER,), "somebody@else.where is ill", None, continues=True
     )
-    assert interpreted(in_thread("$t", text("peel")), CHAT) == AgentRequest(
-        (WORKER,), "peel", "$t", continues=True
-    )
+    assert interpreted(in_thread("$t", text("peel")), CHAT) == AgentRequest((WORKER,), "peel", "$t", continues=True)
     # Other mentions do not change the addressee.
-    assert interpreted(text("@helper peels"), CHAT) == AgentRequest(
-        (WORKER,), "@helper peels", None, continues=True
-    )
+    assert interpreted(text("@helper peels"), CHAT) == AgentRequest((WORKER,), "@helper peels", None, continues=True)
     assert interpreted(text("@worker peel"), CHAT) == AgentRequest((WORKER,), "peel", None, continues=True)
 
 
@@ -217,9 +208,7 @@ def test_a_message_in_a_thread_continues_it() -> None:
     """With the last agent of the thread, or the agent that it names."""
     said = in_thread("$root", text("and the carrots"))
     assert related_events(event(said)) == ("$root",)
-    assert interpreted(said, OWN, FURTHER, TASK) == AgentRequest(
-        (HELPER,), "and the carrots", "$root", continues=True
-    )
+    assert interpreted(said, OWN, FURTHER, TASK) == AgentRequest((HELPER,), "and the carrots", "$root", continues=True)
     named = in_thread("$root", text("worker: and the carrots", mentions=[WORKER_USER]))
     assert interpreted(named, ROOM, FURTHER, TASK) == AgentRequest(
         (WORKER,), "and the carrots", "$root", continues=True
@@ -233,9 +222,7 @@ def test_a_reply_continues_the_thread_of_its_task() -> None:
     assert interpreted(said, OWN, TASK) == AgentRequest((WORKER,), "and the carrots", "$root", continues=True)
     # Clients mention the author of the message to which they reply.
     to_node = reply("$root", text("and the carrots", mentions=[NODE]))
-    assert interpreted(to_node, OWN, TASK) == AgentRequest(
-        (WORKER,), "and the carrots", "$root", continues=True
-    )
+    assert interpreted(to_node, OWN, TASK) == AgentRequest((WORKER,), "and the carrots", "$root", continues=True)
 
 
 def test_people_can_talk_in_a_thread() -> None:
@@ -294,9 +281,7 @@ def test_an_edit_replaces_the_request() -> None:
         "$root", AgentRequest((HELPER,), "carrots", "$root", continues=False)
     )
     assert interpreted(edit("$root", text("")), OWN, TASK) == RequestEdit("$root", None)
-    assert interpreted(edit("$root", {"msgtype": "m.image", "body": "x"}), OWN, TASK) == RequestEdit(
-        "$root", None
-    )
+    assert interpreted(edit("$root", {"msgtype": "m.image", "body": "x"}), OWN, TASK) == RequestEdit("$root", None)
     further = replace(FURTHER, asked_by=ALICE)
     assert interpreted(edit("$further", text("carrots")), OWN, further) == RequestEdit(
         "$further", AgentRequest((HELPER,), "carrots", "$root", continues=True)
@@ -341,15 +326,9 @@ def test_commands_are_recognised() -> None:
 
 def test_a_mention_of_the_node_is_a_command() -> None:
     """What it is asked then is a command."""
-    assert interpreted(text("palaver: help", mentions=[NODE]), ROOM) == NodeCommand(
-        Invocation(COMMANDS["help"])
-    )
-    assert interpreted(text(f"{NODE} help", mentions=[NODE]), ROOM) == NodeCommand(
-        Invocation(COMMANDS["help"])
-    )
-    assert interpreted(text("Palaver: help", mentions=[NODE]), ROOM) == NodeCommand(
-        Invocation(COMMANDS["help"])
-    )
+    assert interpreted(text("palaver: help", mentions=[NODE]), ROOM) == NodeCommand(Invocation(COMMANDS["help"]))
+    assert interpreted(text(f"{NODE} help", mentions=[NODE]), ROOM) == NodeCommand(Invocation(COMMANDS["help"]))
+    assert interpreted(text("Palaver: help", mentions=[NODE]), ROOM) == NodeCommand(Invocation(COMMANDS["help"]))
     assert interpreted(text("palaver: help", mentions=[NODE]), replace(ROOM, senders=(WORKER_USER,))) is None
 
 

@@ -25,9 +25,7 @@ def decided(
     membership: object, user: str, sender: str | None = None, room_id: str = "!room", **more: Any
 ) -> MembershipAction | None:
     kind = more.pop("kind", "timeline")
-    event = RoomEvent(
-        "$e", room_id, sender or user, "m.room.member", {"membership": membership}, 1, state_key=user
-    )
+    event = RoomEvent("$e", room_id, sender or user, "m.room.member", {"membership": membership}, 1, state_key=user)
     return decide(StreamedEvent(1, kind, event, **more), POLICY)
 
 

@@ -47,12 +47,7 @@ def test_a_pill_is_a_mention(html: str) -> None:
 def test_the_text_of_a_pill_is_a_name(shown: str, name: str | None) -> None:
     """The plain text has this name instead of the pill."""
     html = f'<a href="https://matrix.to/#/{WORKER}">{shown}</a>: bake'
-    said = {
-        "msgtype": "m.text",
-        "body": "The baker: bake",
-        "format": "org.matrix.custom.html",
-        "formatted_body": html,
-    }
+    said = {"msgtype": "m.text", "body": "The baker: bake", "format": "org.matrix.custom.html", "formatted_body": html}
     assert parse_message(said).names_of(WORKER) == (() if name is None else (name,))
     assert parse_message(said).names_of("@other:here.test") == ()
 
@@ -84,10 +79,7 @@ def test_threads_and_replies() -> None:
     assert (
         parse_message(in_thread("$root", text("a"))).thread,
         parse_message(in_thread("$root", text("a"))).replies_to,
-    ) == (
-        "$root",
-        None,
-    )
+    ) == ("$root", None)
     true_answer = parse_message(in_thread("$root", text("a"), replies_to="$b"))
     assert (true_answer.thread, true_answer.replies_to) == ("$root", "$b")
     plain = parse_message(reply("$b", text("> <@x:y> was\n> said\n\nno")))

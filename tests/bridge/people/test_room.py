@@ -40,9 +40,7 @@ def context(*users: str, namespace: str | None = None, said: Any = None) -> Room
         ((ALICE, "@somebody:here"), RoomKind.OTHER, ()),
     ],
 )
-def test_the_members_determine_the_kind(
-    users: tuple[str, ...], kind: RoomKind, senders: tuple[str, ...]
-) -> None:
+def test_the_members_determine_the_kind(users: tuple[str, ...], kind: RoomKind, senders: tuple[str, ...]) -> None:
     """A room of two members, one of them local, is a direct chat."""
     found = context(*users)
     assert (found.kind, found.senders) == (kind, senders)
@@ -53,10 +51,7 @@ def test_an_agents_room_belongs_to_its_node() -> None:
     """The state event of a remote room only makes this node ignore its requests."""
     assert context(ALICE, NODE, namespace="default").kind is RoomKind.LOCAL_AGENTS
     assert context(ALICE, NODE, namespace="default").namespace == "default"
-    assert (
-        context(ALICE, WORKER, said={"namespace": "default", "node": "kitchen"}).kind
-        is RoomKind.REMOTE_AGENTS
-    )
+    assert context(ALICE, WORKER, said={"namespace": "default", "node": "kitchen"}).kind is RoomKind.REMOTE_AGENTS
     assert context(ALICE, WORKER, said={"namespace": "default", "node": "here"}).kind is RoomKind.AGENT_CHAT
 
 

@@ -176,9 +176,7 @@ async def manager(
 
 def chats_of(play: Stage, scene: Scene, person_sender: PersonSender | None = None) -> DirectChats:
     names = HomeserverGhostNames(HERE)
-    ghosts = Ghosts(
-        play.here.rooms, play.here.database, scene.routes, names=names, report=scene.notebook.problem
-    )
+    ghosts = Ghosts(play.here.rooms, play.here.database, scene.routes, names=names, report=scene.notebook.problem)
     return DirectChats(
         play.here.rooms,
         play.here.database,

@@ -17,9 +17,7 @@ def test_bearer_token() -> None:
     assert "syt_abc" not in repr(read(["Bearer syt_abc"]))
 
 
-@pytest.mark.parametrize(
-    "headers", [[], ["Basic abc"], ["Bearer"], ["Bearer "], ["Bearer a", "Bearer a"], [""]]
-)
+@pytest.mark.parametrize("headers", [[], ["Basic abc"], ["Bearer"], ["Bearer "], ["Bearer a", "Bearer a"], [""]])
 def test_missing_token(headers: list[str]) -> None:
     """Or two."""
     with pytest.raises(MatrixError, match="401 M_MISSING_TOKEN"):

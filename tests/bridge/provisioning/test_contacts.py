@@ -60,11 +60,7 @@ def test_contact() -> None:
         "mxid": "@_agent_b=40cellar.local:their.server",
     }
     credentials = contact(AGENTS[2], NAMES, name="Cook", avatar="mxc://a/b", room="!r")
-    assert (credentials["name"], credentials["avatar_url"], credentials["dm_room_mxid"]) == (
-        "Cook",
-        "mxc://a/b",
-        "!r",
-    )
+    assert (credentials["name"], credentials["avatar_url"], credentials["dm_room_mxid"]) == ("Cook", "mxc://a/b", "!r")
     assert "mxid" not in contact(agent(f"{'Ü' * 100}@kitchen.local"), NAMES)
 
 

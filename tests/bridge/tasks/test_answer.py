@@ -16,9 +16,7 @@ def test_a_failure_has_its_code_in_the_metadata(code: ErrorCode) -> None:
 
 def test_a_cancelled_task_has_no_error_code() -> None:
     """Nothing went wrong."""
-    assert cancelled("alice", "wrong one") == Answer(
-        False, "Cancelled by alice: wrong one", -1, {"cancelled": True}
-    )
+    assert cancelled("alice", "wrong one") == Answer(False, "Cancelled by alice: wrong one", -1, {"cancelled": True})
     assert cancelled("alice", None).output == "Cancelled by alice."
 
 
@@ -38,9 +36,7 @@ def test_long_output_is_truncated() -> None:
     assert answer.metadata == {"x": 1, "output_truncated": True, "output_bytes": 200}
 
 
-@pytest.mark.parametrize(
-    "metadata", [{"x": "y" * MAX_METADATA_BYTES}, {"x": 10**30}, {"x": "\ud800"}, {"x": object()}]
-)
+@pytest.mark.parametrize("metadata", [{"x": "y" * MAX_METADATA_BYTES}, {"x": 10**30}, {"x": "\ud800"}, {"x": object()}])
 def test_metadata_that_cannot_be_stored_is_dropped(metadata: dict[str, object]) -> None:
     """The output, the error code and the note about truncation stay."""
     error = ErrorCode.TIMEOUT

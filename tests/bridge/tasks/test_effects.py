@@ -21,13 +21,7 @@ from storage.concurrency import BackgroundTasks
 from storage.database import Database
 from tests.support.agents import NOW, registered, routing_table
 from tests.support.postgres import as_another_process
-from tests.support.tasks import (
-    RecordingDelivery,
-    RecordingObserver,
-    RecordingReply,
-    RecordingWatcher,
-    request,
-)
+from tests.support.tasks import RecordingDelivery, RecordingObserver, RecordingReply, RecordingWatcher, request
 
 TIMEOUT = 60.0
 QUICK = RetryPolicy(max_retries=2, base_delay_ms=1)
@@ -84,12 +78,7 @@ async def bench(database: Database, **changed: Any) -> AsyncIterator[Bench]:
         }
 
         background = BackgroundTasks()
-        effects = TaskEffects(
-            database,
-            store,
-            Ports(**{**ports, **changed}),
-            background,
-        )
+        effects = TaskEffects(database, store, Ports(**{**ports, **changed}), background)
         one = Bench(effects, store, database, delivery, requester, watcher, observer)
         effects.start(one)  # type: ignore[arg-type]
         try:
@@ -175,9 +164,7 @@ async def test_a_step_during_an_update_is_shown_afterwards(database: Database) -
     assert watcher.seen.get_nowait() == over
 
 
-async def test_slow_updates_delay_neither_deliveries_nor_answers(
-    database: Database,
-) -> None:
+async def test_slow_updates_delay_neither_deliveries_nor_answers(database: Database) -> None:
     """Each kind of effect has its own limit."""
     watcher = SlowWatcher()
     async with bench(database, watcher=watcher) as one:

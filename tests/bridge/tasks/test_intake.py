@@ -168,10 +168,7 @@ async def test_two_processes_together_keep_an_agents_limits(one: Process, databa
     async with process(database, one.clock) as other:
         one.settings["worker"] = other.settings["worker"] = AgentSettings(parallel=3, queue_length=4)
         await asyncio.gather(
-            *(
-                (one, other)[number % 2].tasks.submit(request(f"r{number}"), ("reader", term, 7))
-                for number in range(12)
-            )
+            *((one, other)[number % 2].tasks.submit(request(f"r{number}"), ("reader", term, 7)) for number in range(12))
         )
     states = Counter(task.state for task in await one.tasks.search(agent=address("worker@here")))
     assert states == {State.ACCEPTED: 3, State.QUEUED: 4, State.FAILED: 5}

@@ -19,15 +19,10 @@ REQUEST = TaskRequest(
     Origin("cis"),
 )
 OTHER_AGENT = replace(REQUEST, from_address=AgentAddress("other", "living"))
-OTHER_NODE = replace(
-    REQUEST, key=TaskKey("attic", "req-1"), from_address=AgentAddress("coordinator", "attic")
-)
+OTHER_NODE = replace(REQUEST, key=TaskKey("attic", "req-1"), from_address=AgentAddress("coordinator", "attic"))
 
 
-@pytest.mark.parametrize(
-    ("asked", "given"),
-    [(None, 300_000), (1_000, 1_000), (10**15, 600_000), (0, 1), (-5, 1)],
-)
+@pytest.mark.parametrize(("asked", "given"), [(None, 300_000), (1_000, 1_000), (10**15, 600_000), (0, 1), (-5, 1)])
 def test_the_timeout_is_capped(asked: int | None, given: int) -> None:
     """300 s by default, and never more than the configuration allows."""
     assert TaskLimits(max_timeout_ms=600_000).timeout_ms(asked) == given

@@ -89,9 +89,7 @@ async def test_a_queue_that_is_empty_is_not_checked(one: Process) -> None:
     assert looked.empty()
 
 
-async def test_a_queued_task_is_started_by_the_process_that_ends_the_last_one(
-    one: Process, database: Database
-) -> None:
+async def test_a_queued_task_is_started_by_the_process_that_ends_the_last_one(one: Process, database: Database) -> None:
     """That process was notified, and checks the queue although the task had not started."""
     told = asyncio.Event()
     waits = one.tasks._queues.mark_queued

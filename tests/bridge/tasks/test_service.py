@@ -231,9 +231,7 @@ async def test_the_tasks_of_an_agent_that_goes_offline_fail(one: Process, state:
     assert (await one.task("other")).state is State.ACCEPTED
 
 
-async def test_a_node_answers_the_task_of_its_offline_agent(
-    one: Process, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_node_answers_the_task_of_its_offline_agent(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """The node knows whether the task had started, but may report the agent offline first. Without an answer
     the task fails a moment later."""
     monkeypatch.setattr("bridge.tasks.sweep.REMOTE_ANSWER_TIMEOUT", 0.2)
@@ -316,10 +314,7 @@ async def test_a_request_id_is_not_used_for_two_tasks(one: Process) -> None:
     await one.tasks.submit(request())
     other = await one.tasks.submit(request(prompt="Something else"))
     assert other.refusal is not None
-    assert (other.refusal.code, other.refusal.metadata) == (
-        ErrorCode.INVALID_PAYLOAD,
-        {"field": "request_id"},
-    )
+    assert (other.refusal.code, other.refusal.metadata) == (ErrorCode.INVALID_PAYLOAD, {"field": "request_id"})
     attic = await one.tasks.submit(request(key=TaskKey("attic", "req-1")))
     assert attic.is_new
 

@@ -40,9 +40,7 @@ async def test_one_of_two_runners_starts_a_task(one: Process, database: Database
     """In any processes."""
     async with process(database, clock) as other:
         await one.tasks.submit(request())
-        begun = await asyncio.gather(
-            *(tasks.begin(KEY) for tasks in (one.tasks, other.tasks) for _ in range(5))
-        )
+        begun = await asyncio.gather(*(tasks.begin(KEY) for tasks in (one.tasks, other.tasks) for _ in range(5)))
         assert len({task.runner for task in begun if task is not None}) == 1
         assert (await other.task()).state is State.RUNNING
 
@@ -131,9 +129,7 @@ async def test_killed_before_the_delivery(one: Process, database: Database, cloc
         assert (await again.requester.answered.get()).answer == GOOD
 
 
-async def test_killed_after_the_delivery_and_before_the_start(
-    one: Process, database: Database, clock: Clock
-) -> None:
+async def test_killed_after_the_delivery_and_before_the_start(one: Process, database: Database, clock: Clock) -> None:
     """The task is delivered again: the agent was in the process that was killed."""
     await one.tasks.submit(request())
     await one.delivery.delivered.get()
@@ -188,9 +184,7 @@ async def test_killed_while_the_task_was_queued(one: Process, database: Database
         assert (await again.delivery.delivered.get()).key.request_id == "b"
 
 
-async def test_killed_before_the_next_queued_task_started(
-    one: Process, database: Database, clock: Clock
-) -> None:
+async def test_killed_before_the_next_queued_task_started(one: Process, database: Database, clock: Clock) -> None:
     """The sweep checks the queue without a notification."""
     one.settings["worker"] = AgentSettings(queue_length=5)
     await one.tasks.submit(request("a"))
@@ -204,9 +198,7 @@ async def test_killed_before_the_next_queued_task_started(
         assert (await again.delivery.delivered.get()).key.request_id == "b"
 
 
-async def test_killed_while_another_node_runs_the_task(
-    one: Process, database: Database, clock: Clock
-) -> None:
+async def test_killed_while_another_node_runs_the_task(one: Process, database: Database, clock: Clock) -> None:
     """The answer is awaited until the deadline."""
     await one.tasks.submit(request(to="worker@kitchen"))
     await one.tasks.progress(KEY, {})
@@ -262,17 +254,13 @@ async def test_a_running_process_keeps_its_tasks(one: Process, database: Databas
         assert error_code((await other.requester.answered.get()).answer) is ErrorCode.NODE_UNREACHABLE
 
 
-async def test_agents_that_were_lost_while_no_process_ran(
-    one: Process, database: Database, clock: Clock
-) -> None:
+async def test_agents_that_were_lost_while_no_process_ran(one: Process, database: Database, clock: Clock) -> None:
     """Their tasks fail when a process starts, before their deadlines."""
     await one.tasks.submit(request(to="worker@kitchen"))
     await one.settled()
     await one.kill()
     async with database.transaction() as connection:
-        await connection.execute(
-            "UPDATE agents SET gone_at = 5, gone_reason = 'timeout' WHERE node_id = 'kitchen'"
-        )
+        await connection.execute("UPDATE agents SET gone_at = 5, gone_reason = 'timeout' WHERE node_id = 'kitchen'")
         await connection.execute("UPDATE agent_nodes SET silent_since = 5 WHERE node_id = 'kitchen'")
     async with process(database, clock) as again:
         answered = await again.requester.answered.get()

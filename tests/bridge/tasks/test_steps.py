@@ -90,10 +90,7 @@ async def test_an_agent_of_this_node_is_reported_busy_and_idle(one: Process, dut
     await one.tasks.finish(KEY, GOOD)
     while len(duty.told) < 2:
         await asyncio.sleep(0.01)
-    assert duty.told == [
-        ("worker@here", StatusInput.START, "task-req-1"),
-        ("worker@here", StatusInput.COMPLETE, None),
-    ]
+    assert duty.told == [("worker@here", StatusInput.START, "task-req-1"), ("worker@here", StatusInput.COMPLETE, None)]
 
 
 async def test_a_message_of_another_agent_is_dropped(one: Process) -> None:

@@ -92,12 +92,7 @@ def in_state(state: State, *, elsewhere: bool = False) -> Task:
     return task
 
 
-ENDS = {
-    Error: State.FAILED,
-    Cancel: State.CANCELLED,
-    Unreachable: State.FAILED,
-    AgentUnavailable: State.FAILED,
-}
+ENDS = {Error: State.FAILED, Cancel: State.CANCELLED, Unreachable: State.FAILED, AgentUnavailable: State.FAILED}
 # The target of each message that leaves the state, before the deadline.
 STEPS: dict[tuple[State, type[Any]], State] = {
     (State.RECEIVED, Accept): State.ACCEPTED,
@@ -174,17 +169,11 @@ def test_each_code_is_reached_by_an_error(state: State, code: ErrorCode) -> None
     [
         (Tick(), DEADLINE, ErrorCode.TIMEOUT),
         (Unreachable("It does not answer."), NOW, ErrorCode.NODE_UNREACHABLE),
-        (
-            AgentUnavailable(TaskError(ErrorCode.NODE_UNREACHABLE, "Silent.")),
-            NOW,
-            ErrorCode.NODE_UNREACHABLE,
-        ),
+        (AgentUnavailable(TaskError(ErrorCode.NODE_UNREACHABLE, "Silent.")), NOW, ErrorCode.NODE_UNREACHABLE),
     ],
 )
 @pytest.mark.parametrize("state", sorted(LIVE))
-def test_each_external_event_has_its_error_code(
-    state: State, message: Message, now_ms: int, code: ErrorCode
-) -> None:
+def test_each_external_event_has_its_error_code(state: State, message: Message, now_ms: int, code: ErrorCode) -> None:
     """In every state that is not final."""
     ended = then(in_state(state), message, now_ms=now_ms)
     assert ended.answer is not None

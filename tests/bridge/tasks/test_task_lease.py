@@ -54,9 +54,7 @@ async def locks(database: Database) -> set[tuple[int, int]]:
     return {tuple(row) for row in await database.read(lambda connection: connection.fetch(query))}
 
 
-async def test_only_tasks_of_ended_processes_are_taken_over(
-    database: Database, two: tuple[Process, Process]
-) -> None:
+async def test_only_tasks_of_ended_processes_are_taken_over(database: Database, two: tuple[Process, Process]) -> None:
     """Once, by one of the other processes, and never the own ones."""
     one, other = two
     numbers = one.lease.number, other.lease.number
@@ -98,9 +96,7 @@ async def test_a_new_session_keeps_the_number(database: Database, two: tuple[Pro
     assert one.lease.number == number
 
 
-async def test_a_number_that_was_taken_over_is_replaced(
-    database: Database, two: tuple[Process, Process]
-) -> None:
+async def test_a_number_that_was_taken_over_is_replaced(database: Database, two: tuple[Process, Process]) -> None:
     """Another process has its tasks."""
     one, other = two
     number = one.lease.number

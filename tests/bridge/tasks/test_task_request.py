@@ -23,10 +23,7 @@ MOST = 1_000
 def test_an_ordinary_request_is_valid() -> None:
     """Optional fields may be omitted."""
     assert check_request(REQUEST, MOST) is None
-    assert (
-        check_request(replace(REQUEST, context="c", system_prompt="s", model="m", metadata={"a": 1}), MOST)
-        is None
-    )
+    assert check_request(replace(REQUEST, context="c", system_prompt="s", model="m", metadata={"a": 1}), MOST) is None
 
 
 def deep(levels: int) -> dict[str, Any]:

@@ -53,12 +53,7 @@ def test_a_fork_has_a_lane_for_each_branch() -> None:
 
 def test_unconnected_parts_have_separate_lanes() -> None:
     """Events between them are missing."""
-    assert drawings(event("$d", "$c"), event("$b", "$a"), event("$c"), event("$a")) == [
-        "*",
-        "| *",
-        "* |",
-        "*",
-    ]
+    assert drawings(event("$d", "$c"), event("$b", "$a"), event("$c"), event("$a")) == ["*", "| *", "* |", "*"]
 
 
 def test_a_wide_graph_is_cut() -> None:
@@ -77,8 +72,7 @@ def test_a_line_describes_its_event() -> None:
         )
     )
     assert accepted.text == (
-        "$1234567890a  1970-01-01 00:00:00 UTC  m.room.message []  @a:b  (extremity)"
-        "  (fork: followed by 2)  ← $p1, $p2"
+        "$1234567890a  1970-01-01 00:00:00 UTC  m.room.message []  @a:b  (extremity)  (fork: followed by 2)  ← $p1, $p2"
     )
     assert (refused.verdict, "(soft failed: 5: not in the room)" in refused.text) == ("soft_failed", True)
     assert beyond(dag(p1="accepted", p2=None)) == ["$p1  accepted, not shown", "$p2  missing: a gap"]
@@ -86,9 +80,7 @@ def test_a_line_describes_its_event() -> None:
 
 def test_graphviz_source_has_every_node_and_edge() -> None:
     """Missing events are dashed, rejected ones red, extremities bold."""
-    source = dot(
-        dag(event("$b", "$a", "$a", is_extremity=True), event("$a", "$p", verdict="rejected"), p=None)
-    )
+    source = dot(dag(event("$b", "$a", "$a", is_extremity=True), event("$a", "$p", verdict="rejected"), p=None))
     assert source.count(" -> ") == 2
     assert '"$b" -> "$a";' in source
     assert re.search(r'"\$b" \[label="m\.room\.message\\n@a:b.*penwidth=3\];', source)

@@ -68,12 +68,7 @@ def test_values_with_known_names_are_hidden(name: str) -> None:
 
 def test_other_values_are_kept() -> None:
     """Counts, flags, ids and addresses are not secret."""
-    event = {
-        "event": "Started on https://localhost:7676.",
-        "tokens": 3,
-        "key_id": "ed25519:a_1",
-        "token": None,
-    }
+    event = {"event": "Started on https://localhost:7676.", "tokens": 3, "key_id": "ed25519:a_1", "token": None}
     assert redact(None, "info", dict(event)) == event
 
 

@@ -20,10 +20,7 @@ from bridge.text.terminal import harmless, harmless_lines
         ("in\u200bvisible\ufeff", "in\\u{200b}visible\\u{feff}"),
         ("two\u2028lines", "two\\u{2028}lines"),
         ("\U000e0041\ue000", "\\u{e0041}\\u{e000}"),
-        (
-            "👩\u200d🍳 👨🏽\u200d🚀 \u200da\u200db\u200d",
-            "👩\u200d🍳 👨🏽\u200d🚀 \\u{200d}a\\u{200d}b\\u{200d}",
-        ),
+        ("👩\u200d🍳 👨🏽\u200d🚀 \u200da\u200db\u200d", "👩\u200d🍳 👨🏽\u200d🚀 \\u{200d}a\\u{200d}b\\u{200d}"),
         ("e\u0301", "e\u0301"),
         ("\ud800", "\\u{d800}"),
     ],

@@ -14,10 +14,7 @@ from bridge.text.toml_text import toml_value
 
 printable = st.text(st.characters(exclude_categories=("Cs",)))
 values = st.recursive(
-    st.booleans()
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | printable,
+    st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | printable,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(printable, inner, max_size=3),
     max_leaves=10,
 )

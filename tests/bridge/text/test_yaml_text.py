@@ -24,24 +24,7 @@ def test_a_written_value_can_be_read(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "yes",
-        "No",
-        "null",
-        "~",
-        "1",
-        "1.0",
-        "1e3",
-        "0x1",
-        "2026-01-01",
-        "a: b",
-        "a #b",
-        "- a",
-        "",
-        " a",
-        "---",
-    ],
+    "text", ["yes", "No", "null", "~", "1", "1.0", "1e3", "0x1", "2026-01-01", "a: b", "a #b", "- a", "", " a", "---"]
 )
 def test_ambiguous_text_is_quoted(text: str) -> None:
     """These texts mean something else without quotes."""
@@ -50,15 +33,9 @@ def test_ambiguous_text_is_quoted(text: str) -> None:
 
 def test_the_output_is_readable() -> None:
     """Text is quoted only if needed, and multi-line text is a block."""
-    value = {
-        "name": "a plain text",
-        "list": [{"a": 1, "b": []}, [True, None]],
-        "text": "one\n\ntwo\n",
-        "none": {},
-    }
+    value = {"name": "a plain text", "list": [{"a": 1, "b": []}, [True, None]], "text": "one\n\ntwo\n", "none": {}}
     assert yaml_text(value) == (
-        "name: a plain text\nlist:\n  - a: 1\n    b: []\n  - - true\n    - null\n"
-        "text: |\n  one\n\n  two\nnone: {}\n"
+        "name: a plain text\nlist:\n  - a: 1\n    b: []\n  - - true\n    - null\ntext: |\n  one\n\n  two\nnone: {}\n"
     )
 
 
@@ -102,17 +79,7 @@ def test_an_error_names_the_line(text: str, line: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "[" * 20_000,
-        "- " * 20_000,
-        "\0",
-        "a: 2026-99-99",
-        "!!int ''",
-        "!!bool x",
-        "!!timestamp x",
-        "9" * 5_000,
-    ],
+    "text", ["[" * 20_000, "- " * 20_000, "\0", "a: 2026-99-99", "!!int ''", "!!bool x", "!!timestamp x", "9" * 5_000]
 )
 def test_invalid_values_are_refused(text: str) -> None:
     """Text that is nested too deeply, and tags with invalid values."""

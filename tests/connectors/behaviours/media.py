@@ -35,10 +35,7 @@ class MediaBehave:
             got = await bob.download(str(info.mxc))
             assert (got.data, got.content_type) == (data, "application/pdf")
             async with backend_setup.again() as again, again.download(str(info.mxc)) as opened:
-                assert (opened.info.content_type, opened.info.file_name) == (
-                    "application/pdf",
-                    "a report.pdf",
-                )
+                assert (opened.info.content_type, opened.info.file_name) == ("application/pdf", "a report.pdf")
 
     async def test_media_of_people(self, backend_setup: BackendSetup) -> None:
         """With its type and name."""
@@ -55,8 +52,7 @@ class MediaBehave:
         assert await downloaded(backend_setup, str(info.mxc)) == ("application/octet-stream", None, b"")
 
     @pytest.mark.parametrize(
-        "name",
-        ["../../etc/passwd", "a\r\nSet-Cookie: x", 'quo"te;.txt', "\0", "süß 🍲.txt", "x" * 5_000, "/"],
+        "name", ["../../etc/passwd", "a\r\nSet-Cookie: x", 'quo"te;.txt', "\0", "süß 🍲.txt", "x" * 5_000, "/"]
     )
     async def test_hostile_file_names(self, backend_setup: BackendSetup, name: str) -> None:
         """The file is stored, and returned without a dangerous name."""

@@ -29,11 +29,7 @@ class MembershipsBehave:
         assert await backend_setup.side.joined_rooms(eve) == []
         assert [one.user_id for one in await backend_setup.side.members(room_id, ["leave"])] == [eve]
         assert await backend_setup.side.membership(room_id, eve) == "leave"
-        said = [
-            event.content["membership"]
-            for event in await backend_setup.events(room_id)
-            if event.state_key == eve
-        ]
+        said = [event.content["membership"] for event in await backend_setup.events(room_id) if event.state_key == eve]
         assert said == ["join", "leave"]
         await refused(backend_setup.say(room_id, eve, "Am I still here?"), "M_FORBIDDEN")
 
@@ -105,16 +101,12 @@ class MembershipsBehave:
         for user in (bob.user_id, eve):
             await backend_setup.side.invite(room_id, alice, user)
             assert await backend_setup.side.membership(room_id, user) == "join"
-        said = [
-            event for event in await backend_setup.events(room_id) if event.state_key in (bob.user_id, eve)
-        ]
+        said = [event for event in await backend_setup.events(room_id) if event.state_key in (bob.user_id, eve)]
         assert [event.content["membership"] for event in said] == ["invite", "invite", "join", "join"]
         await refused(backend_setup.side.invite(room_id, alice, backend_setup.nobody()), "M_NOT_FOUND")
         fay, gil = await backend_setup.user("fay"), await backend_setup.user("gil")
         await refused(backend_setup.side.invite(room_id, fay, gil), "M_FORBIDDEN")
-        await refused(
-            backend_setup.side.invite("!no:here.test", alice, bob.user_id), "M_NOT_FOUND", "M_FORBIDDEN"
-        )
+        await refused(backend_setup.side.invite("!no:here.test", alice, bob.user_id), "M_NOT_FOUND", "M_FORBIDDEN")
 
     async def test_knock(self, backend_setup: BackendSetup) -> None:
         """On local rooms and rooms of people. It can be retracted, and is answered by an invite."""
@@ -131,9 +123,7 @@ class MembershipsBehave:
         rules = {"type": "m.room.join_rules", "state_key": "", "content": {"join_rule": "knock"}}
         theirs = await bob.create_room(alias=name, initial_state=[rules])
         for _ in range(2):
-            assert (
-                await backend_setup.side.knock(f"#{name}:{bob.server_name}", alice, reason="hello") == theirs
-            )
+            assert await backend_setup.side.knock(f"#{name}:{bob.server_name}", alice, reason="hello") == theirs
         knocked = await bob.wait_for_member(theirs, alice, "knock")
         assert knocked["content"]["reason"] == "hello"
         assert await backend_setup.side.invites(alice) == []
@@ -167,9 +157,7 @@ class MembershipsBehave:
             for _ in range(2):
                 await side.unban(room_id, alice, user)
             said = [
-                event.content["membership"]
-                for event in await backend_setup.events(room_id)
-                if event.state_key == user
+                event.content["membership"] for event in await backend_setup.events(room_id) if event.state_key == user
             ]
             assert said == ["join", "leave", "ban", "leave"]
         await side.join(room_id, eve)

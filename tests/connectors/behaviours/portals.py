@@ -78,12 +78,8 @@ class PortalsBehave:
             "is_falling_back": True,
         }
         assert answer["content"].get("m.mentions", {}) == {}
-        assert answer["content"]["formatted_body"] == (
-            "<p>All of <strong>them</strong>, &lt;b&gt;all&lt;/b&gt;.</p>"
-        )
-        await alice.reply_in_thread(
-            portal.room_id, asked, 'printf "%s" "$PALAVER_TASK_CONTEXT" | sed "s/^/| /"'
-        )
+        assert answer["content"]["formatted_body"] == ("<p>All of <strong>them</strong>, &lt;b&gt;all&lt;/b&gt;.</p>")
+        await alice.reply_in_thread(portal.room_id, asked, 'printf "%s" "$PALAVER_TASK_CONTEXT" | sed "s/^/| /"')
         context = await alice.wait_for(answers(asked, "| ", sender=cook))
         assert f"| {alice.user_id}: cook: printf" in context["content"]["body"]
         assert f"| {cook}: All of **them**" in context["content"]["body"]
@@ -298,7 +294,5 @@ async def shown(portal: Portal) -> list[str]:
     """All messages and current reactions in the agent room, oldest first."""
     events = await portal.alice.history(portal.room_id)
     return [
-        event["event_id"]
-        for event in events
-        if is_said(event) or (event["type"] == "m.reaction" and event["content"])
+        event["event_id"] for event in events if is_said(event) or (event["type"] == "m.reaction" and event["content"])
     ]

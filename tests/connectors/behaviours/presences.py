@@ -67,9 +67,7 @@ class PresencesBehave:
         heard.end()
         eve = await backend_setup.user("eve")
         await refused(backend_setup.side.set_typing(room_id, eve, typing=True), "M_FORBIDDEN")
-        await refused(
-            backend_setup.side.set_typing(f"!no:{backend_setup.domain}", eve, typing=True), "M_NOT_FOUND"
-        )
+        await refused(backend_setup.side.set_typing(f"!no:{backend_setup.domain}", eve, typing=True), "M_NOT_FOUND")
 
     async def test_presence(self, backend_setup: BackendSetup) -> None:
         """With the status message, in both directions."""
@@ -116,10 +114,7 @@ class PresencesBehave:
             wanted = (room_id, bob.user_id, event_id, told_of)
 
             def is_it(one: EduUpdate, wanted: object = wanted) -> bool:
-                return (
-                    isinstance(one, Receipt)
-                    and (one.room_id, one.user_id, one.event_id, one.thread_id) == wanted
-                )
+                return isinstance(one, Receipt) and (one.room_id, one.user_id, one.event_id, one.thread_id) == wanted
 
             await heard.until(is_it)
         receipts = [one for one in await backend_setup.side.receipts(room_id) if one.user_id == bob.user_id]
@@ -135,9 +130,7 @@ class PresencesBehave:
         heard.end()
         assert list(await backend_setup.side.receipts("\0")) == []
         await refused(backend_setup.side.mark_read(room_id, alice, "$unknown"), "M_NOT_FOUND")
-        await refused(
-            backend_setup.side.mark_read(room_id, alice, said_by_bob, thread_id="thread"), "M_INVALID_PARAM"
-        )
+        await refused(backend_setup.side.mark_read(room_id, alice, said_by_bob, thread_id="thread"), "M_INVALID_PARAM")
         eve = await backend_setup.user("eve")
         await refused(backend_setup.side.mark_read(room_id, eve, said_by_bob), "M_FORBIDDEN")
 

@@ -64,9 +64,7 @@ class ReadingBehaves:
         wanted = [await bob.say(room_id, str(number)) for number in range(15)]
         await bob.redact(room_id, wanted[7])
         await backend_setup.side.join(room_id, alice, via=[bob.server_name])
-        events = [
-            event for event in await all_of(backend_setup, room_id, 6) if event.type == "m.room.message"
-        ]
+        events = [event for event in await all_of(backend_setup, room_id, 6) if event.type == "m.room.message"]
         assert [event.event_id for event in events] == wanted[::-1]
         assert [event.event_id for event in events if event.is_redacted] == [wanted[7]]
 
@@ -91,9 +89,7 @@ class ReadingBehaves:
         assert bodies(context.after.events) == ["4", "5"]
         further = await backend_setup.side.messages(room_id, start=context.before.next, limit=1)
         assert bodies(further.events) == ["0"]
-        further = await backend_setup.side.messages(
-            room_id, start=context.after.next, limit=5, backwards=False
-        )
+        further = await backend_setup.side.messages(room_id, start=context.after.next, limit=5, backwards=False)
         assert bodies(further.events) == ["6"]
         for room, event_id in ((other, ids[3]), *((room_id, unknown) for unknown in UNKNOWN)):
             assert await backend_setup.side.event(room, event_id) is None
@@ -106,8 +102,7 @@ class ReadingBehaves:
         side = backend_setup.side
         root = await backend_setup.say(room_id, alice, "root")
         ids = [
-            await side.send(room_id, alice, "m.room.message", in_thread(root, text(str(number))))
-            for number in range(4)
+            await side.send(room_id, alice, "m.room.message", in_thread(root, text(str(number)))) for number in range(4)
         ]
         found = await side.relations(room_id, root, "m.thread", limit=2)
         assert [event.event_id for event in found] == ids[:2]
@@ -116,9 +111,7 @@ class ReadingBehaves:
         await side.redact(room_id, alice, ids[0])
         found = await side.relations(room_id, root, "m.thread", limit=2)
         assert [event.event_id for event in found] == ids[1:3]
-        assert await side.relations(room_id, root, "m.thread", limit=1_000) == await side.relations(
-            room_id, root
-        )
+        assert await side.relations(room_id, root, "m.thread", limit=1_000) == await side.relations(room_id, root)
         for unknown in UNKNOWN:
             assert await side.relations(room_id, unknown) == []
         assert await side.relations(room_id, root, "\0") == []
@@ -192,9 +185,7 @@ class ReadingBehaves:
             assert (context is not None) == (body in seen)
         assert len(bodies(await all_of(backend_setup, room_id, 50))) == 4
         # A user's own membership events are always visible.
-        own = [
-            event for event in await all_of(backend_setup, room_id, 50, reader) if event.state_key == reader
-        ]
+        own = [event for event in await all_of(backend_setup, room_id, 50, reader) if event.state_key == reader]
         assert {"join", "leave"} <= {event.content["membership"] for event in own}
 
     async def test_history_visibility_of_relations(self, backend_setup: BackendSetup) -> None:
@@ -202,9 +193,7 @@ class ReadingBehaves:
         alice, eve = await backend_setup.user("alice"), await backend_setup.user("eve")
         room_id = await backend_setup.room(alice, history_visibility="joined")
         root = await backend_setup.say(room_id, alice, "root")
-        early = await backend_setup.side.send(
-            room_id, alice, "m.room.message", in_thread(root, text("early"))
-        )
+        early = await backend_setup.side.send(room_id, alice, "m.room.message", in_thread(root, text("early")))
         await backend_setup.side.join(room_id, eve)
         late = await backend_setup.side.send(room_id, alice, "m.room.message", in_thread(root, text("late")))
         assert [one.event_id for one in await backend_setup.side.relations(room_id, root)] == [early, late]

@@ -47,13 +47,9 @@ class RoomMakingBehaves:
         assert topic["topic"] == "Soup"
         assert await backend_setup.state(room_id, "io.x") == {"a": [1, {"b": None}]}
         assert await backend_setup.state(room_id, "io.x", "k") == {}
-        assert await backend_setup.state(room_id, "m.room.history_visibility") == {
-            "history_visibility": "invited"
-        }
+        assert await backend_setup.state(room_id, "m.room.history_visibility") == {"history_visibility": "invited"}
         assert await backend_setup.state(room_id, "m.room.join_rules") == {"join_rule": "invite"}
-        assert await backend_setup.state(room_id, "m.room.canonical_alias") == {
-            "alias": backend_setup.alias(name)
-        }
+        assert await backend_setup.state(room_id, "m.room.canonical_alias") == {"alias": backend_setup.alias(name)}
         levels = await backend_setup.state(room_id, "m.room.power_levels")
         assert levels["events"]["io.x"] == 30
         # Creators of version 12 are above all power levels and not listed in them.
@@ -73,15 +69,11 @@ class RoomMakingBehaves:
         assert await bob.join(backend_setup.alias(name)) == room_id
 
     @EVERY_VERSION
-    async def test_both_backends_create_the_same_room(
-        self, backend_setup: BackendSetup, version: str
-    ) -> None:
+    async def test_both_backends_create_the_same_room(self, backend_setup: BackendSetup, version: str) -> None:
         """Entry by entry."""
         alice = await backend_setup.user("alice")
         room_id = await backend_setup.room(alice, version=version, preset="private_chat", name="Kitchen")
-        state = {
-            (event.type, event.state_key): event.content for event in await backend_setup.side.state(room_id)
-        }
+        state = {(event.type, event.state_key): event.content for event in await backend_setup.side.state(room_id)}
         create = dict(state.pop(("m.room.create", "")))
         assert create.pop("room_version") == version
         assert create.pop("creator", None) == (alice if version == "10" else None)
@@ -124,9 +116,7 @@ class RoomMakingBehaves:
         name = backend_setup.named_alias("delegations")
         request = CreateRoomRequest(creator=alice, key="delegations", alias=name)
         async with backend_setup.again() as again:
-            made = await asyncio.gather(
-                *(side.create_room(request) for side in (backend_setup.side, again) * 2)
-            )
+            made = await asyncio.gather(*(side.create_room(request) for side in (backend_setup.side, again) * 2))
             assert len({one.room_id for one in made}) == 1
             assert [one.is_new for one in made].count(True) == 1
             assert (await again.create_room(request)).is_new is False
@@ -168,9 +158,7 @@ class RoomMakingBehaves:
     async def test_trusted_users_have_full_power(self, backend_setup: BackendSetup, version: str) -> None:
         """By power levels, or from version 12 on as additional creators."""
         alice, bob = await backend_setup.user("alice"), await backend_setup.person()
-        room_id = await backend_setup.room(
-            alice, version=version, preset="trusted_private_chat", invite=[bob.user_id]
-        )
+        room_id = await backend_setup.room(alice, version=version, preset="trusted_private_chat", invite=[bob.user_id])
         await bob.wait_for_invite(room_id)
         await backend_setup.come(bob, room_id)
         topic = await bob.set_state(room_id, "m.room.topic", {"topic": "Soup"})
@@ -184,9 +172,7 @@ class RoomMakingBehaves:
         alice, eve, fay = [await backend_setup.user(name) for name in ("alice", "eve", "fay")]
         office = await backend_setup.room(alice)
         await backend_setup.side.join(office, eve)
-        room_id = await backend_setup.room(
-            alice, preset="private_chat", join_rule="restricted", allow=[office]
-        )
+        room_id = await backend_setup.room(alice, preset="private_chat", join_rule="restricted", allow=[office])
         assert await backend_setup.side.join(room_id, eve) == room_id
         await refused(backend_setup.side.join(room_id, fay), "M_FORBIDDEN")
         bob = await backend_setup.person()

@@ -18,22 +18,14 @@ class SendingBehaves:
         content = {**text("hello", mentions=[bob.user_id]), "io.x": {"a": [1, None, True, "ü\0"]}}
         event_id = await backend_setup.side.send(room_id, alice, "m.room.message", content, ts=LONG_AGO)
         heard = await bob.wait_for_event(event_id)
-        assert (heard["sender"], heard["type"], heard["origin_server_ts"]) == (
-            alice,
-            "m.room.message",
-            LONG_AGO,
-        )
+        assert (heard["sender"], heard["type"], heard["origin_server_ts"]) == (alice, "m.room.message", LONG_AGO)
         assert said(heard["content"]) == content
         own = await backend_setup.until_event(event_id)
         assert (own.kind, own.event.sender, own.event.origin_server_ts) == ("timeline", alice, LONG_AGO)
         assert said(own.event.content) == content
         answered = await bob.send(room_id, "io.x.answer", {"n": 1})
         entry = await backend_setup.until_event(answered)
-        assert (entry.event.type, entry.event.sender, entry.event.content) == (
-            "io.x.answer",
-            bob.user_id,
-            {"n": 1},
-        )
+        assert (entry.event.type, entry.event.sender, entry.event.content) == ("io.x.answer", bob.user_id, {"n": 1})
 
     async def test_messages_relate_to_each_other(self, backend_setup: BackendSetup) -> None:
         """Edits, reactions, replies and threads, in both directions."""
@@ -112,9 +104,7 @@ class SendingBehaves:
             sent = await backend_setup.say(room_id, alice, "once", transaction_id=f"{n}")
             async with backend_setup.again() as again:
                 content = {"msgtype": "m.text", "body": "once"}
-                assert (
-                    await again.send(room_id, alice, "m.room.message", content, transaction_id=f"{n}") == sent
-                )
+                assert await again.send(room_id, alice, "m.room.message", content, transaction_id=f"{n}") == sent
         assert bodies(await backend_setup.events(room_id)) == ["once"] * 3
 
     async def test_order_of_events(self, backend_setup: BackendSetup) -> None:
@@ -123,8 +113,7 @@ class SendingBehaves:
         wanted = [str(n) for n in range(20)]
         async with asyncio.TaskGroup() as group:
             sending = [
-                group.create_task(backend_setup.say(room_id, alice, body, transaction_id=body))
-                for body in wanted
+                group.create_task(backend_setup.say(room_id, alice, body, transaction_id=body)) for body in wanted
             ]
         await bob.wait_for_event(sending[-1].result())
         assert bodies(await backend_setup.events(room_id)) == wanted

@@ -55,10 +55,7 @@ class SpacesBehave:
         await backend_setup.side.add_to_space(space, room_id, alice, suggested=True)
         await backend_setup.come(bob, space)
         found = await bob.hierarchy(space)
-        assert [(room["room_id"], room["name"]) for room in found] == [
-            (space, "House"),
-            (room_id, "Kitchen"),
-        ]
+        assert [(room["room_id"], room["name"]) for room in found] == [(space, "House"), (room_id, "Kitchen")]
 
     async def test_acl_must_admit_the_own_server(self, backend_setup: BackendSetup) -> None:
         """Others are refused."""
@@ -78,6 +75,5 @@ class SpacesBehave:
             await refused(side.set_server_acl(room_id, alice, **shut), "M_INVALID_PARAM")
         assert await side.server_acl(room_id) == acl
         await refused(
-            side.set_server_acl(room_id, await backend_setup.user("eve"), deny=["good.example"]),
-            "M_FORBIDDEN",
+            side.set_server_acl(room_id, await backend_setup.user("eve"), deny=["good.example"]), "M_FORBIDDEN"
         )

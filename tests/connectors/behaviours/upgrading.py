@@ -50,9 +50,7 @@ class UpgradingBehaves:
         found = await backend_setup.side.resolve_alias(backend_setup.alias(name))
         assert found is not None
         assert found[0] == new
-        assert await backend_setup.state(new, "m.room.canonical_alias") == {
-            "alias": backend_setup.alias(name)
-        }
+        assert await backend_setup.state(new, "m.room.canonical_alias") == {"alias": backend_setup.alias(name)}
         assert not (await backend_setup.state(old, "m.room.canonical_alias") or {}).get("alias")
         listed = await bob.public_rooms(server=backend_setup.domain, search=name)
         assert [room["room_id"] for room in listed] == [new]
@@ -98,9 +96,7 @@ class UpgradingBehaves:
         found = await backend_setup.side.resolve_alias(backend_setup.alias(name))
         assert found is not None
         assert found[0] == new
-        assert await backend_setup.state(new, "m.room.canonical_alias") == {
-            "alias": backend_setup.alias(name)
-        }
+        assert await backend_setup.state(new, "m.room.canonical_alias") == {"alias": backend_setup.alias(name)}
         assert (await backend_setup.state(old, "m.room.tombstone"))["replacement_room"] == new
         assert (await backend_setup.state(old, "m.room.power_levels"))["events_default"] == 50
         assert await successors(backend_setup, alice, old) == [new]
@@ -115,9 +111,7 @@ class UpgradingBehaves:
             await refused(backend_setup.side.upgrade_room(old, alice, version), "M_UNSUPPORTED_ROOM_VERSION")
         for user in (alice, eve):
             assert await backend_setup.side.joined_rooms(user) == [old]
-        await refused(
-            backend_setup.side.upgrade_room(f"!no:{backend_setup.domain}", alice, "12"), "M_NOT_FOUND"
-        )
+        await refused(backend_setup.side.upgrade_room(f"!no:{backend_setup.domain}", alice, "12"), "M_NOT_FOUND")
 
     async def test_additional_creators(self, backend_setup: BackendSetup) -> None:
         """In version 12 they are above all power levels."""

@@ -50,10 +50,7 @@ def refusals(module: str | None = None) -> Iterator[tuple[str, RefusalCase]]:
 
 def cases_of(module: str) -> list[object]:
     """The argument of `pytest.mark.parametrize`: one case and version each."""
-    return [
-        pytest.param(version, refusal, id=f"{refusal.name}-{version}")
-        for version, refusal in refusals(module)
-    ]
+    return [pytest.param(version, refusal, id=f"{refusal.name}-{version}") for version, refusal in refusals(module)]
 
 
 def assert_refused(version: str, refusal: RefusalCase) -> None:

@@ -66,13 +66,7 @@ def template(type_: str, content: dict[str, Any], state_key: str | None) -> Temp
             [JOIN_RULES],
             ["3", "4", "5", "6", "7"],
         ),
-        (
-            "m.room.member",
-            {"membership": "join", "join_authorised_via_users_server": ALICE},
-            ALICE,
-            [JOIN_RULES],
-            ALL,
-        ),
+        ("m.room.member", {"membership": "join", "join_authorised_via_users_server": ALICE}, ALICE, [JOIN_RULES], ALL),
         (
             "m.room.member",
             {"membership": "invite", "join_authorised_via_users_server": CAROL},
@@ -110,8 +104,6 @@ def test_malformed_contents_select_nothing_more(odd: Any) -> None:
     invite = template("m.room.member", {"membership": "invite", "third_party_invite": odd}, BOB)
     assert required_state(invite, of) == [*ALWAYS, OF_BOB, JOIN_RULES]
     if not isinstance(odd, str):
-        join = template(
-            "m.room.member", {"membership": "join", "join_authorised_via_users_server": odd}, ALICE
-        )
+        join = template("m.room.member", {"membership": "join", "join_authorised_via_users_server": odd}, ALICE)
         assert required_state(join, of) == [*ALWAYS, JOIN_RULES]
     assert required_state(template("m.room.member", {"membership": [odd]}, BOB), of) == [*ALWAYS, OF_BOB]

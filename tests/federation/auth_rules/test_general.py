@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.auth_rules import (
-    Allowed,
-    Refused,
-    Verdict,
-    check,
-    check_against_auth_events,
-    check_independent,
-)
+from federation.auth_rules import Allowed, Refused, Verdict, check, check_against_auth_events, check_independent
 from federation.events import CREATE, make_pdu
 from federation.events.hashes import event_id
 from federation.matrix import canonical_json
@@ -113,9 +106,7 @@ def test_against_its_own_auth_events(version: str) -> None:
         assert isinstance(verdict, Allowed if allowed else Refused)
     # `check_independent` can refuse as well.
     room.rejected.add(good.auth_events[0])
-    verdict = check_against_auth_events(
-        good, room.events, room.version, rejected=room.rejected, create=room.create
-    )
+    verdict = check_against_auth_events(good, room.events, room.version, rejected=room.rejected, create=room.create)
     assert isinstance(verdict, Refused)
 
 
@@ -131,10 +122,7 @@ def test_the_current_state_may_refuse_the_event(version: str) -> None:
 
 
 json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-5, 101)
-    | st.sampled_from(["join", "invite", "", ALICE, BOB, "public"]),
+    st.none() | st.booleans() | st.integers(-5, 101) | st.sampled_from(["join", "invite", "", ALICE, BOB, "public"]),
     lambda inner: (
         st.lists(inner, max_size=2)
         | st.dictionaries(

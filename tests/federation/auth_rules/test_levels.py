@@ -121,9 +121,7 @@ def test_the_required_level(version: str) -> None:
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from([BOB, "x", "y"]), inner, max_size=2)
-    ),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from([BOB, "x", "y"]), inner, max_size=2),
     max_leaves=5,
 )
 
@@ -131,8 +129,7 @@ json_values = st.recursive(
 @given(
     st.sampled_from(["3", "9", "10", "12"]),
     st.dictionaries(
-        st.sampled_from(["users", "events", "users_default", "events_default", "state_default", "ban"]),
-        json_values,
+        st.sampled_from(["users", "events", "users_default", "events_default", "state_default", "ban"]), json_values
     ),
 )
 def test_invalid_levels_in_force_count_as_absent(version: str, content: dict[str, Any]) -> None:

@@ -81,12 +81,7 @@ def test_differences_between_versions() -> None:
     assert having["9"] == having["8"]
     assert having["10"] - having["9"] == {"levels.integers", "levels.maps"}
     assert having["10"] - having["11"] == {"create.creator"}
-    assert having["12"] - having["11"] == {
-        "create.room_id",
-        "create.additional_creators",
-        "room_id",
-        "levels.creators",
-    }
+    assert having["12"] - having["11"] == {"create.room_id", "create.additional_creators", "room_id", "levels.creators"}
     assert having["11"] - having["12"] == {"create.room_id_domain", "auth_events.create"}
 
 

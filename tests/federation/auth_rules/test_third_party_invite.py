@@ -133,10 +133,7 @@ def test_refusals(version: str, refusal: RefusalCase) -> None:
         {"public_key": public(IDENTITY)},
         {"public_keys": [{"public_key": public(STRANGER)}, {"public_key": public(IDENTITY)}]},
         {"public_key": public(STRANGER), "public_keys": [{"public_key": public(IDENTITY)}]},
-        {
-            "public_key": 3,
-            "public_keys": [3, {}, {"public_key": "rubbish"}, {"public_key": public(IDENTITY)}],
-        },
+        {"public_key": 3, "public_keys": [3, {}, {"public_key": "rubbish"}, {"public_key": public(IDENTITY)}]},
     ],
 )
 def test_any_signature_by_any_key(version: str, content: dict[str, Any]) -> None:

@@ -88,9 +88,7 @@ async def test_an_unsigned_request(neighbourhood: Neighbourhood) -> None:
 
 async def test_after_srv_the_certificate_is_for_the_server_name(neighbourhood: Neighbourhood) -> None:
     """`Host`, SNI and certificate are the original name: DNS is not trusted with more."""
-    server = await neighbourhood.server(
-        answering({}), "c.test", files=neighbourhood.certificates.make("a.test")
-    )
+    server = await neighbourhood.server(answering({}), "c.test", files=neighbourhood.certificates.make("a.test"))
     neighbourhood.names.add("_matrix-fed._tcp.a.test", "SRV", f"0 0 {server.port} c.test.")
     await neighbourhood.reach().client.request("GET", "a.test", VERSION)
     assert server.requests[0].headers["Host"] == "a.test"
@@ -98,9 +96,7 @@ async def test_after_srv_the_certificate_is_for_the_server_name(neighbourhood: N
     assert is_signed(server.requests[0], b"", "a.test")
 
 
-async def test_after_a_delegation_the_signature_names_the_undelegated_server(
-    neighbourhood: Neighbourhood,
-) -> None:
+async def test_after_a_delegation_the_signature_names_the_undelegated_server(neighbourhood: Neighbourhood) -> None:
     """ "the server names from before delegation would take place are used" """
     server = await neighbourhood.server(answering({}), "b.test")
     known = await neighbourhood.server(answering({"m.server": f"b.test:{server.port}"}), "a.test")
@@ -273,9 +269,7 @@ async def test_a_response_that_is_not_http(neighbourhood: Neighbourhood, answer:
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "POST"])
-async def test_an_idle_connection_that_was_just_closed_is_replaced(
-    neighbourhood: Neighbourhood, method: str
-) -> None:
+async def test_an_idle_connection_that_was_just_closed_is_replaced(neighbourhood: Neighbourhood, method: str) -> None:
     """The request is sent again on a new connection."""
     connections = 0
 
@@ -310,9 +304,7 @@ async def test_only_allowed_servers_are_contacted(neighbourhood: Neighbourhood) 
 
 async def test_an_unreachable_server_is_discovered_again(neighbourhood: Neighbourhood) -> None:
     """So that a server that has moved is found."""
-    server = await neighbourhood.server(
-        answering({}), "c.test", files=neighbourhood.certificates.make("a.test")
-    )
+    server = await neighbourhood.server(answering({}), "c.test", files=neighbourhood.certificates.make("a.test"))
     neighbourhood.names.add("_matrix-fed._tcp.a.test", "SRV", "0 0 1 c.test.")
     reach = neighbourhood.reach()
     with pytest.raises(PeerUnreachable, match="connection refused"):
@@ -375,12 +367,7 @@ async def test_each_request_is_recorded(neighbourhood: Neighbourhood) -> None:
     with pytest.raises(TimeoutError) as mine:
         async with client.stream(name, MEDIA):
             raise TimeoutError
-    assert [told[-1] for told in recorder.told[1:]] == [
-        refused.value,
-        malformed.value,
-        not_allowed.value,
-        mine.value,
-    ]
+    assert [told[-1] for told in recorder.told[1:]] == [refused.value, malformed.value, not_allowed.value, mine.value]
 
     async def silence(_: web.Request) -> web.StreamResponse:
         await asyncio.Event().wait()
@@ -402,9 +389,7 @@ async def test_consecutive_requests_share_a_connection(neighbourhood: Neighbourh
     reach = neighbourhood.reach()
     name = f"a.test:{server.port}"
     keys = OWN_KEYS
-    client = FederationClient(
-        OWN_NAME, lambda: keys, reach.resolver, reach.connections, may_contact=lambda _: True
-    )
+    client = FederationClient(OWN_NAME, lambda: keys, reach.resolver, reach.connections, may_contact=lambda _: True)
     await client.request("PUT", name, SEND, {})
     await client.request("PUT", name, SEND, {})
     keys = LocalKeys(key_from_seed("new", b"n" * 32))

@@ -9,11 +9,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    PrivateFormat,
-)
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
 from federation.client.connections import MAX_CONNECTIONS_PER_HOST, PeerConnections
 from federation.client.dns import Dns
@@ -58,8 +54,7 @@ async def test_the_number_of_connections_to_a_server_is_limited(neighbourhood: N
     reach = neighbourhood.reach()
     name = f"a.test:{server.port}"
     asking = [
-        asyncio.create_task(reach.client.request("GET", name, VERSION))
-        for _ in range(3 * MAX_CONNECTIONS_PER_HOST)
+        asyncio.create_task(reach.client.request("GET", name, VERSION)) for _ in range(3 * MAX_CONNECTIONS_PER_HOST)
     ]
     await full.wait()
     release.set()
@@ -67,9 +62,7 @@ async def test_the_number_of_connections_to_a_server_is_limited(neighbourhood: N
     assert len(server.connections) == MAX_CONNECTIONS_PER_HOST
 
 
-async def test_a_certificate_must_be_for_the_name_and_of_a_known_authority(
-    neighbourhood: Neighbourhood,
-) -> None:
+async def test_a_certificate_must_be_for_the_name_and_of_a_known_authority(neighbourhood: Neighbourhood) -> None:
     """Verification is never disabled."""
     for files, why in (
         (neighbourhood.certificates.make("b.test"), "Hostname mismatch"),
@@ -82,9 +75,7 @@ async def test_a_certificate_must_be_for_the_name_and_of_a_known_authority(
 
 
 @pytest.mark.parametrize(("address", "name"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")])
-async def test_an_address_is_checked_and_not_sent_as_sni(
-    neighbourhood: Neighbourhood, address: str, name: str
-) -> None:
+async def test_an_address_is_checked_and_not_sent_as_sni(neighbourhood: Neighbourhood, address: str, name: str) -> None:
     """ "unless that certificate is expected to be an IP address in which case SNI is not supported" """
     if address == "::1" and not has_ipv6():
         pytest.skip("this machine has no IPv6")
@@ -125,9 +116,7 @@ async def test_a_client_certificate_is_presented_only_to_its_peer(neighbourhood:
         shown.append(request.transport.get_extra_info("peercert"))
         return web.json_response({})
 
-    wanting = await neighbourhood.server(
-        answer, "a.test", client_authority=neighbourhood.certificates.trusted
-    )
+    wanting = await neighbourhood.server(answer, "a.test", client_authority=neighbourhood.certificates.trusted)
     other = await neighbourhood.server(answer, "b.test", client_authority=neighbourhood.certificates.trusted)
     name = f"a.test:{wanting.port}"
     reach = neighbourhood.reach({name: PeerSettings(client_certificate=files)})
@@ -140,9 +129,7 @@ async def test_a_client_certificate_is_presented_only_to_its_peer(neighbourhood:
 
 async def test_blocked_addresses_are_not_connected_to(neighbourhood: Neighbourhood) -> None:
     """By name, by number, and by a number that the system would complete."""
-    server = await neighbourhood.server(
-        answering({}), "a.test", files=neighbourhood.certificates.make("a.test")
-    )
+    server = await neighbourhood.server(answering({}), "a.test", files=neighbourhood.certificates.make("a.test"))
     reach = neighbourhood.reach(blocked=[ip_network("127.0.0.0/8")])
     for name in (f"a.test:{server.port}", f"127.0.0.1:{server.port}", f"127.1:{server.port}"):
         with pytest.raises(PeerUnreachable, match="address"):
@@ -172,9 +159,7 @@ async def test_the_authority_of_a_peer_is_trusted_only_for_it(neighbourhood: Nei
         await reach.client.request("GET", f"b.test:{server.port}", VERSION)
 
 
-async def test_the_certificates_of_an_added_peer_are_trusted_immediately(
-    neighbourhood: Neighbourhood,
-) -> None:
+async def test_the_certificates_of_an_added_peer_are_trusted_immediately(neighbourhood: Neighbourhood) -> None:
     """And only for this peer, until it is removed. Invalid certificates are reported, and affect no other
     peer."""
     files = neighbourhood.certificates.make("a.test", "b.test", trusted=False)
@@ -204,9 +189,7 @@ async def test_a_configured_address_needs_the_servers_certificate(neighbourhood:
     """It must be for the server's own name."""
     server = await neighbourhood.server(answering({}), "b.test")
     address = f"127.0.0.1:{server.port}"
-    reach = neighbourhood.reach(
-        {"a.test": PeerSettings(address=address), "b.test": PeerSettings(address=address)}
-    )
+    reach = neighbourhood.reach({"a.test": PeerSettings(address=address), "b.test": PeerSettings(address=address)})
     assert await reach.client.request("GET", "b.test", VERSION) == {}
     assert server.requests[0].headers["Host"] == "b.test"
     with pytest.raises(PeerTlsFailure):
@@ -253,9 +236,7 @@ async def test_an_encrypted_key_causes_no_prompt(tmp_path: Path) -> None:
     private_key.write_bytes(
         issued.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
     )
-    peers = ConfiguredPeers(
-        {"a": PeerSettings(client_certificate=CertificateFiles(certificate, private_key))}
-    )
+    peers = ConfiguredPeers({"a": PeerSettings(client_certificate=CertificateFiles(certificate, private_key))})
     with pytest.raises(LocalError, match="unencrypted"):
         PeerConnections(Dns(), peers, user_agent="test")
 

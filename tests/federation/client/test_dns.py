@@ -43,9 +43,7 @@ async def test_no_answer_is_a_failure(neighbourhood: Neighbourhood, name: str) -
     """Which is not the same as no record, and is cached for a minute only."""
     neighbourhood.names.broken.add("broken.test")
     neighbourhood.names.silent.add("silent.test")
-    assert await dns_of(neighbourhood.names, timeout=0.2).srv(name) == SrvAnswer(
-        (), FAILURE_LIFETIME, failed=True
-    )
+    assert await dns_of(neighbourhood.names, timeout=0.2).srv(name) == SrvAnswer((), FAILURE_LIFETIME, failed=True)
 
 
 async def test_addresses_of_both_families(neighbourhood: Neighbourhood) -> None:

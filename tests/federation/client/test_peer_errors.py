@@ -24,12 +24,7 @@ def test_a_matrix_error() -> None:
     """Status, errcode, text, and retry_after_ms."""
     error = refusal("a.test", 429, {"errcode": "M_LIMIT_EXCEEDED", "error": "slow", "retry_after_ms": 5}, {})
     assert isinstance(error, PeerRefused)
-    assert (error.status, error.errcode, error.text, error.retry_after_ms) == (
-        429,
-        "M_LIMIT_EXCEEDED",
-        "slow",
-        5,
-    )
+    assert (error.status, error.errcode, error.text, error.retry_after_ms) == (429, "M_LIMIT_EXCEEDED", "slow", 5)
     assert str(error) == "a.test: answered 429 M_LIMIT_EXCEEDED: slow"
 
 

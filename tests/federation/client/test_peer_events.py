@@ -25,12 +25,7 @@ async def test_every_request_is_answered(postgres_server: Server, migrated_templ
         chain = await events.event_auth(peer, pair.room_id, messages[0].event_id)
         assert {event["type"] for event in chain} >= {"m.room.create", "m.room.member"}
         found = await events.missing_events(
-            peer,
-            pair.room_id,
-            earliest=[messages[0].event_id],
-            latest=[messages[2].event_id],
-            limit=5,
-            min_depth=0,
+            peer, pair.room_id, earliest=[messages[0].event_id], latest=[messages[2].event_id], limit=5, min_depth=0
         )
         assert found == [messages[1].event]
         assert await events.backfill(peer, pair.room_id, [messages[1].event_id], 2) == [

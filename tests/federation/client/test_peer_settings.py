@@ -2,13 +2,7 @@
 
 from pathlib import Path
 
-from federation.client.peer_settings import (
-    DEFAULT_SETTINGS,
-    CertificateFiles,
-    ConfiguredPeers,
-    PeerSettings,
-    Trust,
-)
+from federation.client.peer_settings import DEFAULT_SETTINGS, CertificateFiles, ConfiguredPeers, PeerSettings, Trust
 
 
 def test_a_server_is_found_in_any_case() -> None:

@@ -28,11 +28,7 @@ async def test_a_delegation_is_followed(neighbourhood: Neighbourhood) -> None:
     """Step 3.2, over HTTPS with the certificate of the requested host."""
     server, reach = await delegating(neighbourhood)
     route = await reach.resolver.route("a.test")
-    assert (route.candidates, route.host_header, route.step) == (
-        (Candidate("b.test", 7676),),
-        "b.test:7676",
-        "3.2",
-    )
+    assert (route.candidates, route.host_header, route.step) == ((Candidate("b.test", 7676),), "b.test:7676", "3.2")
     [request] = server.requests
     assert (request.raw_path, server.names) == ("/.well-known/matrix/server", ["a.test"])
     assert "Authorization" not in request.headers
@@ -163,9 +159,7 @@ async def test_redirects_must_be_https(neighbourhood: Neighbourhood) -> None:
         (b"\xff\xfe", 200),
     ],
 )
-async def test_an_invalid_response_is_no_delegation(
-    neighbourhood: Neighbourhood, content: object, status: int
-) -> None:
+async def test_an_invalid_response_is_no_delegation(neighbourhood: Neighbourhood, content: object, status: int) -> None:
     """ "If the response is invalid (bad JSON, missing properties, non-200 response, etc)": step 4."""
     server = await neighbourhood.server(answering(content, status), "a.test")
     route = await neighbourhood.reach(well_known_port=server.port).resolver.route("a.test")
@@ -268,9 +262,7 @@ async def test_a_well_known_at_a_blocked_address_is_not_fetched(neighbourhood: N
     assert server.names == []
 
 
-async def test_a_silent_well_known_times_out(
-    neighbourhood: Neighbourhood, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_silent_well_known_times_out(neighbourhood: Neighbourhood, monkeypatch: pytest.MonkeyPatch) -> None:
     """It costs at most the timeout."""
     monkeypatch.setattr("federation.client.resolver.TIMEOUT", 0.1)
 

@@ -48,9 +48,7 @@ def run_discovery(
         return end.value, asked
 
 
-def found(
-    name: str, answers: Mapping[DiscoveryQuery, DiscoveryAnswer]
-) -> tuple[str, list[tuple[str, int]], str, str]:
+def found(name: str, answers: Mapping[DiscoveryQuery, DiscoveryAnswer]) -> tuple[str, list[tuple[str, int]], str, str]:
     route, _ = run_discovery(name, answers)
     assert isinstance(route, Route)
     places = [(one.host, one.port) for one in route.candidates]
@@ -177,12 +175,10 @@ def test_the_lifetime_of_a_route_is_that_of_its_shortest_answer() -> None:
 def test_a_route_found_after_a_failure_is_provisional() -> None:
     """Name servers that do not answer may have a record."""
     silent: dict[DiscoveryQuery, DiscoveryAnswer] = {
-        SrvQuery("_matrix-fed._tcp.a.test"): SrvAnswer((), 60.0, failed=True),
+        SrvQuery("_matrix-fed._tcp.a.test"): SrvAnswer((), 60.0, failed=True)
     }
     assert run_discovery("a.test", silent)[0].provisional
-    down: dict[DiscoveryQuery, DiscoveryAnswer] = {
-        WellKnownQuery("a.test"): WellKnownAnswer(None, 300.0, failed=True)
-    }
+    down: dict[DiscoveryQuery, DiscoveryAnswer] = {WellKnownQuery("a.test"): WellKnownAnswer(None, 300.0, failed=True)}
     assert run_discovery("a.test", down)[0].provisional
     assert not run_discovery("a.test", {})[0].provisional
 
@@ -202,9 +198,7 @@ def test_a_configured_address_changes_only_the_candidate() -> None:
 ANY_ANSWER = {
     WellKnownQuery: st.builds(
         WellKnownAnswer,
-        delegated=st.none()
-        | st.text()
-        | st.sampled_from(["b.test", "b.test:1", "1.2.3.4", "a.test", "[::1]:0"]),
+        delegated=st.none() | st.text() | st.sampled_from(["b.test", "b.test:1", "1.2.3.4", "a.test", "[::1]:0"]),
         lifetime=st.floats(0, 1e9),
         failed=st.booleans(),
     ),
@@ -226,10 +220,7 @@ ANY_ANSWER = {
 }
 
 
-@given(
-    name=st.text() | st.from_regex(r"[a-z0-9.\-\[\]:]{1,20}", fullmatch=True) | st.just("a.test"),
-    data=st.data(),
-)
+@given(name=st.text() | st.from_regex(r"[a-z0-9.\-\[\]:]{1,20}", fullmatch=True) | st.just("a.test"), data=st.data())
 def test_discovery_always_ends(name: str, data: st.DataObject) -> None:
     """Whatever the answers: after three queries, with candidates or a failure."""
     conversation = discover(name, DRAWS)

@@ -34,9 +34,7 @@ def test_weights_decide_how_often() -> None:
     """ "Larger weights SHOULD be given a proportionately higher probability of being selected." """
     drawn = random.Random(1)
     heavy, light, none = (SrvRecord(0, weight, 1, f"{weight}.") for weight in (3, 1, 0))
-    first = Counter(
-        in_order([none, light, heavy], [drawn.random() for _ in range(3)])[0] for _ in range(10_000)
-    )
+    first = Counter(in_order([none, light, heavy], [drawn.random() for _ in range(3)])[0] for _ in range(10_000))
     assert first[heavy] == pytest.approx(7500, abs=200)
     assert first[light] == pytest.approx(2500, abs=200)
     assert first[none] < 30

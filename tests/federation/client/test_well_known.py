@@ -112,9 +112,7 @@ def test_an_invalid_response_delegates_nothing(body: bytes) -> None:
 
 def test_a_valid_response() -> None:
     """Further properties are ignored."""
-    answer = parse_response(
-        200, {"Cache-Control": "max-age=7200"}, b'{"m.server": "b.test:443", "x": 1.5}', NOW
-    )
+    answer = parse_response(200, {"Cache-Control": "max-age=7200"}, b'{"m.server": "b.test:443", "x": 1.5}', NOW)
     assert (answer.delegated, answer.lifetime, answer.failed) == ("b.test:443", 7200.0, False)
 
 

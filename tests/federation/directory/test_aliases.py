@@ -56,9 +56,7 @@ async def directory(neighbourhood: Neighbourhood, peer: Peer, here: Graph) -> Di
     return Directory(HERE, here.database, membership_client, here.graph, now_ms=lambda: NOW)
 
 
-async def test_an_alias_resolves_to_a_room_and_its_servers(
-    directory: Directory, here: Graph, room: Room
-) -> None:
+async def test_an_alias_resolves_to_a_room_and_its_servers(directory: Directory, here: Graph, room: Room) -> None:
     """This server is first."""
     await join(here, room)
     await directory.create(KITCHEN, room.room_id, US)
@@ -97,11 +95,7 @@ async def test_an_alias_belongs_to_one_room(directory: Directory) -> None:
 )
 async def test_only_aliases_of_this_server_can_be_changed(directory: Directory, alias: str) -> None:
     """Aliases of other servers and invalid ones are refused."""
-    for asked in (
-        directory.create(alias, "!room:a.example", US),
-        directory.remove(alias),
-        directory.fetch(alias),
-    ):
+    for asked in (directory.create(alias, "!room:a.example", US), directory.remove(alias), directory.fetch(alias)):
         with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
             await asked
 

@@ -83,10 +83,7 @@ def test_member_content_is_updated_when_the_profile_differs() -> None:
     """Other fields of the content stay, except those of one event only."""
     profile = {"displayname": "Ada", "m.tz": "UTC"}
     assert updated_member_content({"membership": "join", "displayname": "Ada"}, profile) is None
-    assert (
-        updated_member_content({"membership": "join", "displayname": "Ada", "avatar_url": None}, profile)
-        is None
-    )
+    assert updated_member_content({"membership": "join", "displayname": "Ada", "avatar_url": None}, profile) is None
     before = {
         "membership": "join",
         "displayname": "Old",

@@ -61,11 +61,7 @@ async def test_all_rooms_are_updated(node: Node) -> None:
     await profiles.start()
     await profiles.set_profile(alice, displayname="Alice", avatar_url="mxc://a/b")
     await until_updated(node)
-    assert await member_content(node, rooms[0], alice) == {
-        **role,
-        "displayname": "Alice",
-        "avatar_url": "mxc://a/b",
-    }
+    assert await member_content(node, rooms[0], alice) == {**role, "displayname": "Alice", "avatar_url": "mxc://a/b"}
     for room_id in rooms[1:]:
         assert await member_content(node, room_id, alice) == {
             "membership": "join",
@@ -109,10 +105,6 @@ async def test_a_room_that_refuses_does_not_stop_the_others(node: Node) -> None:
     await profiles.start()
     await profiles.set_profile(alice, displayname="\N{CROCODILE}" * 256)
     await until_updated(node)
-    assert ["displayname" in await member_content(node, room_id, alice) for room_id in rooms] == [
-        True,
-        False,
-        True,
-    ]
+    assert ["displayname" in await member_content(node, room_id, alice) for room_id in rooms] == [True, False, True]
     assert [rooms[1] in report for report in reports] == [True]
     await profiles.close()

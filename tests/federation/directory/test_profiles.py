@@ -70,9 +70,7 @@ async def test_a_user_is_created_once(profiles: Profiles) -> None:
     assert await profiles.profile(ALICE) == {"displayname": "Alice"}
 
 
-@pytest.mark.parametrize(
-    "user", [BOB, "alice", f"@Alice:{OWN_NAME}", f"@:{OWN_NAME}", f"@a\0b:{OWN_NAME}", "@a"]
-)
+@pytest.mark.parametrize("user", [BOB, "alice", f"@Alice:{OWN_NAME}", f"@:{OWN_NAME}", f"@a\0b:{OWN_NAME}", "@a"])
 async def test_only_valid_local_users_are_created(profiles: Profiles, user: str) -> None:
     """Users of other servers and invalid localparts are refused."""
     with pytest.raises(MatrixError, match="400 M_INVALID_USERNAME"):
@@ -100,9 +98,7 @@ async def test_concurrent_changes_are_both_made(profiles: Profiles) -> None:
     assert await profiles.profile(ALICE) == {f"m.x{number}": number for number in range(8)}
 
 
-async def test_only_display_name_and_avatar_update_rooms(
-    neighbourhood: Neighbourhood, database: Database
-) -> None:
+async def test_only_display_name_and_avatar_update_rooms(neighbourhood: Neighbourhood, database: Database) -> None:
     """Other fields are not in member events."""
     async with graph_on(database, public_room("12")) as here:
         client = neighbourhood.reach().client
@@ -144,9 +140,7 @@ async def test_concurrent_queries_make_one_request(profiles: Profiles, peer: Pee
     assert await profiles.profile(BOB) == {"displayname": "Bob"}
 
 
-async def test_missing_users_are_cached_too(
-    neighbourhood: Neighbourhood, profiles: Profiles, peer: Peer
-) -> None:
+async def test_missing_users_are_cached_too(neighbourhood: Neighbourhood, profiles: Profiles, peer: Peer) -> None:
     """For a shorter time."""
     peer.answer = ({"errcode": "M_NOT_FOUND"}, 404)
     assert await profiles.profile(BOB) is None

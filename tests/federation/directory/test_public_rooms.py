@@ -81,9 +81,7 @@ async def test_the_directory_can_be_closed_to_other_servers(here: Node) -> None:
     assert ids(await rooms.local(RoomsQuery())) == []
 
 
-async def asking(
-    neighbourhood: Neighbourhood, here: Node, handler: Any
-) -> tuple[PublicRooms, LoopbackServer]:
+async def asking(neighbourhood: Neighbourhood, here: Node, handler: Any) -> tuple[PublicRooms, LoopbackServer]:
     server = await neighbourhood.server(handler, PEER)
     neighbourhood.names.add(f"_matrix-fed._tcp.{PEER}", "SRV", f"0 0 {server.port} {PEER}.")
     client = neighbourhood.reach().client
@@ -98,19 +96,11 @@ async def test_the_directory_of_another_server_is_queried(neighbourhood: Neighbo
     read = await rooms.remote(PEER, from_query({"limit": "7", "since": "x"}, remote=True))
     assert read == {
         "chunk": [
-            {
-                "room_id": "!r:peer.test",
-                "num_joined_members": 3,
-                "world_readable": False,
-                "guest_can_join": False,
-            }
+            {"room_id": "!r:peer.test", "num_joined_members": 3, "world_readable": False, "guest_can_join": False}
         ],
         "next_batch": "theirs",
     }
-    assert (server.requests[0].method, dict(server.requests[0].query)) == (
-        "GET",
-        {"limit": "7", "since": "x"},
-    )
+    assert (server.requests[0].method, dict(server.requests[0].query)) == ("GET", {"limit": "7", "since": "x"})
     search = from_body({"filter": {"generic_search_term": "soup"}}, remote=True)
     assert await rooms.remote(PEER, search) == read
     assert server.requests[1].method == "POST"
@@ -119,11 +109,7 @@ async def test_the_directory_of_another_server_is_queried(neighbourhood: Neighbo
 
 @pytest.mark.parametrize(
     ("content", "status", "error"),
-    [
-        ({}, 200, PeerMalformed),
-        ({"chunk": 5}, 200, PeerMalformed),
-        ({"errcode": "M_FORBIDDEN"}, 403, PeerRefused),
-    ],
+    [({}, 200, PeerMalformed), ({"chunk": 5}, 200, PeerMalformed), ({"errcode": "M_FORBIDDEN"}, 403, PeerRefused)],
 )
 async def test_invalid_responses_are_peer_errors(
     neighbourhood: Neighbourhood, here: Node, content: Any, status: int, error: type[Exception]

@@ -43,9 +43,7 @@ def names(answer: dict[str, Any]) -> str:
     return "".join(entry["room_id"][1:].partition(":")[0] for entry in answer["chunk"])
 
 
-def paginated(
-    rooms: Sequence[RoomSummary], limit: int, direction: str = "next_batch", start: str = ""
-) -> list[str]:
+def paginated(rooms: Sequence[RoomSummary], limit: int, direction: str = "next_batch", start: str = "") -> list[str]:
     """Return all pages."""
     pages = []
     since: str | None = start
@@ -111,9 +109,7 @@ def test_pagination_lists_each_room_once(given_: list[tuple[str, int]], limit: i
 
 def test_the_size_of_a_page_is_limited() -> None:
     """Topics may be as long as events; a single room always fits."""
-    rooms = [room(name, topic="x" * (MAX_BYTES // 3)) for name in "abcde"] + [
-        room("f", topic="x" * MAX_BYTES)
-    ]
+    rooms = [room(name, topic="x" * (MAX_BYTES // 3)) for name in "abcde"] + [room("f", topic="x" * MAX_BYTES)]
     assert paginated(rooms, 100) == ["ab", "cd", "e", "f"]
 
 
@@ -257,10 +253,7 @@ def test_the_response_of_another_server_is_parsed() -> None:
         ],
         "next_batch": "n",
     }
-    assert parse_page({"chunk": [], "total_room_count_estimate": 7}) == {
-        "chunk": [],
-        "total_room_count_estimate": 7,
-    }
+    assert parse_page({"chunk": [], "total_room_count_estimate": 7}) == {"chunk": [], "total_room_count_estimate": 7}
     assert parse_page({"chunk": {}}) is None
     assert parse_page({}) is None
 

@@ -58,9 +58,7 @@ async def test_redacted_texts_are_not_in_the_summary(pair: tuple[Node, Node]) ->
     here, _ = pair
     alice, summaries = here.user("alice"), summaries_of(here)
     space = await create_space(here, alice)
-    await furnish(
-        here, space, alice, topic={"topic": "Nonsense"}, server_acl={"deny": ["evil.test"], "allow": ["*"]}
-    )
+    await furnish(here, space, alice, topic={"topic": "Nonsense"}, server_acl={"deny": ["evil.test"], "allow": ["*"]})
     await put_child(here, space, "!a:here.test", alice)
     made = await summaries.of(space)
     assert made is not None
@@ -68,9 +66,7 @@ async def test_redacted_texts_are_not_in_the_summary(pair: tuple[Node, Node]) ->
     assert len(await summaries.children(made, suggested_only=False)) == 1
     state = await here.graph.current_state(space)
     for key in (("m.room.topic", ""), ("m.room.server_acl", ""), ("m.space.child", "!a:here.test")):
-        await here.graph.send_event(
-            space, "m.room.redaction", {"redacts": state[key]}, alice, redacts=state[key]
-        )
+        await here.graph.send_event(space, "m.room.redaction", {"redacts": state[key]}, alice, redacts=state[key])
     made = await summaries.of(space)
     assert made is not None
     assert "topic" not in made.fields

@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.directory.room_summary import (
-    SUMMARY_STATE,
-    RoomSummary,
-    is_reported_open,
-    parse_summary,
-    summarise,
-)
+from federation.directory.room_summary import SUMMARY_STATE, RoomSummary, is_reported_open, parse_summary, summarise
 from tests.support.rooms import ALICE, BOB, Room, public_room
 
 JSON = st.recursive(

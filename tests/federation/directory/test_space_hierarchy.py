@@ -56,9 +56,7 @@ def space(name: str, children: str, **how: Any) -> VisitedRoom:
     return VisitedRoom(said(name, room_type="m.space"), [child(one) for one in children], **how)
 
 
-def walked(
-    rooms: Mapping[str, VisitedRoom | None], root: str = "a", max_depth: int = MAX_DEPTH
-) -> list[Visit]:
+def walked(rooms: Mapping[str, VisitedRoom | None], root: str = "a", max_depth: int = MAX_DEPTH) -> list[Visit]:
     """Return all visits of a walk through these rooms; other rooms have no children."""
     talk = walk(id_of(root), ["a.example"], max_depth)
     looks = [next(talk)]
@@ -126,10 +124,7 @@ def test_the_number_of_visits_is_limited() -> None:
     assert max(look.depth for look in looks) == MAX_DEPTH
 
 
-@given(
-    st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from("abcdef"), max_size=4)),
-    st.integers(0, 4),
-)
+@given(st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from("abcdef"), max_size=4)), st.integers(0, 4))
 def test_any_graph_is_walked(tangle: dict[str, list[str]], max_depth: int) -> None:
     """Each reachable room once."""
     rooms: dict[str, VisitedRoom | None] = {name: space(name, "".join(to)) for name, to in tangle.items()}
@@ -152,34 +147,27 @@ def test_a_response_has_one_level() -> None:
         "inaccessible_children": [id_of("c")],
     }
     read = parse_response(told, id_of("a"), suggested_only=False)
-    assert read == VisitedRoom(
-        said("a"), [child("b"), child("c")], {id_of("b"): said("b")}, frozenset({id_of("c")})
-    )
+    assert read == VisitedRoom(said("a"), [child("b"), child("c")], {id_of("b"): said("b")}, frozenset({id_of("c")}))
     assert read is not None
     assert read.as_json() == told["room"]
 
 
 def test_the_size_of_a_response_is_limited() -> None:
     """The server requests further children one by one."""
-    large = RoomSummary(
-        said("b", topic="x" * MAX_BYTES), is_open=True, allowed_by=(), acl=NO_ACL, only_server=None
-    )
+    large = RoomSummary(said("b", topic="x" * MAX_BYTES), is_open=True, allowed_by=(), acl=NO_ACL, only_server=None)
     small = RoomSummary(said("a"), is_open=True, allowed_by=(), acl=NO_ACL, only_server=None)
     assert encode_response(small, [], [small, large, small], [])["children"] == [said("a")]
 
 
 @pytest.mark.parametrize(
-    "content",
-    [{}, {"room": []}, {"room": {"room_id": "!b:a.example"}}, {"room": {"room_id": 5}}, {"room": {}}],
+    "content", [{}, {"room": []}, {"room": {"room_id": "!b:a.example"}}, {"room": {"room_id": 5}}, {"room": {}}]
 )
 def test_a_response_about_another_room_is_refused(content: dict[str, Any]) -> None:
     """Or about none."""
     assert parse_response(content, id_of("a"), suggested_only=False) is None
 
 
-@given(
-    st.dictionaries(st.sampled_from(["children_state", "name", "children", "inaccessible_children"]), JSON)
-)
+@given(st.dictionaries(st.sampled_from(["children_state", "name", "children", "inaccessible_children"]), JSON))
 def test_any_response_can_be_encoded_or_is_refused(parts: dict[str, Any]) -> None:
     """Invalid parts are left out."""
     content = {"room": {**parts, "room_id": id_of("a")}, **parts}
@@ -201,8 +189,7 @@ def test_parameters_are_parsed() -> None:
 
 
 @pytest.mark.parametrize(
-    "start",
-    ["", "x", "1", "1.10", "1.10.1", "1.5.0", "01.10.0", "-1.10.0", "99999.10.0", "1.10.0x", "١.10.0"],
+    "start", ["", "x", "1", "1.10", "1.10.1", "1.5.0", "01.10.0", "-1.10.0", "99999.10.0", "1.10.0x", "١.10.0"]
 )
 def test_invalid_tokens_are_refused(start: str) -> None:
     """Including tokens of a walk with other parameters."""

@@ -36,9 +36,7 @@ class Clock:
 
 def spaces_of(node: Node, clock: Clock | None = None) -> SpaceHierarchies:
     summaries = RoomSummaries(node.name, node.database, node.graph)
-    return SpaceHierarchies(
-        node.name, node.database, node.client, node.graph, summaries, now_ms=clock or now_ms
-    )
+    return SpaceHierarchies(node.name, node.database, node.client, node.graph, summaries, now_ms=clock or now_ms)
 
 
 def restricted_to(room_id: str) -> dict[str, Any]:
@@ -82,9 +80,7 @@ async def test_a_room_is_shown_to_servers_that_may_access_it(pair: tuple[Node, N
     assert not await is_shown(here, THERE, invited)
 
 
-async def test_a_restricted_room_is_shown_to_servers_in_its_allowed_rooms(
-    pair: tuple[Node, Node],
-) -> None:
+async def test_a_restricted_room_is_shown_to_servers_in_its_allowed_rooms(pair: tuple[Node, Node]) -> None:
     """The server decides which of its users may see it."""
     here, there = pair
     alice, bob = here.user("alice"), there.user("bob")
@@ -269,9 +265,7 @@ async def test_children_of_unreachable_servers_are_skipped(pair: tuple[Node, Nod
     alice = here.user("alice")
     space, room_id = await create_space(here, alice), await here.create("12", alice)
     for number in range(4):
-        await put_child(
-            here, space, f"!{number}:nowhere.test", alice, order="0", via=["nowhere.test", "b a d"]
-        )
+        await put_child(here, space, f"!{number}:nowhere.test", alice, order="0", via=["nowhere.test", "b a d"])
     await put_child(here, space, room_id, alice, order="1")
     spaces = spaces_of(here)
     assert ids(await spaces.hierarchy(space, alice)) == [space, room_id]

@@ -53,9 +53,7 @@ def test_the_target_of_a_redaction(version: Any) -> None:
 
 def test_the_create_event_of_version_12_defines_the_room_id() -> None:
     """It has no room id; the room id is derived from its event id."""
-    made = template(
-        type="m.room.create", room_id=None, state_key="", prev_events=[], prev_depths=[], auth_events=[]
-    )
+    made = template(type="m.room.create", room_id=None, state_key="", prev_events=[], prev_depths=[], auth_events=[])
     pdu = build(made, ROOM_VERSIONS["12"], signer(A))
     assert isinstance(pdu, Pdu)
     assert pdu.room_id == "!" + pdu.event_id[1:]
@@ -104,11 +102,5 @@ def test_signing_the_template_of_a_resident_server() -> None:
     assert isinstance(pdu, Pdu)
     assert set(pdu.signatures) == {A}
     change: dict[str, Any]
-    for change in (
-        {"depth": "x"},
-        {"content": []},
-        {"prev_events": None},
-        {"content": {"a": 1.5}},
-        {"sender": 3},
-    ):
+    for change in ({"depth": "x"}, {"content": []}, {"prev_events": None}, {"content": {"a": 1.5}}, {"sender": 3}):
         assert isinstance(sign_event({**event, **change}, version, signer(A)), BuildFailure)

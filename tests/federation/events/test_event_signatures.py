@@ -81,17 +81,13 @@ def test_the_validity_of_the_key(version: str) -> None:
     pdu = member("join", version)
     expired = verify_keys(A, valid_until_ts=NOW - 1)
     result = verify_event(pdu, ROOM_VERSIONS[version], expired, NOW)
-    assert result == (
-        NeedKeys({A: ("ed25519:test",)}) if ROOM_VERSIONS[version].enforces_key_validity else Verified()
-    )
+    assert result == (NeedKeys({A: ("ed25519:test",)}) if ROOM_VERSIONS[version].enforces_key_validity else Verified())
     assert verify_event(pdu, ROOM_VERSIONS[version], verify_keys(A, valid_until_ts=NOW), NOW) == Verified()
 
 
 @given(
     st.sampled_from(list(ROOM_VERSIONS.values())),
-    st.sampled_from(
-        ["m.room.member", "m.room.create", "m.room.power_levels", "m.room.message", "m.room.redaction"]
-    ),
+    st.sampled_from(["m.room.member", "m.room.create", "m.room.power_levels", "m.room.message", "m.room.redaction"]),
     st.dictionaries(
         st.sampled_from(["membership", "users", "creator", "redacts", "body", "third_party_invite", "ban"]),
         st.text(max_size=5) | st.integers(0, 5) | st.just({"signed": {"a": 1}, "b": 2}),
@@ -100,9 +96,7 @@ def test_the_validity_of_the_key(version: str) -> None:
 def test_a_signature_survives_redaction(version: Any, type_: str, content: dict[str, Any]) -> None:
     """Redaction removes nothing that was signed, in any version and for any type; other changes are
     detected."""
-    event = unsigned_event(
-        Template(type_, f"@alice:{B}", content, NOW, "!r:a.example", state_key="k"), version
-    )
+    event = unsigned_event(Template(type_, f"@alice:{B}", content, NOW, "!r:a.example", state_key="k"), version)
     pdu = sign_event(event, version, signer(B))
     assert isinstance(pdu, Pdu)
     third_party = type_ == "m.room.member" and content.get("membership") == "invite"

@@ -152,11 +152,7 @@ def test_the_largest_event() -> None:
 def test_255_bytes_or_255_code_points() -> None:
     """From room version 11 on more than 255 bytes are fatal. Before, such an event is rejected; more than 255
     code points always were fatal."""
-    for name, text in (
-        ("type", "é" * 128),
-        ("state_key", "é" * 200),
-        ("sender", "@" + "é" * 200 + ":a.example"),
-    ):
+    for name, text in (("type", "é" * 128), ("state_key", "é" * 200), ("sender", "@" + "é" * 200 + ":a.example")):
         for version in ALL:
             parsed = parse(event(**{name: text}), ROOM_VERSIONS[version])
             assert type(parsed) is (Malformed if version in ("11", "12") else Oversized)
@@ -180,17 +176,13 @@ def test_nesting(version: str) -> None:
 
 def test_counts_are_not_enforced_on_history() -> None:
     """Events from backfill were accepted by servers with other limits."""
-    many = event(
-        auth_events=[f"${number}" for number in range(30)], prev_events=[f"${number}" for number in range(50)]
-    )
+    many = event(auth_events=[f"${number}" for number in range(30)], prev_events=[f"${number}" for number in range(50)])
     assert isinstance(parse(many, ROOM_VERSIONS["12"]), Malformed)
     assert isinstance(parse(many, ROOM_VERSIONS["12"], enforce_counts=False), Pdu)
 
 
 def create(**changes: Any) -> dict[str, Any]:
-    return event(
-        **{"type": "m.room.create", "state_key": "", "prev_events": [], "auth_events": [], **changes}
-    )
+    return event(**{"type": "m.room.create", "state_key": "", "prev_events": [], "auth_events": [], **changes})
 
 
 def test_the_create_event_of_version_12() -> None:
@@ -226,9 +218,7 @@ json_values = st.recursive(
 
 @given(
     st.sampled_from(list(ROOM_VERSIONS.values())),
-    st.dictionaries(
-        st.sampled_from([*event(), "state_key", "unsigned", "event_id"]), json_values, max_size=3
-    ),
+    st.dictionaries(st.sampled_from([*event(), "state_key", "unsigned", "event_id"]), json_values, max_size=3),
 )
 def test_malicious_events_are_dropped_without_raising(version: RoomVersion, changes: dict[str, Any]) -> None:
     """Whatever a property contains."""

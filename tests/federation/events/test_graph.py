@@ -23,13 +23,7 @@ class Entry:
 
 
 # a ← b ← c ← e, and a ← d ← e
-DIAMOND = {
-    "a": Entry(1),
-    "b": Entry(2, ["a"]),
-    "c": Entry(3, ["b"]),
-    "d": Entry(2, ["a"]),
-    "e": Entry(4, ["c", "d"]),
-}
+DIAMOND = {"a": Entry(1), "b": Entry(2, ["a"]), "c": Entry(3, ["b"]), "d": Entry(2, ["a"]), "e": Entry(4, ["c", "d"])}
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 30))

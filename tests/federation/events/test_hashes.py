@@ -24,10 +24,7 @@ EVENT: dict[str, Any] = {
 def test_the_content_hash_ignores_unsigned_signatures_and_hashes() -> None:
     version = ROOM_VERSIONS["12"]
     plain = hashes.content_hash(EVENT, version)
-    assert (
-        hashes.content_hash({**EVENT, "unsigned": {"age": 1}, "signatures": {}, "hashes": {}}, version)
-        == plain
-    )
+    assert hashes.content_hash({**EVENT, "unsigned": {"age": 1}, "signatures": {}, "hashes": {}}, version) == plain
     assert hashes.content_hash({**EVENT, "depth": 4}, version) != plain
     assert hashes.content_hash({**EVENT, "content": {"body": "hallo"}}, version) != plain
 
@@ -51,9 +48,7 @@ def test_the_event_id_is_that_of_the_redacted_event(version: Any) -> None:
     event = {**EVENT, "hashes": {"sha256": "x"}, "signatures": {}}
     name = hashes.event_id(event, version)
     assert name == hashes.event_id(redact(event, version), version)
-    assert name == hashes.event_id(
-        {**event, "signatures": {"a": {"b": "c"}}, "unsigned": {"age": 1}}, version
-    )
+    assert name == hashes.event_id({**event, "signatures": {"a": {"b": "c"}}, "unsigned": {"age": 1}}, version)
     assert name == hashes.event_id_of(hashes.signed_bytes(event, version), version)
     assert name != hashes.event_id({**event, "origin_server_ts": 6}, version)
     assert name != hashes.event_id({**event, "hashes": {"sha256": "y"}}, version)

@@ -41,11 +41,7 @@ def test_a_pdu_is_immutable() -> None:
 
 def test_pdus_with_the_same_event_id_are_equal() -> None:
     """The event id covers everything that was signed."""
-    one, same, other = (
-        message({"body": "x"}),
-        message({"body": "x"}, unsigned={"age": 1}),
-        message({"body": "y"}),
-    )
+    one, same, other = (message({"body": "x"}), message({"body": "x"}, unsigned={"age": 1}), message({"body": "y"}))
     assert one == same
     assert hash(one) == hash(same)
     # Only the content differs. The content hash, which would differ as well, is invented, so that the

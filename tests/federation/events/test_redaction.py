@@ -43,13 +43,9 @@ def test_the_top_level(version: str) -> None:
     """Until room version 10 `prev_state`, `origin` and `membership` are kept as well; unknown properties are
     removed."""
     redacted = redact(EVENT, ROOM_VERSIONS[version])
-    assert set(redacted) == (
-        ALWAYS if version in FROM_11 else ALWAYS | {"prev_state", "origin", "membership"}
-    )
+    assert set(redacted) == (ALWAYS if version in FROM_11 else ALWAYS | {"prev_state", "origin", "membership"})
     assert redacted["content"] == {}
-    assert {key: redacted[key] for key in ALWAYS - {"content"}} == {
-        key: EVENT[key] for key in ALWAYS - {"content"}
-    }
+    assert {key: redacted[key] for key in ALWAYS - {"content"}} == {key: EVENT[key] for key in ALWAYS - {"content"}}
 
 
 def test_redacting_makes_a_copy() -> None:
@@ -84,12 +80,7 @@ LEVELS |= {"users": {}, "users_default": 5}
         ("m.room.member", {"third_party_invite": {"a": 1}}, {"third_party_invite": {}}, FROM_11),
         ("m.room.member", {"third_party_invite": "x"}, {}, ALL),
         ("m.room.create", {"creator": "@a:a", "room_version": "3"}, {"creator": "@a:a"}, UNTIL_10),
-        (
-            "m.room.create",
-            {"creator": "@a:a", "room_version": "3"},
-            {"creator": "@a:a", "room_version": "3"},
-            FROM_11,
-        ),
+        ("m.room.create", {"creator": "@a:a", "room_version": "3"}, {"creator": "@a:a", "room_version": "3"}, FROM_11),
         ("m.room.join_rules", {"join_rule": "x", "allow": []}, {"join_rule": "x"}, ["3", "4", "5", "6", "7"]),
         (
             "m.room.join_rules",
@@ -98,12 +89,7 @@ LEVELS |= {"users": {}, "users_default": 5}
             ["8", "9", "10", "11", "12"],
         ),
         ("m.room.power_levels", {**LEVELS, "invite": 6, "notifications": {}}, LEVELS, UNTIL_10),
-        (
-            "m.room.power_levels",
-            {**LEVELS, "invite": 6, "notifications": {}},
-            {**LEVELS, "invite": 6},
-            FROM_11,
-        ),
+        ("m.room.power_levels", {**LEVELS, "invite": 6, "notifications": {}}, {**LEVELS, "invite": 6}, FROM_11),
         ("m.room.history_visibility", {"history_visibility": "x", "b": 1}, {"history_visibility": "x"}, ALL),
         ("m.room.aliases", {"aliases": ["#a:a"], "b": 1}, {"aliases": ["#a:a"]}, ["3", "4", "5"]),
         ("m.room.aliases", {"aliases": ["#a:a"], "b": 1}, {}, ["6", "7", "8", "9", "10", "11", "12"]),

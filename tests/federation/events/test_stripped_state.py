@@ -23,13 +23,7 @@ def test_the_selected_state(version: str) -> None:
     room.send("m.room.name", ALICE, {"name": "Kitchen"}, "")
     room.topic(ALICE, "soup")
     types = [pdu.type for pdu in select_state(room.state(), ALICE)]
-    assert types == [
-        "m.room.create",
-        "m.room.name",
-        "m.room.topic",
-        "m.room.join_rules",
-        "m.room.member",
-    ]
+    assert types == ["m.room.create", "m.room.name", "m.room.topic", "m.room.join_rules", "m.room.member"]
     assert "m.room.member" not in [pdu.type for pdu in select_state(room.state())]
     assert STATE_TYPES[0] == "m.room.create"
 

@@ -13,10 +13,7 @@ FULL = {"age": 3, "invite_room_state": [], "knock_room_state": [], "redacted_bec
     ("event", "kept"),
     [
         ({"type": "m.room.message", "unsigned": FULL}, {"age": 3}),
-        (
-            {"type": "m.room.member", "unsigned": FULL},
-            {"age": 3, "invite_room_state": [], "knock_room_state": []},
-        ),
+        ({"type": "m.room.member", "unsigned": FULL}, {"age": 3, "invite_room_state": [], "knock_room_state": []}),
         ({"type": "m.room.message", "unsigned": {"redacted_because": {}}}, None),
         ({"type": "m.room.message", "unsigned": "rubbish"}, None),
         ({"type": "m.room.message", "unsigned": None}, None),

@@ -79,11 +79,7 @@ FEW: tuple[Any, ...] = (
 def hostile(examples: int) -> Any:
     """Malicious values, the same in each run."""
     return settings(
-        max_examples=examples,
-        derandomize=True,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
+        max_examples=examples, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
     )
 
 
@@ -187,10 +183,7 @@ SEGMENTS = (
     "é", "%7B%7D", "{room_id}", ";", "a;b=c", "+", "%20", "%0D%0AX:%20y", "*", "$", "!",
     quote(f"${_noise(3_000)}"), quote(f"!{_noise(240)}:good.test"), "x" * 9_000,
 )  # fmt: skip
-segments = st.one_of(
-    st.sampled_from(SEGMENTS),
-    texts.map(lambda text: quote(text[:4_000], safe="")),
-)
+segments = st.one_of(st.sampled_from(SEGMENTS), texts.map(lambda text: quote(text[:4_000], safe="")))
 queries = st.lists(
     st.tuples(
         st.sampled_from(QUERY_NAMES),

@@ -14,9 +14,7 @@ from yarl import URL
 from federation.client.requests import request_target
 from federation.http import app as homeserver_routes
 from federation.http.app import make_app
-from federation.http.endpoints import (
-    devices as user_devices,
-)
+from federation.http.endpoints import devices as user_devices
 from federation.http.endpoints import devices as user_keys_claim
 from federation.http.endpoints import devices as user_keys_query
 from federation.http.endpoints import keys as key_query
@@ -45,9 +43,7 @@ class KeyNodes(Nodes):
             return user_id == node.user("alice")
 
         homeserver = node.homeserver
-        notary = Notary(
-            node.name, homeserver.key_ring, lambda: keys, now_ms=now_ms, may_contact=lambda _: True
-        )
+        notary = Notary(node.name, homeserver.key_ring, lambda: keys, now_ms=now_ms, may_contact=lambda _: True)
         self._stack.push_async_callback(notary.close)
         app = make_app(WireNode(document, Readiness, "test", AdmissionRules(LOOPBACK)), Limits())
         homeserver_routes.serve(app, homeserver)

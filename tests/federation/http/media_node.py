@@ -45,9 +45,7 @@ class MediaNode:
     neighbourhood: Neighbourhood
     peer: str
 
-    def signed(
-        self, path: str, *, signer: LocalKey = PEER_KEY, origin: str | None = None
-    ) -> Mapping[str, str]:
+    def signed(self, path: str, *, signer: LocalKey = PEER_KEY, origin: str | None = None) -> Mapping[str, str]:
         return {"Authorization": authorization("GET", path, origin or self.peer, OWN_NAME, None, signer)}
 
     async def ask(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
@@ -85,9 +83,7 @@ async def media_node(
         listener = Listener(app, ListenerSettings((Bind("127.0.0.1"),), 0, LOOPBACK, PATIENT), tls, seen)
         [address] = await listener.start()
         stack.push_async_callback(listener.close, 1.0)
-        yield MediaNode(
-            Running(listener, address.port, seen, tls), media, shared, kept, neighbourhood, peer.name
-        )
+        yield MediaNode(Running(listener, address.port, seen, tls), media, shared, kept, neighbourhood, peer.name)
     assert seen.problems == []
 
 

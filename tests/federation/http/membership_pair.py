@@ -33,9 +33,7 @@ class Pair:
         return self.asking.user("bob")
 
     async def get(self, path: str, *, query: tuple[tuple[str, str], ...] = (), **names: str) -> Any:
-        return await self.asking.client.request(
-            "GET", self.asked.name, request_target(path, query=query, **names)
-        )
+        return await self.asking.client.request("GET", self.asked.name, request_target(path, query=query, **names))
 
     async def put(
         self, path: str, body: Mapping[str, Any], *, query: tuple[tuple[str, str], ...] = (), **names: str
@@ -68,9 +66,7 @@ class Pair:
         """Return the response to an unsigned request."""
         target = request_target(path)
         body: dict[str, Any] | None = None if method == "GET" else {}
-        return await self.refusal(
-            self.asking.client.request(method, self.asked.name, target, body, signed=False)
-        )
+        return await self.refusal(self.asking.client.request(method, self.asked.name, target, body, signed=False))
 
 
 @asynccontextmanager

@@ -220,9 +220,7 @@ class Client:
             return await self.reader.read() == b""
 
 
-def client_context(
-    authority: Authority, shown: Issued | None = None, directory: Any = None
-) -> ssl.SSLContext:
+def client_context(authority: Authority, shown: Issued | None = None, directory: Any = None) -> ssl.SSLContext:
     """Return a context that trusts the authority, with a client certificate if one is given."""
     context = ssl.create_default_context(cadata=authority.pem.decode())
     if shown is not None:

@@ -48,10 +48,7 @@ async def test_additional_routes() -> None:
     async def echo(request: web.Request) -> web.Response:
         return json_response({"raw": request.raw_path, "room": request.match_info["room"]})
 
-    async with (
-        running(routes=[web.get("/room/{room:[^/]+}/x", echo)]) as node,
-        await node.connect() as client,
-    ):
+    async with running(routes=[web.get("/room/{room:[^/]+}/x", echo)]) as node, await node.connect() as client:
         path = "/room/%21a%7Bb%7D%3Akitchen.local/x?via=%C3%A9&b"
         answer = await client.ask(path)
         assert answer.json == {"raw": path, "room": "!a{b}:kitchen.local"}

@@ -46,9 +46,7 @@ class Watched:
     peer: str
     clock: Clock
 
-    async def ask(
-        self, method: str, path: str, body: Any = None, *, signer: LocalKey | None = PEER_KEY
-    ) -> Answer:
+    async def ask(self, method: str, path: str, body: Any = None, *, signer: LocalKey | None = PEER_KEY) -> Answer:
         raw = b"" if body is None else encode(body)
         headers: Mapping[str, str] = {}
         if signer is not None:
@@ -68,9 +66,7 @@ class Watched:
 
 
 @asynccontextmanager
-async def watched(
-    database: Database, directory: Path, limits: PeerLimits | None = None
-) -> AsyncIterator[Watched]:
+async def watched(database: Database, directory: Path, limits: PeerLimits | None = None) -> AsyncIterator[Watched]:
     async with AsyncExitStack() as stack:
         names = await stack.enter_async_context(NameServer().running())
         neighbourhood = Neighbourhood(names, Certificates(directory), stack)
@@ -139,9 +135,7 @@ async def test_refused_requests_are_recorded(database: Database, tmp_path: Path)
             assert (await node.ask("GET", f"{V1}/state/{room}")).status == status
         leave = await node.ask("PUT", f"{V2}/send_leave/!forbidden/$e", {})
         assert leave.status == 403
-        assert [
-            (row.peer, row.act, row.room_id, row.outcome, row.detail) for row in await node.all_rows()
-        ] == [
+        assert [(row.peer, row.act, row.room_id, row.outcome, row.detail) for row in await node.all_rows()] == [
             (node.peer, "state", "!forbidden", "refused", "403 M_FORBIDDEN: Not in that room."),
             (node.peer, "state", "!needs-others", "failed", "c.example: is away"),
             (node.peer, "state", "!broken", "failed", "internal error of this server"),

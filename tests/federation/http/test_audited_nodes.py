@@ -65,9 +65,7 @@ async def test_both_nodes_record_the_same_operations(postgres_server: Server, mi
         # The receiver of a transaction records its events.
         brought = {row for row in ours if row[2] == "transaction"}
         assert {row[4] for row in brought} == {room_id}
-        assert {row[2:] for row in ours - brought} == {
-            row[2:] for row in as_seen_here if row[2] != "transaction"
-        }
+        assert {row[2:] for row in ours - brought} == {row[2:] for row in as_seen_here if row[2] != "transaction"}
         assert {row[6] for row in ours | theirs} == {"done"}
         assert (there.name, "out", "invite", bob, private, invite.event_id, "done") in ours
         assert {row[3:5] for row in ours if row[2] == "send_leave"} == {(bob, private)}

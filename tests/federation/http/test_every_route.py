@@ -10,8 +10,7 @@ from federation.http import endpoints
 from tests.federation.http.running import running
 
 MODULES = [
-    importlib.import_module(f"{endpoints.__name__}.{found.name}")
-    for found in pkgutil.iter_modules(endpoints.__path__)
+    importlib.import_module(f"{endpoints.__name__}.{found.name}") for found in pkgutil.iter_modules(endpoints.__path__)
 ]
 # Those that the listeners of these tests already have.
 COMMON_ENDPOINTS = {"key_server", "version", "health"}

@@ -82,11 +82,7 @@ async def test_two_nodes_exchange_media(database: Database, tmp_path: Path) -> N
         peers = {OWN_NAME: PeerSettings(address=f"127.0.0.1:{node.running.port}", plain=True)}
         reach = node.neighbourhood.reach(peers)
         client = FederationClient(
-            node.peer,
-            lambda: LocalKeys(PEER_KEY),
-            reach.resolver,
-            reach.connections,
-            may_contact=lambda _: True,
+            node.peer, lambda: LocalKeys(PEER_KEY), reach.resolver, reach.connections, may_contact=lambda _: True
         )
         (tmp_path / "theirs").mkdir()
         theirs = repository(database, tmp_path / "theirs")

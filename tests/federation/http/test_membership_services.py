@@ -10,7 +10,4 @@ async def test_requests_are_authenticated_first(postgres_server: Server, migrate
         path = f"{V1}/make_join/{{roomId}}/{{userId}}"
         asked = pair.get(path, roomId="!none:asked.test", userId=pair.bob)
         assert await pair.refusal(asked) == (404, "M_NOT_FOUND")
-        assert await pair.unsigned("GET", f"{V1}/make_join/!none:asked.test/@b:asking.test") == (
-            401,
-            "M_UNAUTHORIZED",
-        )
+        assert await pair.unsigned("GET", f"{V1}/make_join/!none:asked.test/@b:asking.test") == (401, "M_UNAUTHORIZED")

@@ -33,11 +33,7 @@ def raising(error: BaseException) -> web.RouteDef:
     ("error", "status", "body"),
     [
         (MatrixError("M_FORBIDDEN", "No.", 403), 403, {"errcode": "M_FORBIDDEN", "error": "No."}),
-        (
-            web.HTTPNotFound(text="/secret"),
-            404,
-            {"errcode": "M_UNRECOGNIZED", "error": "Unrecognized request"},
-        ),
+        (web.HTTPNotFound(text="/secret"), 404, {"errcode": "M_UNRECOGNIZED", "error": "Unrecognized request"}),
         (web.HTTPForbidden(text="/secret"), 403, {"errcode": "M_FORBIDDEN", "error": "Forbidden"}),
         (web.HTTPUnauthorized(), 401, {"errcode": "M_UNAUTHORIZED", "error": "Unauthorized"}),
         (web.HTTPTooManyRequests(), 429, {"errcode": "M_LIMIT_EXCEEDED", "error": "Too Many Requests"}),
@@ -55,17 +51,13 @@ async def test_errors_are_matrix_errors(error: Exception, status: int, body: dic
 
 
 @pytest.mark.parametrize(
-    "error",
-    [KeyError("/secret"), LocalError("/secret", "do"), TimeoutError("/secret"), AssertionError("/secret")],
+    "error", [KeyError("/secret"), LocalError("/secret", "do"), TimeoutError("/secret"), AssertionError("/secret")]
 )
 async def test_an_unexpected_exception_is_reported(error: Exception) -> None:
     """The peer gets a 500 without details, the operator the traceback."""
     async with running(routes=[raising(error)]) as node, await node.connect() as client:
         answer = await client.ask("/raise")
-        assert (answer.status, answer.json) == (
-            500,
-            {"errcode": "M_UNKNOWN", "error": "Internal server error"},
-        )
+        assert (answer.status, answer.json) == (500, {"errcode": "M_UNKNOWN", "error": "Internal server error"})
         ((_, reported),) = node.seen.problems
         assert reported is error
         assert reported.__traceback__ is not None
@@ -87,10 +79,7 @@ async def test_a_failure_of_another_server_is_answered_502() -> None:
 
 async def test_a_redirect_is_no_error() -> None:
     """aiohttp raises redirects too."""
-    async with (
-        running(routes=[raising(web.HTTPFound("/health/live"))]) as node,
-        await node.connect() as client,
-    ):
+    async with running(routes=[raising(web.HTTPFound("/health/live"))]) as node, await node.connect() as client:
         answer = await client.ask("/raise")
         assert (answer.status, answer.headers["location"]) == (302, "/health/live")
         assert node.seen.answered == [("/raise", "GET", 302)]
@@ -277,10 +266,7 @@ async def test_identity_is_no_encoding() -> None:
 async def test_expect_100_continue(path: str, status: int) -> None:
     """The interim response is sent once, and then the body is read."""
     async with running(routes=[web.put("/size", size)]) as node, await node.connect() as client:
-        head = (
-            f"PUT {path}".encode()
-            + b" HTTP/1.1\r\nHost: x\r\nExpect: 100-Continue\r\nContent-Length: 3\r\n\r\n"
-        )
+        head = f"PUT {path}".encode() + b" HTTP/1.1\r\nHost: x\r\nExpect: 100-Continue\r\nContent-Length: 3\r\n\r\n"
         await client.send(head)
         assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
         await client.send(b"abc")
@@ -318,10 +304,7 @@ async def test_expect_is_ignored_in_http_1_0() -> None:
 async def test_a_head_that_is_too_large_as_a_whole_is_refused() -> None:
     """With a 431, although each line is allowed; a body sent with it does not count."""
     limits = replace(PATIENT, max_head=1000)
-    async with (
-        running(limits=limits, routes=[web.put("/size", size)]) as node,
-        await node.connect() as client,
-    ):
+    async with running(limits=limits, routes=[web.put("/size", size)]) as node, await node.connect() as client:
         many = {f"X-{number}": "x" * 80 for number in range(12)}
         answer = await client.ask(headers=many)
         assert (answer.status, answer.json["errcode"]) == (431, "M_TOO_LARGE")

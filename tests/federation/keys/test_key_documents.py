@@ -112,11 +112,7 @@ def test_an_old_key_without_expiry_is_skipped(expired: Any) -> None:
     old = {OLD.key_id: {"key": OLD.public, "expired_ts": expired}}
     document = key_document("a.test", FIRST)
     signed = {**document, "old_verify_keys": old}
-    if (
-        isinstance(expired, float | int)
-        and not isinstance(expired, bool)
-        and expired in {1.5, 2**60, 10**400}
-    ):
+    if isinstance(expired, float | int) and not isinstance(expired, bool) and expired in {1.5, 2**60, 10**400}:
         assert "canonical" in problem(signed)
     else:
         assert set(accepted(key_document("a.test", FIRST, old=old))) == {"ed25519:1"}
@@ -185,9 +181,7 @@ def test_a_notary_must_have_signed() -> None:
     assert "keys that it publishes" in problem(signed, notary)
 
 
-def stored(
-    one: Any = FIRST, until: int = NOW + DAY, expired: int | None = None, source: str = DIRECT
-) -> ServerKey:
+def stored(one: Any = FIRST, until: int = NOW + DAY, expired: int | None = None, source: str = DIRECT) -> ServerKey:
     return ServerKey("a.test", "ed25519:1", public(one), until, expired, NOW, source)
 
 
@@ -208,9 +202,7 @@ def test_a_different_key_does_not_replace_a_valid_one() -> None:
 
 def test_an_expired_key_may_be_replaced() -> None:
     """A server may be reinstalled under its old name with the old key id."""
-    assert merge_keys(stored(), stored(OTHER, until=NOW + 3 * DAY), NOW + DAY + 1) == stored(
-        OTHER, until=NOW + 3 * DAY
-    )
+    assert merge_keys(stored(), stored(OTHER, until=NOW + 3 * DAY), NOW + DAY + 1) == stored(OTHER, until=NOW + 3 * DAY)
 
 
 def test_the_later_validity_counts() -> None:
@@ -223,12 +215,7 @@ def test_the_later_validity_counts() -> None:
 def test_an_old_key_stays_old() -> None:
     """Whatever an outdated response contains; its earliest expiry counts."""
     old = stored(expired=NOW - DAY)
-    for before, after in (
-        (old, stored()),
-        (stored(), old),
-        (old, stored(expired=NOW)),
-        (stored(expired=NOW), old),
-    ):
+    for before, after in ((old, stored()), (stored(), old), (old, stored(expired=NOW)), (stored(expired=NOW), old)):
         assert merge_keys(before, after, NOW).expired_ts == NOW - DAY
 
 

@@ -68,10 +68,7 @@ async def test_fetching_from_a_notary(neighbourhood: Neighbourhood) -> None:
     assert server.queries == [
         {
             "server_keys": {
-                "x.test": {
-                    "ed25519:1": {"minimum_valid_until_ts": 5},
-                    "ed25519:2": {"minimum_valid_until_ts": 6},
-                },
+                "x.test": {"ed25519:1": {"minimum_valid_until_ts": 5}, "ed25519:2": {"minimum_valid_until_ts": 6}},
                 "y.test": {"ed25519:3": {"minimum_valid_until_ts": 7}},
             }
         }
@@ -91,8 +88,6 @@ async def test_a_malformed_response_of_a_notary(neighbourhood: Neighbourhood, an
     with pytest.raises(PeerError):
         await fetch.from_notary(server.name, {"x.test": []}, keys_of_notary)
     assert counted.fetches == [("notary", Outcome.MALFORMED)]
-    strange = (
-        b'{"server_keys": [null, 5, {}, {"server_name": 7}, {"server_name": "x.test", "signatures": 5}]}'
-    )
+    strange = b'{"server_keys": [null, 5, {}, {"server_name": 7}, {"server_name": "x.test", "signatures": 5}]}'
     server.server.handler = answering(strange)
     assert await fetch.from_notary(server.name, {"x.test": []}, keys_of_notary) == {"x.test": []}

@@ -25,12 +25,7 @@ KEY_ID = "ed25519:1"
 
 def event(version: str, **content: Any) -> Pdu:
     template = Template(
-        "m.room.member",
-        "@a:a.test",
-        {"membership": "join", **content},
-        NOW,
-        room_id="!r:a.test",
-        state_key="@a:a.test",
+        "m.room.member", "@a:a.test", {"membership": "join", **content}, NOW, room_id="!r:a.test", state_key="@a:a.test"
     )
     pdu = build(template, ROOM_VERSIONS[version], signer("a.test"))
     assert isinstance(pdu, Pdu)

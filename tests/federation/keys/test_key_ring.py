@@ -83,9 +83,7 @@ async def test_keys_of_several_servers_are_fetched_concurrently(rings: Rings) ->
     servers = [await server(rings, f"s{at}.test") for at in range(8)]
     servers[3].status = 500
     keys = await rings().keys_for([KeyNeed(one.name, "ed25519:1", NOW) for one in servers])
-    assert {name for name, found in keys.items() if found} == {one.name for one in servers} - {
-        servers[3].name
-    }
+    assert {name for name, found in keys.items() if found} == {one.name for one in servers} - {servers[3].name}
     assert keys[servers[3].name] == {}
 
 
@@ -208,13 +206,7 @@ async def test_malicious_responses_have_no_keys(rings: Rings) -> None:
     a = await server(rings)
     ring = rings()
     deep = b'{"a":' * 50_000 + b"1" + b"}" * 50_000
-    for answer in (
-        b"x" * 2_000_000,
-        deep,
-        b"",
-        b'{"server_name": NaN}',
-        {"server_name": a.name, "verify_keys": 5},
-    ):
+    for answer in (b"x" * 2_000_000, deep, b"", b'{"server_name": NaN}', {"server_name": a.name, "verify_keys": 5}):
         a.answer = answer
         assert await ring.keys_for([KeyNeed(a.name, "ed25519:1", NOW)]) == {a.name: {}}
         rings.neighbourhood.clock.now += 60
@@ -239,9 +231,7 @@ async def test_an_invalid_server_name_is_not_requested(rings: Rings) -> None:
     """An event may have any text as its sender's server."""
     ring = rings()
     names = ["", "a b", "x" * 300, "\ud800", "a.test:0"]
-    assert await ring.keys_for([KeyNeed(name, "ed25519:1", NOW) for name in names]) == {
-        name: {} for name in names
-    }
+    assert await ring.keys_for([KeyNeed(name, "ed25519:1", NOW) for name in names]) == {name: {} for name in names}
 
 
 async def test_servers_that_may_not_federate_are_not_requested(rings: Rings) -> None:

@@ -21,10 +21,7 @@ from tests.support.neighbourhood import OWN_KEYS, OWN_NAME, Neighbourhood
 from tests.support.server_keys import DAY, NOW, key, key_document, old_key, public
 
 FIRST, SECOND = key("1"), key("2")
-US = Vouching(
-    OWN_NAME,
-    {OWN_KEYS.current.key_id: VerifyKey(bytes(OWN_KEYS.current.signing_key.verify_key), NOW)},
-)
+US = Vouching(OWN_NAME, {OWN_KEYS.current.key_id: VerifyKey(bytes(OWN_KEYS.current.signing_key.verify_key), NOW)})
 
 
 class NotaryClient:
@@ -49,10 +46,7 @@ class NotaryClient:
         return ring
 
     def notary(
-        self,
-        *notaries: str,
-        may_contact: Callable[[str], bool] = lambda _: True,
-        timeout: float = 30,
+        self, *notaries: str, may_contact: Callable[[str], bool] = lambda _: True, timeout: float = 30
     ) -> Notary:
         notary = Notary(
             OWN_NAME,
@@ -95,9 +89,7 @@ async def test_keys_are_fetched_once_and_signed_by_both(client: NotaryClient) ->
         assert client.keys_in(answer) == {a.name: {"ed25519:1"}}
         [document] = json.loads(answer)["server_keys"]
         assert document["signatures"][a.name] == a.answer["signatures"][a.name]
-    assert client.keys_in(await client.notary().query_servers({"server_keys": {a.name: {}}})) == {
-        a.name: {"ed25519:1"}
-    }
+    assert client.keys_in(await client.notary().query_servers({"server_keys": {a.name: {}}})) == {a.name: {"ed25519:1"}}
     assert a.asked == 1
 
 
@@ -237,14 +229,11 @@ async def test_the_cost_of_queries_is_limited(client: NotaryClient) -> None:
         raise AssertionError
 
     slow = [
-        await client.neighbourhood.server(silent, f"s{number}.test")
-        for number in range(MAX_CONCURRENT_FETCHES + 3)
+        await client.neighbourhood.server(silent, f"s{number}.test") for number in range(MAX_CONCURRENT_FETCHES + 3)
     ]
     names = [f"s{number}.test:{one.port}" for number, one in enumerate(slow)]
     notary = client.notary(timeout=0.5)
-    waiting = asyncio.create_task(
-        notary.query_servers({"server_keys": {name: {} for name in [*names, a.name]}})
-    )
+    waiting = asyncio.create_task(notary.query_servers({"server_keys": {name: {} for name in [*names, a.name]}}))
     async with asyncio.timeout(30):
         await all_came.wait()
         # All fetch slots are in use, and this query needs none.

@@ -34,14 +34,7 @@ def test_without_a_time_keys_must_be_valid_now() -> None:
 
 @pytest.mark.parametrize(
     ("server", "minimum"),
-    [
-        ("a b", None),
-        ("", None),
-        ("a.example", "-1"),
-        ("a.example", "x"),
-        ("a.example", "9" * 17),
-        ("a.example", ""),
-    ],
+    [("a b", None), ("", None), ("a.example", "-1"), ("a.example", "x"), ("a.example", "9" * 17), ("a.example", "")],
 )
 def test_invalid_queries_are_refused(server: str, minimum: str | None) -> None:
     """400 M_INVALID_PARAM."""
@@ -140,9 +133,7 @@ ONE, ALL = KeyQuery("a.example", ("ed25519:1",), NOW), KeyQuery("a.example", (),
         ({"ed25519:1": stored(NOW - 5, fetched=NOW - DAY), "ed25519:2": stored()}, ALL, True),
     ],
 )
-def test_which_keys_are_returned_without_a_fetch(
-    known: dict[str, ServerKey], wanted: KeyQuery, fresh: bool
-) -> None:
+def test_which_keys_are_returned_without_a_fetch(known: dict[str, ServerKey], wanted: KeyQuery, fresh: bool) -> None:
     """ "Intermediate notary servers should cache a response for half of its lifetime to avoid serving a stale
     response"; and only keys that satisfy the query."""
     assert is_fresh(known, wanted, NOW) is fresh

@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation.client.requests import authorization
-from federation.keys.request_verification import (
-    Claim,
-    SignedRequest,
-    parse_claim,
-    parse_request,
-    verify_request,
-)
+from federation.keys.request_verification import Claim, SignedRequest, parse_claim, parse_request, verify_request
 from federation.keys.server_keys import LocalKey
 from federation.matrix.canonical_json import encode
 from federation.matrix.errors import MatrixError

@@ -32,9 +32,7 @@ TWO = key_from_seed("a_2", b"\x02" * 32)
 def test_the_document_is_signed_by_the_key_that_it_publishes() -> None:
     """Verified by an independent implementation."""
     document = make_key_document("localhost:7676", LocalKeys(ONE), NOW)
-    key = signedjson.key.decode_verify_key_base64(
-        "ed25519", "a_1", document["verify_keys"]["ed25519:a_1"]["key"]
-    )
+    key = signedjson.key.decode_verify_key_base64("ed25519", "a_1", document["verify_keys"]["ed25519:a_1"]["key"])
     signedjson.sign.verify_signed_json(document, "localhost:7676", key)
 
 
@@ -63,15 +61,11 @@ def test_the_file_formats_are_those_of_signedjson() -> None:
     """An operator may move keys between this node and other servers."""
     [theirs] = signedjson.key.read_signing_keys(io.StringIO(format_local_key(ONE)))
     assert (theirs.version, bytes(theirs)) == ("a_1", b"\x01" * 32)
-    [old] = signedjson.key.read_old_signing_keys(
-        io.StringIO(format_old_keys([OldLocalKey("a_1", ONE.public, NOW)]))
-    )
+    [old] = signedjson.key.read_old_signing_keys(io.StringIO(format_old_keys([OldLocalKey("a_1", ONE.public, NOW)])))
     assert (old.version, old.expired, bytes(old)) == ("a_1", NOW, bytes(ONE.signing_key.verify_key))
 
 
-@given(
-    st.binary(min_size=32, max_size=32), st.from_regex(r"\A\w{1,20}\Z", fullmatch=True).filter(str.isascii)
-)
+@given(st.binary(min_size=32, max_size=32), st.from_regex(r"\A\w{1,20}\Z", fullmatch=True).filter(str.isascii))
 def test_a_key_file_round_trips(seed: bytes, version: str) -> None:
     read = parse_local_key(format_local_key(key_from_seed(version, seed)))
     assert (read.version, bytes(read.signing_key)) == (version, seed)

@@ -90,9 +90,7 @@ def test_malformed_headers_are_refused_with_the_reason(header: str, problem: str
     assert (refused.value.status, refused.value.errcode) == (401, "M_UNAUTHORIZED")
 
 
-@given(
-    st.one_of(st.text(), st.text(st.sampled_from('xX-Matrix \t,="\\:aorigkeysd[]%\0\udc80é')), st.binary())
-)
+@given(st.one_of(st.text(), st.text(st.sampled_from('xX-Matrix \t,="\\:aorigkeysd[]%\0\udc80é')), st.binary()))
 def test_any_input_raises_the_declared_error_only(header: str | bytes) -> None:
     """Headers are decoded with surrogate escapes."""
     text = header.decode("utf-8", "surrogateescape") if isinstance(header, bytes) else header
@@ -169,12 +167,7 @@ def test_the_number_of_headers_is_limited() -> None:
 def test_the_signed_object_has_content_only_with_a_body() -> None:
     """Absent for GET; present, even as `{}`, for PUT and POST. The URI is used verbatim."""
     uri = "/_matrix/federation/v1/x/%21a%3Ab?c=%7B"
-    assert signed_object("GET", uri, "a", "b") == {
-        "method": "GET",
-        "uri": uri,
-        "origin": "a",
-        "destination": "b",
-    }
+    assert signed_object("GET", uri, "a", "b") == {"method": "GET", "uri": uri, "origin": "a", "destination": "b"}
     assert signed_object("PUT", uri, "a", "b", {})["content"] == {}
 
 

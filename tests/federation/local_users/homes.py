@@ -146,10 +146,7 @@ class Homes:
 
 @contextlib.asynccontextmanager
 async def homeserver_without_port(
-    name: str,
-    database: Database,
-    peers: "dict[str, PeerSettings] | None" = None,
-    media: Path | None = None,
+    name: str, database: Database, peers: "dict[str, PeerSettings] | None" = None, media: Path | None = None
 ) -> AsyncIterator[Home]:
     """A homeserver without a port. `media` is the directory of its files."""
     refuses: set[str] = set()

@@ -35,10 +35,7 @@ async def test_a_room_is_created_as_requested(pair: tuple[Home, Home], version: 
     room_id = made.room_id
     assert await here.state(room_id, "m.room.name") == {"name": "Kitchen"}
     assert await here.state(room_id, "io.x") == {"a": 1}
-    assert await here.state(room_id, "m.room.member", alice) == {
-        "membership": "join",
-        "displayname": "Alice",
-    }
+    assert await here.state(room_id, "m.room.member", alice) == {"membership": "join", "displayname": "Alice"}
     assert await here.state(room_id, "m.room.member", eve) == {"membership": "invite", "displayname": "Eve"}
     assert await here.rooms.membership(room_id, bob) == "invite"
     assert await here.rooms.resolve_alias("#kitchen:here.test") == (room_id, ("here.test",))
@@ -54,9 +51,7 @@ async def test_a_taken_alias_leaves_no_room_behind(home: Home) -> None:
     first = await home.room(alice, alias="kitchen")
     with pytest.raises(MatrixError, match="400 M_ROOM_IN_USE"):
         await home.room(alice, alias="kitchen")
-    results = await asyncio.gather(
-        *(home.room(alice, alias="cellar") for _ in range(3)), return_exceptions=True
-    )
+    results = await asyncio.gather(*(home.room(alice, alias="cellar") for _ in range(3)), return_exceptions=True)
     made = [one for one in results if isinstance(one, str)]
     assert len(made) == 1
     assert await home.rooms.joined_rooms(alice) == sorted([first, *made])
@@ -76,9 +71,7 @@ async def test_the_same_key_gives_the_same_room(home: Home, database_address: Da
         both = CreateRoomRequest(creator=alice, key="both", alias="both")
         made = await asyncio.gather(*(one.rooms.create_room(both) for one in (home, second, home, second)))
         assert len({one.room_id for one in made}) == 1
-        named = CreateRoomRequest(
-            creator=alice, key="default", version="11", room_id="agent-federation-default"
-        )
+        named = CreateRoomRequest(creator=alice, key="default", version="11", room_id="agent-federation-default")
         made = await asyncio.gather(*(one.rooms.create_room(named) for one in (home, second, home, second)))
     assert {one.room_id for one in made} == {"!agent-federation-default:here.test"}
     assert [one.is_new for one in made].count(True) == 1

@@ -7,13 +7,7 @@ import pytest
 
 from federation.matrix.errors import MatrixError
 from federation.transactions.edu_dispatcher import EduUpdate, ReceivedCustomEdu, TypingUsers
-from federation.transactions.edus import (
-    MAX_CUSTOM_EDU_BYTES,
-    MAX_STATUS_BYTES,
-    Receipt,
-    ToDevice,
-    UserPresence,
-)
+from federation.transactions.edus import MAX_CUSTOM_EDU_BYTES, MAX_STATUS_BYTES, Receipt, ToDevice, UserPresence
 from federation.transactions.outgoing_edus import to_device
 from tests.federation.local_users.homes import TIMEOUT, Home
 
@@ -107,8 +101,7 @@ async def test_receipts_reach_the_other_server(pair: tuple[Home, Home]) -> None:
     for event_id, thread_id in ((said[1], None), (said[0], "main")):
         await heard.until(
             lambda one, event_id=event_id, thread_id=thread_id: (
-                isinstance(one, Receipt)
-                and (one.user_id, one.event_id, one.thread_id) == (bob, event_id, thread_id)
+                isinstance(one, Receipt) and (one.user_id, one.event_id, one.thread_id) == (bob, event_id, thread_id)
             )
         )
     for home in pair:

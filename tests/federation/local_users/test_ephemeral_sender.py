@@ -56,12 +56,7 @@ async def made_of(here: Home, there: Home) -> AsyncIterator[Ours]:
 
     news = EduDispatcher("here.test", here.database, now_ms=now_ms)
     own = EphemeralSender(
-        here.database,
-        here.graph,
-        here.homeserver.outbox,
-        news,
-        now_ms=now_ms,
-        report=reports.put_nowait,
+        here.database, here.graph, here.homeserver.outbox, news, now_ms=now_ms, report=reports.put_nowait
     )
     made = Ours(here, there, room_id, alice, own, news, reports)
     for type_ in TYPES:
@@ -141,9 +136,7 @@ async def test_a_failure_is_reported_and_the_next_update_is_sent(ours: Ours) -> 
     assert await ours.heard.get() == Receipt(ours.room_id, ours.user, "$2", 2)
 
 
-async def test_presence_is_repeated_after_an_unexpected_exception(
-    ours: Ours, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_presence_is_repeated_after_an_unexpected_exception(ours: Ours, monkeypatch: pytest.MonkeyPatch) -> None:
     """The background task does not end silently."""
     monkeypatch.setattr("federation.local_users.ephemeral_sender.REPEAT_CHECK_INTERVAL", 0.01)
     now, fails, failed = 1_000_000, False, asyncio.Event()
@@ -156,9 +149,7 @@ async def test_presence_is_repeated_after_an_unexpected_exception(
             raise ValueError("broken")
         return now
 
-    own = EphemeralSender(
-        ours.here.database, ours.here.graph, ours.here.homeserver.outbox, ours.news, now_ms=now_ms
-    )
+    own = EphemeralSender(ours.here.database, ours.here.graph, ours.here.homeserver.outbox, ours.news, now_ms=now_ms)
     own.start()
     try:
         async with asyncio.timeout(30):

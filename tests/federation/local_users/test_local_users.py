@@ -37,9 +37,7 @@ async def test_profiles(database: Database) -> None:
                 await act
 
 
-async def test_media_is_uploaded_here_and_downloaded_there(
-    postgres_server: Server, migrated_template: str
-) -> None:
+async def test_media_is_uploaded_here_and_downloaded_there(postgres_server: Server, migrated_template: str) -> None:
     """Media that is not available gives an error."""
     async with homes(postgres_server, migrated_template) as running:
         here: Home
@@ -50,11 +48,7 @@ async def test_media_is_uploaded_here_and_downloaded_there(
             async with home.rooms.download(str(info.mxc)) as opened:
                 assert b"".join([chunk async for chunk in opened.chunks]) == b"soup"
                 assert opened.info.file_name == "recipe.txt"
-        for address, code in (
-            ("mxc://here.test/nothing", "404"),
-            ("mxc://nowhere.invalid/x", "502"),
-            ("x", "400"),
-        ):
+        for address, code in (("mxc://here.test/nothing", "404"), ("mxc://nowhere.invalid/x", "502"), ("x", "400")):
             with pytest.raises(MatrixError, match=code):
                 async with here.rooms.download(address):
                     raise AssertionError("there is none")

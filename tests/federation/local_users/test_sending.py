@@ -20,11 +20,7 @@ async def test_sent_events_arrive_unchanged_at_another_server(pair: tuple[Home, 
     await there.rooms.join(room_id, bob, via=["here.test"])
     said = await here.say(room_id, alice, "hello", ts=1_600_000_000_000)
     entry = await there.until_event(said)
-    assert (entry.kind, entry.event.sender, entry.event.origin_server_ts) == (
-        "timeline",
-        alice,
-        1_600_000_000_000,
-    )
+    assert (entry.kind, entry.event.sender, entry.event.origin_server_ts) == ("timeline", alice, 1_600_000_000_000)
     answer = await there.rooms.send(room_id, bob, "m.room.message", reply(said, text("good day")))
     await here.until_event(answer)
     sign = await there.rooms.send(room_id, bob, "m.reaction", reaction(said, "👍"))
@@ -36,22 +32,16 @@ async def test_sent_events_arrive_unchanged_at_another_server(pair: tuple[Home, 
         assert [event.event_id for event in related] == [answer, sign, changed]
 
 
-async def test_sending_with_a_transaction_id_is_idempotent(
-    home: Home, database_address: DatabaseAddress
-) -> None:
+async def test_sending_with_a_transaction_id_is_idempotent(home: Home, database_address: DatabaseAddress) -> None:
     """Also after a restart of the process."""
     alice = await home.user("alice")
     room_id = await home.room(alice)
-    sent = await asyncio.gather(
-        *(home.say(room_id, alice, f"{n}", transaction_id=f"{n % 3}") for n in range(9))
-    )
+    sent = await asyncio.gather(*(home.say(room_id, alice, f"{n}", transaction_id=f"{n % 3}") for n in range(9)))
     assert len(set(sent)) == 3
     async with home_on(database_address) as again:
         assert await again.say(room_id, alice, "other", transaction_id="1") == sent[1]
         assert await again.rooms.prune() == 0
-    redacted = {
-        await home.rooms.redact(room_id, alice, sent[0], reason="oops", transaction_id="r") for _ in range(2)
-    }
+    redacted = {await home.rooms.redact(room_id, alice, sent[0], reason="oops", transaction_id="r") for _ in range(2)}
     assert len(redacted) == 1
 
 

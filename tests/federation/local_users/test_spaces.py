@@ -13,11 +13,7 @@ async def test_a_room_is_added_to_a_space_and_removed(home: Home) -> None:
     room_id = await home.room(alice)
     for _ in range(2):
         await home.rooms.add_to_space(space, room_id, alice, order="1", suggested=True)
-    assert await home.state(space, "m.space.child", room_id) == {
-        "via": ["here.test"],
-        "order": "1",
-        "suggested": True,
-    }
+    assert await home.state(space, "m.space.child", room_id) == {"via": ["here.test"], "order": "1", "suggested": True}
     assert await home.state(room_id, "m.space.parent", space) == {"via": ["here.test"]}
     before = await home.graph.room(space)
     await home.rooms.add_to_space(space, room_id, alice, order="1", suggested=True)

@@ -180,9 +180,7 @@ async def test_an_invite_is_read_while_it_is_valid(pair: tuple[Home, Home]) -> N
         assert (joined.kind, joined.event.content["membership"]) == ("timeline", "join")
 
 
-async def test_one_process_at_a_time_reads_under_a_name(
-    home: Home, database_address: DatabaseAddress
-) -> None:
+async def test_one_process_at_a_time_reads_under_a_name(home: Home, database_address: DatabaseAddress) -> None:
     """Another one waits, and continues from the cursor."""
     alice = await home.user("alice")
     await home.room(alice)
@@ -203,9 +201,7 @@ async def test_one_process_at_a_time_reads_under_a_name(
             assert await waiting == len(entries) - 4
 
 
-async def test_a_replaced_reader_is_notified_and_commits_nothing(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_replaced_reader_is_notified_and_commits_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its session may have ended without its noticing."""
     monkeypatch.setattr("federation.stream.event_stream.CONFIRMED_FOR", 0.0)
     alice = await home.user("alice")
@@ -228,9 +224,7 @@ async def test_a_replaced_reader_is_notified_and_commits_nothing(
                 await subscription.advance(connection, entries[-1].position + 1)
 
 
-async def test_a_reader_replaced_a_moment_ago_commits_nothing(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_reader_replaced_a_moment_ago_commits_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its lease is checked when it commits; then it is notified."""
     monkeypatch.setattr("federation.stream.event_stream.CONFIRMED_FOR", 3_600.0)
     alice = await home.user("alice")
@@ -249,9 +243,7 @@ async def test_a_reader_replaced_a_moment_ago_commits_nothing(
             assert (await list_cursors(connection))["a"] < entry.position
 
 
-async def test_a_killed_process_loses_and_duplicates_nothing(
-    home: Home, database_address: DatabaseAddress
-) -> None:
+async def test_a_killed_process_loses_and_duplicates_nothing(home: Home, database_address: DatabaseAddress) -> None:
     """Neither events sent under transaction ids nor the results of reading the stream. It is killed three
     times while it does both."""
     alice = await home.user("alice")

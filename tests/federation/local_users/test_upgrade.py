@@ -10,9 +10,7 @@ STEPS = pytest.mark.parametrize(("before", "after"), [("10", "11"), ("11", "12")
 
 
 @STEPS
-async def test_a_room_is_replaced_by_one_of_another_version(
-    pair: tuple[Home, Home], before: str, after: str
-) -> None:
+async def test_a_room_is_replaced_by_one_of_another_version(pair: tuple[Home, Home], before: str, after: str) -> None:
     """Aliases move, the old room refers to the new one and is muted, and remote members can follow."""
     here, there = pair
     alice, bob = await here.user("alice", "Alice"), await there.user("bob")

@@ -97,8 +97,7 @@ def test_user_ids(user_id: str, federated: bool, current: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [("@a:b", True), ("@:", True), ("@a:not a name", True), ("@a", False), ("a:b", False)],
+    ("text", "expected"), [("@a:b", True), ("@:", True), ("@a:not a name", True), ("@a", False), ("a:b", False)]
 )
 def test_user_ids_in_power_levels(text: str, expected: bool) -> None:
     """Checked as in Synapse, so that both accept the same power levels."""
@@ -126,8 +125,7 @@ def test_room_ids(room_id: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("alias", "expected"),
-    [("#a:b.example", True), ("#:b", True), ("#a", False), ("!a:b", False), ("#a:b c", False)],
+    ("alias", "expected"), [("#a:b.example", True), ("#:b", True), ("#a", False), ("!a:b", False), ("#a:b c", False)]
 )
 def test_room_aliases(alias: str, expected: bool) -> None:
     """`#room_alias:domain`, the localpart any valid code points except `:` and NUL."""
@@ -136,14 +134,7 @@ def test_room_aliases(alias: str, expected: bool) -> None:
 
 @pytest.mark.parametrize(
     ("event_id", "expected"),
-    [
-        ("$" + HASH, True),
-        ("$a:b.example", True),
-        ("$", False),
-        ("a", False),
-        ("$" + "a" * 255, False),
-        ("$\0", False),
-    ],
+    [("$" + HASH, True), ("$a:b.example", True), ("$", False), ("a", False), ("$" + "a" * 255, False), ("$\0", False)],
 )
 def test_event_ids(event_id: str, expected: bool) -> None:
     """Opaque, except for the sigil and the length."""
@@ -152,13 +143,7 @@ def test_event_ids(event_id: str, expected: bool) -> None:
 
 @pytest.mark.parametrize(
     ("key_id", "expected"),
-    [
-        ("ed25519:auto", True),
-        ("ed25519:a_B1", True),
-        ("ed25519:", False),
-        (":1", False),
-        ("ed25519:a-b", False),
-    ],
+    [("ed25519:auto", True), ("ed25519:a_B1", True), ("ed25519:", False), (":1", False), ("ed25519:a-b", False)],
 )
 def test_key_ids(key_id: str, expected: bool) -> None:
     """`algorithm:version`."""

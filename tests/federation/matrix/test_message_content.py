@@ -62,10 +62,7 @@ def test_a_text_has_its_mentions() -> None:
     plain = text("hi", msgtype="m.notice", mentions=[ALICE, ALICE, "nobody"])
     assert plain["m.mentions"] == {"user_ids": [ALICE]}
     with_form = formatted_text("hi", bold("hi"))
-    assert (with_form["format"], with_form["formatted_body"]) == (
-        "org.matrix.custom.html",
-        "<strong>hi</strong>",
-    )
+    assert (with_form["format"], with_form["formatted_body"]) == ("org.matrix.custom.html", "<strong>hi</strong>")
 
 
 @pytest.mark.parametrize("plain", ["hi", "a < b & c", "two\nlines", ""])
@@ -145,11 +142,7 @@ def test_an_edit_has_new_content_and_a_fallback() -> None:
 
 def test_the_key_of_a_reaction_is_limited() -> None:
     """To 255 bytes, cut between characters."""
-    assert reaction("$1", "👍")["m.relates_to"] == {
-        "rel_type": "m.annotation",
-        "event_id": "$1",
-        "key": "👍",
-    }
+    assert reaction("$1", "👍")["m.relates_to"] == {"rel_type": "m.annotation", "event_id": "$1", "key": "👍"}
     assert len(reaction("$1", "👍" * 100)["m.relates_to"]["key"].encode()) == 252
 
 

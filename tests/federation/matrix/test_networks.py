@@ -62,12 +62,7 @@ def test_plain_is_never_admitted_from_outside_the_networks(address: Address, fir
 
 @pytest.mark.parametrize(
     ("host", "expected"),
-    [
-        ("127.0.0.1", "127.0.0.1"),
-        ("::ffff:192.0.2.7", "192.0.2.7"),
-        ("fe80::1%eth0", "fe80::1"),
-        ("::1", "::1"),
-    ],
+    [("127.0.0.1", "127.0.0.1"), ("::ffff:192.0.2.7", "192.0.2.7"), ("fe80::1%eth0", "fe80::1"), ("::1", "::1")],
 )
 def test_a_mapped_address_is_an_ipv4_address(host: str, expected: str) -> None:
     """So that the networks of the configuration match it."""
@@ -101,16 +96,14 @@ def test_a_pinned_leaf_authenticates_its_peer() -> None:
 
 def test_a_pinned_authority_authenticates_its_peer() -> None:
     """By any certificate with its signature, whatever names it has."""
-    assert peers_of_certificate(
-        PresentedCertificate("x", signed_by=frozenset({"authority"})), [LEAF, AUTHORITY]
-    ) == {"garden.local:8448"}
+    assert peers_of_certificate(PresentedCertificate("x", signed_by=frozenset({"authority"})), [LEAF, AUTHORITY]) == {
+        "garden.local:8448"
+    }
 
 
 def test_a_leaf_is_no_authority() -> None:
     """A certificate signed by a pinned leaf authenticates no peer."""
-    assert (
-        peers_of_certificate(PresentedCertificate("x", signed_by=frozenset({"leaf"})), [LEAF]) == frozenset()
-    )
+    assert peers_of_certificate(PresentedCertificate("x", signed_by=frozenset({"leaf"})), [LEAF]) == frozenset()
 
 
 def test_peers_with_a_shared_authority_need_their_name() -> None:
@@ -120,9 +113,7 @@ def test_peers_with_a_shared_authority_need_their_name() -> None:
         PinnedCertificate("B.example:8448", "ca", is_authority=True),
     ]
     signed = frozenset({"ca"})
-    assert peers_of_certificate(PresentedCertificate("x", frozenset({"A.EXAMPLE"}), signed), shared) == {
-        "a.example"
-    }
+    assert peers_of_certificate(PresentedCertificate("x", frozenset({"A.EXAMPLE"}), signed), shared) == {"a.example"}
     assert peers_of_certificate(PresentedCertificate("y", frozenset({"b.example"}), signed), shared) == {
         "b.example:8448"
     }

@@ -19,12 +19,7 @@ from federation.matrix.room_version import (
 CHANGES = {
     "4": {"event_id_is_url_safe"},
     "5": {"enforces_key_validity"},
-    "6": {
-        "strict_canonical_json",
-        "aliases_have_their_own_rule",
-        "checks_notification_levels",
-        "redaction_content",
-    },
+    "6": {"strict_canonical_json", "aliases_have_their_own_rule", "checks_notification_levels", "redaction_content"},
     "7": {"knocking"},
     "8": {"restricted_joins", "redaction_content"},
     "9": {"redaction_content"},

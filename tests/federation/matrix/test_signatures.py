@@ -23,9 +23,7 @@ def public(key: SigningKey, valid_until_ts: int = FOREVER) -> VerifyKey:
     return VerifyKey(bytes(key.verify_key), valid_until_ts)
 
 
-objects = st.dictionaries(
-    st.text(max_size=5), st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5)
-)
+objects = st.dictionaries(st.text(max_size=5), st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5))
 
 
 @given(objects)
@@ -33,9 +31,7 @@ def test_signatures_equal_those_of_signedjson(value: dict[str, Any]) -> None:
     """The library that Synapse uses makes the same bytes, and accepts these signatures."""
     value = {**value, "unsigned": {"age": 1}, "signatures": {"other": {"ed25519:0": "kept"}}}
     ours = signatures.sign(value, "a.example", "ed25519:1", KEY)
-    theirs_key = signedjson.key.decode_signing_key_base64(
-        "ed25519", "1", signatures.encode_base64(bytes(KEY))
-    )
+    theirs_key = signedjson.key.decode_signing_key_base64("ed25519", "1", signatures.encode_base64(bytes(KEY)))
     copy = {**value, "signatures": {"other": {"ed25519:0": "kept"}}}
     assert ours == signedjson.sign.sign_json(copy, "a.example", theirs_key)
     signedjson.sign.verify_signed_json(ours, "a.example", signedjson.key.get_verify_key(theirs_key))
@@ -57,9 +53,7 @@ def test_a_value_without_canonical_form_is_not_signed() -> None:
 
 
 def check(value: dict[str, Any], keys: dict[str, VerifyKey], **when: Any) -> signatures.Verification:
-    return signatures.verify(
-        signatures.bytes_to_sign(value), value.get("signatures"), "a.example", keys, **when
-    )
+    return signatures.verify(signatures.bytes_to_sign(value), value.get("signatures"), "a.example", keys, **when)
 
 
 def test_a_signature_covers_the_object() -> None:
@@ -82,9 +76,7 @@ def test_all_signatures_by_known_keys_must_be_valid() -> None:
         "a.example", "ed25519:policy_server"
     )
     assert check(both, {}) == NeedKeys({"a.example": ("ed25519:1", "ed25519:policy_server")})
-    assert check(both, {"ed25519:2": public(KEY)}) == NeedKeys(
-        {"a.example": ("ed25519:1", "ed25519:policy_server")}
-    )
+    assert check(both, {"ed25519:2": public(KEY)}) == NeedKeys({"a.example": ("ed25519:1", "ed25519:policy_server")})
 
 
 @pytest.mark.parametrize(
@@ -107,14 +99,10 @@ def test_a_missing_signature(made: Any) -> None:
     assert signatures.verify(b"{}", made, "a.example", {"ed25519:1": public(KEY)}) == NotSigned("a.example")
 
 
-@pytest.mark.parametrize(
-    "made", [None, 3, "", "abc", "é", "A" * 86, "A" * 85, "!" * 86, "A" * 10_000, {}, []]
-)
+@pytest.mark.parametrize("made", [None, 3, "", "abc", "é", "A" * 86, "A" * 85, "!" * 86, "A" * 10_000, {}, []])
 def test_a_malformed_signature_is_invalid(made: Any) -> None:
     """And raises nothing."""
-    result = signatures.verify(
-        b"{}", {"a.example": {"ed25519:1": made}}, "a.example", {"ed25519:1": public(KEY)}
-    )
+    result = signatures.verify(b"{}", {"a.example": {"ed25519:1": made}}, "a.example", {"ed25519:1": public(KEY)})
     assert result == BadSignature("a.example", "ed25519:1")
 
 

@@ -53,17 +53,7 @@ def test_the_header_is_parsed(header: str | None, name: str | None) -> None:
 
 def test_a_malicious_header_is_parsed_fast() -> None:
     """Without backtracking."""
-    for piece in (
-        ';x="',
-        '; filename="' + "\\",
-        ";",
-        ";a=",
-        "; ",
-        '";',
-        "; filename*0=",
-        ";filename*='",
-        '\\"',
-    ):
+    for piece in (';x="', '; filename="' + "\\", ";", ";a=", "; ", '";', "; filename*0=", ";filename*='", '\\"'):
         hostile = f'inline; filename="{piece * 4_000}'
         file_name_in(hostile)
         file_name_in(hostile[:4_096])

@@ -24,9 +24,7 @@ LIMIT = 1000
 
 
 def two_parts(data: bytes, **headers: str) -> Handler:
-    before, after = multipart_frame(
-        "b0undary", {name.replace("_", "-"): value for name, value in headers.items()}
-    )
+    before, after = multipart_frame("b0undary", {name.replace("_", "-"): value for name, value in headers.items()})
     return answering(before + data + after, Content_Type='multipart/mixed; boundary="b0undary"')
 
 
@@ -53,11 +51,7 @@ async def fetcher(
     )
     try:
         client = neighbourhood.reach().client
-        yield (
-            MediaFetcher(repository.store, client, public, LIMIT),
-            Mxc(f"a.test:{server.port}", "abc"),
-            server,
-        )
+        yield (MediaFetcher(repository.store, client, public, LIMIT), Mxc(f"a.test:{server.port}", "abc"), server)
     finally:
         await public.close()
 
@@ -66,13 +60,9 @@ def bytes_of(repository: Repository, sha256: str) -> bytes:
     return repository.files.path(bytes.fromhex(sha256)).read_bytes()
 
 
-async def test_media_is_downloaded_and_stored(
-    neighbourhood: Neighbourhood, media_repository: Repository
-) -> None:
+async def test_media_is_downloaded_and_stored(neighbourhood: Neighbourhood, media_repository: Repository) -> None:
     """With its description; only the authenticated endpoint is requested."""
-    handler = two_parts(
-        picture(), Content_Type="image/png", Content_Disposition='inline; filename="../a.png"'
-    )
+    handler = two_parts(picture(), Content_Type="image/png", Content_Disposition='inline; filename="../a.png"')
     async with fetcher(neighbourhood, media_repository, handler) as (by, mxc, server):
         info = await by.fetch(mxc)
     assert (info.content_type, info.file_name, info.uploader) == ("image/png", "a.png", None)
@@ -92,9 +82,7 @@ async def test_bytes_that_are_no_image_get_an_unknown_type(
         assert (await by.fetch(mxc)).content_type == "application/octet-stream"
 
 
-@pytest.mark.parametrize(
-    "unaware", [answering({"errcode": "M_UNRECOGNIZED"}, 404), answering(b"not found", 404)]
-)
+@pytest.mark.parametrize("unaware", [answering({"errcode": "M_UNRECOGNIZED"}, 404), answering(b"not found", 404)])
 async def test_the_legacy_endpoint_is_used_for_older_servers(
     neighbourhood: Neighbourhood, media_repository: Repository, unaware: Handler
 ) -> None:
@@ -121,11 +109,7 @@ async def test_the_legacy_endpoint_is_used_for_older_servers(
     ],
 )
 async def test_a_refusal_of_the_origin_is_passed_on(
-    neighbourhood: Neighbourhood,
-    media_repository: Repository,
-    status: int,
-    errcode: str,
-    answer: tuple[int, str],
+    neighbourhood: Neighbourhood, media_repository: Repository, status: int, errcode: str, answer: tuple[int, str]
 ) -> None:
     """No other endpoint is tried."""
     handler = answering({"errcode": errcode}, status)
@@ -136,15 +120,9 @@ async def test_a_refusal_of_the_origin_is_passed_on(
     assert (refused.value.status, refused.value.errcode) == answer
 
 
-async def test_other_failures_are_peer_errors(
-    neighbourhood: Neighbourhood, media_repository: Repository
-) -> None:
+async def test_other_failures_are_peer_errors(neighbourhood: Neighbourhood, media_repository: Repository) -> None:
     """They name the server."""
-    async with fetcher(neighbourhood, media_repository, answering({"errcode": "M_UNKNOWN"}, 500)) as (
-        by,
-        mxc,
-        _,
-    ):
+    async with fetcher(neighbourhood, media_repository, answering({"errcode": "M_UNKNOWN"}, 500)) as (by, mxc, _):
         with pytest.raises(PeerRefused):
             await by.fetch(mxc)
 
@@ -167,9 +145,7 @@ async def endless_lines(request: web.Request) -> web.StreamResponse:
         await response.write(b"line\r\n" * 10_000)
 
 
-async def test_bytes_around_the_parts_are_limited(
-    neighbourhood: Neighbourhood, media_repository: Repository
-) -> None:
+async def test_bytes_around_the_parts_are_limited(neighbourhood: Neighbourhood, media_repository: Repository) -> None:
     """However much the server sends."""
     async with fetcher(neighbourhood, media_repository, endless_lines) as (by, mxc, _):
         with pytest.raises(PeerMalformed, match="more than the"):
@@ -183,9 +159,7 @@ async def test_bytes_around_the_parts_are_limited(
         two_parts(b"x" * (LIMIT + 1), Content_Type="a/b"),
         two_parts(b"x" * (LIMIT + 200_000), Content_Type="a/b"),
         endless,
-        by_path(
-            federation=answering({"errcode": "M_UNRECOGNIZED"}, 404), media=answering(b"x" * (LIMIT + 1))
-        ),
+        by_path(federation=answering({"errcode": "M_UNRECOGNIZED"}, 404), media=answering(b"x" * (LIMIT + 1))),
     ],
 )
 async def test_media_that_is_too_large_is_not_stored(
@@ -214,11 +188,7 @@ BEFORE, AFTER = multipart_frame("b", {"Content-Type": "a/b"})
     [
         (b"bytes", "image/png", "not multipart/mixed"),
         (BEFORE + b"x", "multipart/mixed; boundary=b", "invalid or incomplete"),
-        (
-            BEFORE + b"x" + AFTER.replace(b"--\r\n", b"\r\n\r\n") + AFTER,
-            "multipart/mixed; boundary=b",
-            "more than two",
-        ),
+        (BEFORE + b"x" + AFTER.replace(b"--\r\n", b"\r\n\r\n") + AFTER, "multipart/mixed; boundary=b", "more than two"),
         (b"x" * 50_000, "multipart/mixed; boundary=b", "invalid or incomplete"),
     ],
 )
@@ -262,9 +232,7 @@ async def test_an_invalid_location_is_refused(
             await by.fetch(mxc)
 
 
-async def test_a_location_has_the_same_limit(
-    neighbourhood: Neighbourhood, media_repository: Repository
-) -> None:
+async def test_a_location_has_the_same_limit(neighbourhood: Neighbourhood, media_repository: Repository) -> None:
     """Larger media is refused."""
     cdn = await neighbourhood.server(answering(b"x" * (LIMIT + 1)), "cdn.test")
     handler = two_parts(b"", Location=f"https://cdn.test:{cdn.port}/")

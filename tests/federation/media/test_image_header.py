@@ -29,9 +29,7 @@ def test_images_are_detected(data: bytes, kind: str, size: tuple[int, int] | Non
     assert dimensions(data[:HEAD_BYTES]) == size
 
 
-@pytest.mark.parametrize(
-    "data", [b"", SVG, HTML, b"\x89PNG", b"RIFF\0\0\0\0WAVE", b"BM" + bytes(60), b"%PDF-1.7"]
-)
+@pytest.mark.parametrize("data", [b"", SVG, HTML, b"\x89PNG", b"RIFF\0\0\0\0WAVE", b"BM" + bytes(60), b"%PDF-1.7"])
 def test_other_types_are_not_detected(data: bytes) -> None:
     """SVG may contain scripts."""
     assert image_type(data) is None
@@ -39,9 +37,7 @@ def test_other_types_are_not_detected(data: bytes) -> None:
 
 
 @given(
-    st.sampled_from(
-        [b"\x89PNG\r\n\x1a\n", b"GIF89a", b"RIFF1234WEBP", b"RIFF1234WEBPVP8X", b"\xff\xd8\xff", b""]
-    ),
+    st.sampled_from([b"\x89PNG\r\n\x1a\n", b"GIF89a", b"RIFF1234WEBP", b"RIFF1234WEBPVP8X", b"\xff\xd8\xff", b""]),
     st.binary(max_size=HEAD_BYTES),
 )
 def test_any_bytes_are_accepted(beginning: bytes, rest: bytes) -> None:

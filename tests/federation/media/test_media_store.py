@@ -34,9 +34,7 @@ async def last_used(repository: Repository, mxc: Mxc) -> int:
 async def test_saved_media_is_found(media_repository: Repository) -> None:
     """With its hash, its size and the type to serve."""
     kept = await media_repository.keep(OURS, b"hello", ALICE)
-    assert kept == MediaInfo(
-        OURS, hashlib.sha256(b"hello").hexdigest(), 5, "text/plain", "a.txt", ALICE, BEGINNING
-    )
+    assert kept == MediaInfo(OURS, hashlib.sha256(b"hello").hexdigest(), 5, "text/plain", "a.txt", ALICE, BEGINNING)
     assert await media_repository.store.find(OURS) == kept
     assert bytes_of(media_repository, kept) == b"hello"
     assert await media_repository.store.find(THEIRS) is None
@@ -89,8 +87,7 @@ async def test_bytes_saved_while_they_are_pruned_are_kept(media_repository: Repo
         await media_repository.keep(replace(THEIRS, media_id=f"t{number}"), data)
         media_repository.times.now += MIN_AGE_MS
         kept, _ = await asyncio.gather(
-            media_repository.keep(replace(OURS, media_id=f"o{number}"), data, ALICE),
-            media_repository.store.prune(0, 0),
+            media_repository.keep(replace(OURS, media_id=f"o{number}"), data, ALICE), media_repository.store.prune(0, 0)
         )
         assert bytes_of(media_repository, kept) == data
 

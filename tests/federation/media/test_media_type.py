@@ -55,9 +55,7 @@ def test_the_type_of_an_image_is_detected(declared: str | None, data: bytes, bel
     assert effective_type(declared, data[:64]) == believed
 
 
-@pytest.mark.parametrize(
-    "kind", ["image/png", "image/webp", "text/plain; charset=utf-8", "audio/ogg", "video/mp4"]
-)
+@pytest.mark.parametrize("kind", ["image/png", "image/webp", "text/plain; charset=utf-8", "audio/ogg", "video/mp4"])
 def test_types_without_active_content_are_inline(kind: str) -> None:
     """Browsers display them."""
     assert is_inline(kind)

@@ -46,9 +46,7 @@ def test_headers_with_line_breaks_are_a_bug_of_the_caller() -> None:
 @given(st.binary(), st.data())
 async def test_a_response_round_trips(content: bytes, data: st.DataObject) -> None:
     """In chunks of any size."""
-    before, after = multipart_frame(
-        "b0undary", {"Content-Type": "image/png", "Content-Disposition": "inline"}
-    )
+    before, after = multipart_frame("b0undary", {"Content-Type": "image/png", "Content-Disposition": "inline"})
     whole = before + content + after
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
     pieces = [whole[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
@@ -58,8 +56,7 @@ async def test_a_response_round_trips(content: bytes, data: st.DataObject) -> No
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b"", b"\r\n", b"\r\n--", b"\r\n--\r\n", b"--b", b"a\r\n-b\r\n\r\n", b"\r" * 50, b"x" * 99_999],
+    "content", [b"", b"\r\n", b"\r\n--", b"\r\n--\r\n", b"--b", b"a\r\n-b\r\n\r\n", b"\r" * 50, b"x" * 99_999]
 )
 async def test_similar_bytes_are_not_a_delimiter(content: bytes) -> None:
     """Even in small chunks."""
@@ -74,10 +71,7 @@ async def test_similar_bytes_are_not_a_delimiter(content: bytes) -> None:
     [
         (answer(JSON, b"\r\ndata"), b"data"),
         (answer(JSON, b"Content-Type:a/b\r\n\r\n"), b""),
-        (
-            answer(b'content-type: Application/JSON; charset=utf-8\r\nX: y\r\n\r\n{"a": 1}', b"\r\ndata"),
-            b"data",
-        ),
+        (answer(b'content-type: Application/JSON; charset=utf-8\r\nX: y\r\n\r\n{"a": 1}', b"\r\ndata"), b"data"),
         (b"This is ignored." + answer(JSON, b"\r\ndata") + b"So is this.", b"data"),
         (answer(JSON, b"\r\ndata", end=b"\r\n--b--"), b"data"),
         # Without the line break that an empty part should have.
@@ -133,13 +127,7 @@ async def test_invalid_responses_are_refused(whole: bytes) -> None:
 
 @pytest.mark.parametrize(
     "content_type",
-    [
-        "image/png",
-        "multipart/form-data; boundary=b",
-        "multipart/mixed",
-        "multipart/mixed; boundary=" + "b" * 71,
-        "",
-    ],
+    ["image/png", "multipart/form-data; boundary=b", "multipart/mixed", "multipart/mixed; boundary=" + "b" * 71, ""],
 )
 async def test_other_content_types_are_refused(content_type: str) -> None:
     """So is one without a boundary."""

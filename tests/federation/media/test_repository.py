@@ -39,12 +39,7 @@ async def test_uploads_can_be_opened(media_repository: Repository) -> None:
     for content in (b"hello", pieces(b"hel", b"lo")):
         info = await media.upload(ALICE, content, "text/plain", "a.txt")
         assert info.sha256 == hashlib.sha256(b"hello").hexdigest()
-        assert (info.uploader, info.size, info.content_type, info.file_name) == (
-            ALICE,
-            5,
-            "text/plain",
-            "a.txt",
-        )
+        assert (info.uploader, info.size, info.content_type, info.file_name) == (ALICE, 5, "text/plain", "a.txt")
         for address in (info.mxc, str(info.mxc)):
             async with media.open(address) as opened:
                 assert opened.info == info
@@ -87,9 +82,7 @@ async def test_a_full_disk_is_reported(database: Database, tmp_path: Path) -> No
     assert full.directories_with_files() == []
 
 
-@pytest.mark.parametrize(
-    "address", ["", "mxc://us.test", "https://us.test/a", "mxc://us.test/../../etc/passwd"]
-)
+@pytest.mark.parametrize("address", ["", "mxc://us.test", "https://us.test/a", "mxc://us.test/../../etc/passwd"])
 async def test_invalid_uris_are_refused(media_repository: Repository, address: str) -> None:
     """Before anything is looked up."""
     with pytest.raises(MatrixError, match="M_INVALID_PARAM"):
@@ -213,14 +206,10 @@ async def with_fetcher(
 
 async def their_picture(_: web.Request) -> web.StreamResponse:
     before, after = multipart_frame("b", {"Content-Type": "image/png"})
-    return web.Response(
-        body=before + picture() + after, headers={"Content-Type": "multipart/mixed; boundary=b"}
-    )
+    return web.Response(body=before + picture() + after, headers={"Content-Type": "multipart/mixed; boundary=b"})
 
 
-async def test_remote_media_is_downloaded_once(
-    neighbourhood: Neighbourhood, media_repository: Repository
-) -> None:
+async def test_remote_media_is_downloaded_once(neighbourhood: Neighbourhood, media_repository: Repository) -> None:
     """For concurrent and later requests, including thumbnails; again if its file is missing."""
     server = await neighbourhood.server(their_picture, "a.test")
     mxc = Mxc(f"a.test:{server.port}", "abc")
@@ -281,9 +270,7 @@ async def test_the_cache_is_pruned_after_large_downloads(
         assert await media.prune() == 1
 
 
-async def test_pruning_continues_after_a_database_outage(
-    database_address: DatabaseAddress, tmp_path: Path
-) -> None:
+async def test_pruning_continues_after_a_database_outage(database_address: DatabaseAddress, tmp_path: Path) -> None:
     """It is retried; orphaned files are deleted then too."""
     async with pool_on(database_address, retry_timeout=0.0) as database:
         kept = repository(database, tmp_path)

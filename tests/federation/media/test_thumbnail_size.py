@@ -61,9 +61,7 @@ def test_queries_are_parsed() -> None:
         ("1", "1", "", "M_INVALID_PARAM"),
     ],
 )
-def test_invalid_queries_are_refused(
-    width: str | None, height: str | None, method: str | None, errcode: str
-) -> None:
+def test_invalid_queries_are_refused(width: str | None, height: str | None, method: str | None, errcode: str) -> None:
     """ "the caller requested non-integer dimensions, or asked for negatively-sized images" """
     with pytest.raises(MatrixError) as refused:
         parse_size(width, height, method)

@@ -132,8 +132,7 @@ def test_a_frame_larger_than_the_image_is_detected(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
-    [b"", b"hello", SVG, HTML, picture()[:100], picture("BMP"), picture("TIFF"), picture("JPEG")[:300]],
+    "data", [b"", b"hello", SVG, HTML, picture()[:100], picture("BMP"), picture("TIFF"), picture("JPEG")[:300]]
 )
 def test_invalid_images_have_an_exit_status(data: bytes, tmp_path: Path) -> None:
     """Including formats that are not enabled: each decoder can have vulnerabilities."""

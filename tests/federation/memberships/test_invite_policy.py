@@ -8,9 +8,7 @@ from tests.federation.local_users.homes import Home, homes
 from tests.support.postgres import Server
 
 
-async def test_the_policy_is_asked_about_existing_users(
-    postgres_server: Server, migrated_template: str
-) -> None:
+async def test_the_policy_is_asked_about_existing_users(postgres_server: Server, migrated_template: str) -> None:
     """An invite of an unknown user is refused without asking the policy."""
     asked = []
 

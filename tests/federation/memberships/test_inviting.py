@@ -7,12 +7,7 @@ import pytest
 from federation.events import Pdu
 from federation.events.event_signatures import add_signature
 from federation.matrix.errors import MatrixError
-from federation.memberships.inviting import (
-    ReceivedInvite,
-    invite_request,
-    parse_invite,
-    parse_invite_response,
-)
+from federation.memberships.inviting import ReceivedInvite, invite_request, parse_invite, parse_invite_response
 from tests.federation.standing import VERSIONS
 from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room, signer
 
@@ -113,9 +108,7 @@ def test_a_malformed_body() -> None:
     room = public_room("11")
     invite = invite_of(room)
     with pytest.raises(MatrixError, match="400 M_NOT_JSON"):
-        parse_invite(
-            [], room_id=room.room_id, event_id=invite.event_id, origin="a.example", server="b.example"
-        )
+        parse_invite([], room_id=room.room_id, event_id=invite.event_id, origin="a.example", server="b.example")
     with pytest.raises(MatrixError, match="400 M_MISSING_PARAM"):
         receive(room, invite, {"room_version": None})
     with pytest.raises(MatrixError, match="400 M_BAD_JSON"):

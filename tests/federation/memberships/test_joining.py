@@ -9,23 +9,9 @@ from federation.matrix.errors import MatrixError
 from federation.matrix.room_version import ROOM_VERSIONS
 from federation.memberships.joining import join, join_template_content, needs_local_signature
 from federation.memberships.membership_event import AUTHORISER, MembershipChange
-from federation.memberships.remote_membership import (
-    AllServersFailed,
-    HandshakeResult,
-    SendRequest,
-    TemplateRequest,
-)
+from federation.memberships.remote_membership import AllServersFailed, HandshakeResult, SendRequest, TemplateRequest
 from federation.memberships.send_join_response import JoinResult, build_response
-from tests.federation.standing import (
-    NOW,
-    OTHER_ROOM,
-    VERSIONS,
-    chain_of,
-    denying,
-    invited,
-    offered,
-    restricted_room,
-)
+from tests.federation.standing import NOW, OTHER_ROOM, VERSIONS, chain_of, denying, invited, offered, restricted_room
 from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room, signer
 
 every_version = pytest.mark.parametrize("version", VERSIONS)
@@ -55,9 +41,7 @@ def test_a_complete_join(version: str) -> None:
     event = request.event
     assert event.content == {"membership": "join", AUTHORISER: ALICE, "displayname": "Bob"}
     assert needs_local_signature(event, room.state(), room.version, {OTHER_ROOM: "join"}, "a.example")
-    signed = add_signature(
-        event.event, room.version, "a.example", signer("a.example").key_id, signer("a.example").key
-    )
+    signed = add_signature(event.event, room.version, "a.example", signer("a.example").key_id, signer("a.example").key)
     state = list(room.state().values())
     content = build_response(event, state, chain_of(room, event, *state), omit_members=False, servers=())
     with pytest.raises(StopIteration) as end:

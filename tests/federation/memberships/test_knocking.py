@@ -33,11 +33,7 @@ def test_a_complete_knock(version: str) -> None:
     done = end.value.value
     assert isinstance(done, HandshakeResult)
     assert done.result.problem is None
-    assert [shown["type"] for shown in done.result.stripped] == [
-        "m.room.create",
-        "m.room.name",
-        "m.room.join_rules",
-    ]
+    assert [shown["type"] for shown in done.result.stripped] == ["m.room.create", "m.room.name", "m.room.join_rules"]
 
 
 def test_invalid_stripped_state_does_not_fail_a_knock() -> None:

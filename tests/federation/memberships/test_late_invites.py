@@ -50,9 +50,7 @@ async def test_an_invite_becomes_part_of_the_room(database: Database) -> None:
                 while await memberships(here, room) != ["invite"]:
                     await here.graph.stream.reader(position).next()
             await late._pending.drain(TIMEOUT)
-        assert [entry.event.event_id for entry in await here.graph.stream.reader(position).next()] == [
-            invite.event_id
-        ]
+        assert [entry.event.event_id for entry in await here.graph.stream.reader(position).next()] == [invite.event_id]
 
 
 async def test_close_cancels_pending_invites(database: Database) -> None:

@@ -22,9 +22,7 @@ async def pair(postgres_server: Server, migrated_template: str) -> AsyncIterator
 
 
 @VERSIONS
-async def test_messages_are_exchanged_after_joining_a_remote_room_by_id(
-    pair: tuple[Node, Node], version: str
-) -> None:
+async def test_messages_are_exchanged_after_joining_a_remote_room_by_id(pair: tuple[Node, Node], version: str) -> None:
     """After the join, messages of either server reach the other."""
     here, there = pair
     alice, bob = there.user("alice"), here.user("bob")

@@ -34,9 +34,7 @@ class ResidentServer:
         self.requests.append(request)
         membership = request.path.split("/")[4].split("_")[1]
         if request.method == "GET":
-            return web.json_response(
-                offered(MembershipChange(self.room.room_id, BOB, membership, {}), self.room)
-            )
+            return web.json_response(offered(MembershipChange(self.room.room_id, BOB, membership, {}), self.room))
         if membership == "leave":
             return web.json_response({})
         event = self.room.propose("m.room.member", BOB, {"membership": "join"}, BOB)
@@ -62,9 +60,7 @@ async def test_a_join_handshake(neighbourhood: Neighbourhood) -> None:
     assert isinstance(done, HandshakeResult)
     assert isinstance(done.result, JoinResult)
     make, send = resident.requests
-    assert make.raw_path.startswith(
-        "/_matrix/federation/v1/make_join/%21room%3Aa.example/%40bob%3Ab.example?"
-    )
+    assert make.raw_path.startswith("/_matrix/federation/v1/make_join/%21room%3Aa.example/%40bob%3Ab.example?")
     assert make.query.getall("ver") == list(ROOM_VERSIONS)
     assert send.path.startswith("/_matrix/federation/v2/send_join/")
     assert "omit_members" not in send.query

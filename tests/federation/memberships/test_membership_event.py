@@ -104,10 +104,7 @@ def test_a_returned_signature_is_added() -> None:
     pdu = join_of(room)
     theirs = signer("a.example")
     returned = add_signature(pdu.event, room.version, theirs.server, theirs.key_id, theirs.key)
-    returned["signatures"] = {
-        "a.example": returned["signatures"]["a.example"],
-        "e.example": {"ed25519:x": "y"},
-    }
+    returned["signatures"] = {"a.example": returned["signatures"]["a.example"], "e.example": {"ed25519:x": "y"}}
     returned["unsigned"] = {"age": 5}
     merged = add_signatures_of(pdu, returned, "a.example", room.version)
     assert merged is not None
@@ -119,13 +116,7 @@ def test_a_returned_event_that_is_not_the_local_one() -> None:
     """Another event, or one without the server's signature, adds nothing."""
     room = public_room("11")
     pdu, other = join_of(room), join_of(room, CAROL)
-    signed = add_signature(
-        other.event,
-        room.version,
-        "a.example",
-        signer("a.example").key_id,
-        signer("a.example").key,
-    )
+    signed = add_signature(other.event, room.version, "a.example", signer("a.example").key_id, signer("a.example").key)
     assert add_signatures_of(pdu, signed, "a.example", room.version) is None
     assert add_signatures_of(pdu, pdu.event, "a.example", room.version) is None
     broken: dict[str, Any]

@@ -69,8 +69,7 @@ async def test_send_join_returns_the_state_and_auth_chain(version: str, database
         before = room.state()
         bobs = joining(room)
         answers = [
-            await requests.send_join("b.example", room.room_id, bobs.event_id, dict(bobs.event))
-            for _ in range(2)
+            await requests.send_join("b.example", room.room_id, bobs.event_id, dict(bobs.event)) for _ in range(2)
         ]
         assert answers[0] == answers[1]
         answer = answers[0]
@@ -170,9 +169,7 @@ async def test_a_server_that_the_acl_denies_is_refused(database: Database) -> No
 
 
 @VERSIONS
-async def test_a_restricted_join_needs_the_condition_and_an_authoriser(
-    version: str, database: Database
-) -> None:
+async def test_a_restricted_join_needs_the_condition_and_an_authoriser(version: str, database: Database) -> None:
     """It is refused if this server cannot check the condition."""
     room = restricted_room(version, OTHER_ROOM)
     room.member(ALICE, US, "invite")
@@ -218,10 +215,7 @@ async def test_a_knock_is_accepted(database: Database) -> None:
         assert "event" in await requests.make_knock("b.example", room.room_id, BOB, KNOWN)
         knocks = room.propose("m.room.member", BOB, {"membership": "knock"}, BOB)
         answer = await requests.send_knock("b.example", room.room_id, knocks.event_id, dict(knocks.event))
-        assert [event["type"] for event in answer["knock_room_state"]] == [
-            "m.room.create",
-            "m.room.join_rules",
-        ]
+        assert [event["type"] for event in answer["knock_room_state"]] == ["m.room.create", "m.room.join_rules"]
         with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
             await requests.send_knock("b.example", room.room_id, "$other", dict(knocks.event))
 
@@ -259,9 +253,7 @@ async def test_an_invite_into_a_joined_room_is_signed_and_not_stored(database: D
         await join(here, room)
         invite = inviting(room, f"@you:{HERE}")
         body = invite_request(invite, room.state(), room.version)
-        answer = await requests_on(here, listener).receive_invite(
-            "a.example", room.room_id, invite.event_id, body
-        )
+        answer = await requests_on(here, listener).receive_invite("a.example", room.room_id, invite.event_id, body)
         assert HERE in answer["event"]["signatures"]
         assert listener.received == []
 

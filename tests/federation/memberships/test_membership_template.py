@@ -40,9 +40,7 @@ def test_a_template_becomes_an_event_that_the_room_allows(version: str) -> None:
     assert event.origin_server_ts == NOW + 5
     assert event.depth == room.head[0].depth + 1
     assert event.prev_events == (room.head[0].event_id,)
-    assert room.verdict(event) == room.verdict(
-        room.propose("m.room.member", BOB, {"membership": "join"}, BOB)
-    )
+    assert room.verdict(event) == room.verdict(room.propose("m.room.member", BOB, {"membership": "join"}, BOB))
     room.add(event)
     assert room.state()["m.room.member", BOB] == event
 
@@ -108,14 +106,8 @@ def test_a_response_without_a_template() -> None:
     """No event, or an invalid version; a missing one means version 1."""
     room = public_room("11")
     answer = offered(requested(room), room)
-    for broken_answer in (
-        {**answer, "event": None},
-        {**answer, "room_version": 11},
-        {"event": answer["event"]},
-    ):
-        assert isinstance(
-            complete_template(broken_answer, requested(room), signer("b.example"), NOW), InvalidTemplate
-        )
+    for broken_answer in ({**answer, "event": None}, {**answer, "room_version": 11}, {"event": answer["event"]}):
+        assert isinstance(complete_template(broken_answer, requested(room), signer("b.example"), NOW), InvalidTemplate)
 
 
 def test_other_fields_of_a_template_are_not_signed() -> None:

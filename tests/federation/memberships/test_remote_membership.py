@@ -31,9 +31,7 @@ def check(answer: Mapping[str, Any], event: Pdu, version: RoomVersion, server: s
 
 
 def handshake_for(room: Room, *servers: str) -> Handshake[int]:
-    return try_servers(
-        MembershipChange(room.room_id, BOB, "join", {}), servers, signer("b.example"), NOW, check
-    )
+    return try_servers(MembershipChange(room.room_id, BOB, "join", {}), servers, signer("b.example"), NOW, check)
 
 
 def run_handshake(
@@ -95,8 +93,7 @@ def test_if_all_servers_fail_all_errors_are_returned() -> None:
     room = public_room("11")
     away: PeerError = PeerUnreachable("away.example", "is away")
     _, failed = run_handshake(
-        handshake_for(room, "away.example", "lies.example"),
-        {"away.example": (away, {}), "lies.example": ({}, {})},
+        handshake_for(room, "away.example", "lies.example"), {"away.example": (away, {}), "lies.example": ({}, {})}
     )
     assert isinstance(failed, AllServersFailed)
     assert failed.problems[0] is away
@@ -138,7 +135,5 @@ def test_the_error_for_the_user(problems: list[PeerError], errcode: str, status:
 
 def test_the_error_text_of_the_server_is_returned() -> None:
     """ "The error should be passed through to clients so that they may give better feedback to users." """
-    assert (
-        AllServersFailed((refused("M_FORBIDDEN", text="Members only."),)).as_error().text == "Members only."
-    )
+    assert AllServersFailed((refused("M_FORBIDDEN", text="Members only."),)).as_error().text == "Members only."
     assert "403" in AllServersFailed((refused("M_FORBIDDEN", text=""),)).as_error().text

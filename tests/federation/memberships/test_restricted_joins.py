@@ -20,9 +20,7 @@ SECOND = "!second:a.example"
 every_version = pytest.mark.parametrize("version", VERSIONS)
 
 
-def outcome(
-    room: Room, memberships: Mapping[str, object], user: str = BOB, server: str = "a.example"
-) -> object:
+def outcome(room: Room, memberships: Mapping[str, object], user: str = BOB, server: str = "a.example") -> object:
     return find_join_authoriser(user, room.state(), room.version, memberships, server)
 
 

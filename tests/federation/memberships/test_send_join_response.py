@@ -32,11 +32,7 @@ def answered(room: Room, join: Pdu, *, omit_members: bool = False) -> dict[str, 
     state = room.state()
     shown = without_members(state, join.sender) if omit_members else list(state.values())
     return build_response(
-        join,
-        shown,
-        chain_of(room, join, *shown),
-        omit_members=omit_members,
-        servers={"c.example", "a.example"},
+        join, shown, chain_of(room, join, *shown), omit_members=omit_members, servers={"c.example", "a.example"}
     )
 
 
@@ -141,9 +137,7 @@ def test_an_incomplete_auth_chain(version: str) -> None:
     room.power_levels(ALICE, {"users": dict(room.state()["m.room.power_levels", ""].content["users"])})
     join = joining(room)
     old_levels = next(
-        pdu
-        for pdu in room.events.values()
-        if pdu.type == "m.room.power_levels" and pdu not in room.state().values()
+        pdu for pdu in room.events.values() if pdu.type == "m.room.power_levels" and pdu not in room.state().values()
     )
     chain = [pdu.event for pdu in chain_of(room, join, *room.state().values()) if pdu != old_levels]
     wrong = as_read(room, join, {"auth_chain": chain})
@@ -198,8 +192,7 @@ def test_a_restricted_join_is_returned_signed(version: str) -> None:
     assert set(sent.event.signatures) == {"a.example", "b.example"}
     assert isinstance(as_read(room, join, {"event": None}), InvalidResponse)
     assert isinstance(
-        parse_response({**answered(room, join), "event": signed}, join, room.version, "c.example"),
-        InvalidResponse,
+        parse_response({**answered(room, join), "event": signed}, join, room.version, "c.example"), InvalidResponse
     )
 
 

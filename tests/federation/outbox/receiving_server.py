@@ -59,9 +59,7 @@ class ReceivingServer:
             request.transport.abort()
         if status == 200:
             return web.json_response({"pdus": {}, "io.palaver.processed": self.processed})
-        body = (
-            {"errcode": "M_LIMIT_EXCEEDED", "error": "Later."} if status == 429 else {"errcode": "M_UNKNOWN"}
-        )
+        body = {"errcode": "M_LIMIT_EXCEEDED", "error": "Later."} if status == 429 else {"errcode": "M_UNKNOWN"}
         return web.json_response(body, status=status or 500)
 
     async def until(self, condition: Callable[["ReceivingServer"], object]) -> None:

@@ -6,14 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from federation.outbox.destination import (
-    MAX_BACKLOG,
-    MAX_EDUS,
-    MAX_PDUS,
-    MAX_REFUSALS,
-    Destination,
-    State,
-)
+from federation.outbox.destination import MAX_BACKLOG, MAX_EDUS, MAX_PDUS, MAX_REFUSALS, Destination, State
 from federation.outbox.messages import (
     Backlog,
     Input,
@@ -257,9 +250,7 @@ def test_a_refused_event_is_found_by_bisection_and_dropped() -> None:
     for effect in effects:
         assert isinstance(effect, Remove)
         reasons |= {pdu.position: effect.reason for pdu in effect.pdus}
-    assert reasons == {
-        at: RemovalReason.OBJECTED if at == bad else RemovalReason.DELIVERED for at in range(1, 9)
-    }
+    assert reasons == {at: RemovalReason.OBJECTED if at == bad else RemovalReason.DELIVERED for at in range(1, 9)}
     assert tries <= 9
 
 
@@ -498,8 +489,6 @@ def test_random_histories_against_a_model() -> None:
         model.check()
         seen |= model.seen
     promised = {
-        (state, kind, to)
-        for (state, kind), transition in Destination.TRANSITIONS.items()
-        for to in transition.to
+        (state, kind, to) for (state, kind), transition in Destination.TRANSITIONS.items() for to in transition.to
     }
     assert seen == promised

@@ -99,8 +99,6 @@ def test_processed_events_are_no_longer_in_flight() -> None:
     assert pacer.allowances({"a": WINDOW}, NOW) == {"a": WINDOW}
     for sent in ([PduRef(100, "a")], [PduRef(101, "a"), PduRef(102, "a"), PduRef(7, "b")]):
         pacer.sent(sent, NOW)
-        assert pacer.allowances({"a": WINDOW}, NOW) == {
-            "a": WINDOW - len([one for one in sent if one.room_id == "a"])
-        }
+        assert pacer.allowances({"a": WINDOW}, NOW) == {"a": WINDOW - len([one for one in sent if one.room_id == "a"])}
         pacer.processed(sent, NOW)
         assert pacer.allowances({"a": WINDOW, "b": WINDOW}, NOW) == {"a": WINDOW, "b": WINDOW}

@@ -222,9 +222,7 @@ async def test_events_are_queued_only_for_servers_that_may_be_contacted(
             assert set(await table.list_destinations(connection)) <= {PEER}
 
 
-async def test_after_an_outage_a_long_queue_is_not_sent_completely(
-    us: Sending, peer: ReceivingServer
-) -> None:
+async def test_after_an_outage_a_long_queue_is_not_sent_completely(us: Sending, peer: ReceivingServer) -> None:
     """Of a room with a long queue the newest event is sent, and the peer fetches the others; a short queue
     is sent completely."""
     peer.refusals.append(500)
@@ -281,12 +279,7 @@ async def test_a_probe_that_fails_is_followed_by_another(
     neighbourhood.names.add(f"_matrix-fed._tcp.{PEER}", "SRV", f"0 0 {server.port} {PEER}.")
     reach = neighbourhood.reach()
     client = FederationClient(
-        OWN_NAME,
-        lambda: OWN_KEYS,
-        reach.resolver,
-        reach.connections,
-        may_contact=lambda _: True,
-        recorder=FailsOnce(),
+        OWN_NAME, lambda: OWN_KEYS, reach.resolver, reach.connections, may_contact=lambda _: True, recorder=FailsOnce()
     )
     async with sending(database, client, now_ms) as us:
         await us.send(says(public_room("11"), *map(str, range(200))), PEER)
@@ -323,9 +316,7 @@ async def test_a_received_event_confirms_its_prev_events(us: Sending, peer: Rece
         await peer.until_received(sent + 1)
 
 
-async def test_edus_that_must_be_delivered_are_queued_in_the_database(
-    us: Sending, peer: ReceivingServer
-) -> None:
+async def test_edus_that_must_be_delivered_are_queued_in_the_database(us: Sending, peer: ReceivingServer) -> None:
     """In the transaction of the data they belong to, until the peer has them."""
     peer.refusals.append(500)
     message = ToDevice(BOB, "t", "m1", {"@p:peer.test": {"*": {"body": "x"}}})
@@ -467,9 +458,7 @@ async def test_a_lost_session_stops_sending_until_it_is_restored(
     assert peer.transactions[0] == peer.transactions[1]
 
 
-async def test_an_idle_sender_ends(
-    database: Database, client: FederationClient, peer: ReceivingServer
-) -> None:
+async def test_an_idle_sender_ends(database: Database, client: FederationClient, peer: ReceivingServer) -> None:
     """Any process can then send to the server, and delivered items are deleted."""
     room = public_room("11")
     async with sending(database, client, idle_timeout=0.0) as us:
@@ -509,9 +498,7 @@ async def test_a_server_in_a_long_outage_has_no_sender(
         await us.seen.until(lambda seen: seen.left)
 
 
-async def test_queue_depths_are_reported(
-    database: Database, client: FederationClient, peer: ReceivingServer
-) -> None:
+async def test_queue_depths_are_reported(database: Database, client: FederationClient, peer: ReceivingServer) -> None:
     """For each server, every few seconds."""
     peer.refusals.append(500)
     async with sending(database, client, sweep=0.01) as us:

@@ -15,17 +15,9 @@ COUNT = 400
 
 
 @contextlib.asynccontextmanager
-async def process(
-    address: DatabaseAddress, port: int, count: int
-) -> AsyncIterator[asyncio.subprocess.Process]:
+async def process(address: DatabaseAddress, port: int, count: int) -> AsyncIterator[asyncio.subprocess.Process]:
     running = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "tests.federation.sending_process",
-        address.url,
-        PEER,
-        f"127.0.0.1:{port}",
-        str(count),
+        sys.executable, "-m", "tests.federation.sending_process", address.url, PEER, f"127.0.0.1:{port}", str(count)
     )
     try:
         yield running

@@ -145,11 +145,7 @@ async def test_delivered_items_are_deleted_in_batches(database: Database) -> Non
     queue.remove((one,), (edu, EduRef(9, ephemeral=True)))
     queue.remove((two,), ())
     assert not queue.is_flushed
-    assert (await queue_of(database).load(one.room_id)).positions == (
-        one.position,
-        two.position,
-        three.position,
-    )
+    assert (await queue_of(database).load(one.room_id)).positions == (one.position, two.position, three.position)
     assert (await queue.load(one.room_id)).positions == (three.position,)
     assert queue.is_flushed
     assert (await queue_of(database).load(None)).positions == (later.position,)

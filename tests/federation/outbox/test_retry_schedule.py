@@ -51,10 +51,7 @@ def test_a_request_from_the_server_makes_the_retry_soon() -> None:
     assert schedule.failures == 0
     assert schedule.failing_since == NOW
     schedule.attempted(NOW + MIN_RETRY_INTERVAL_MS)
-    assert (
-        schedule.unavailable(failed(), NOW + MIN_RETRY_INTERVAL_MS).retry_at
-        == NOW + MIN_RETRY_INTERVAL_MS + 5_000
-    )
+    assert schedule.unavailable(failed(), NOW + MIN_RETRY_INTERVAL_MS).retry_at == NOW + MIN_RETRY_INTERVAL_MS + 5_000
 
 
 def test_retry_after_is_respected() -> None:

@@ -1,15 +1,6 @@
 """The part of the queue that is held in memory."""
 
-from federation.outbox.send_queue import (
-    LOAD,
-    LOAD_BELOW,
-    MAX_EPHEMERAL,
-    MAX_HELD,
-    MAX_LANES,
-    EduRef,
-    PduRef,
-    SendQueue,
-)
+from federation.outbox.send_queue import LOAD, LOAD_BELOW, MAX_EPHEMERAL, MAX_HELD, MAX_LANES, EduRef, PduRef, SendQueue
 
 
 def pdus(room: str, *positions: int) -> tuple[PduRef, ...]:

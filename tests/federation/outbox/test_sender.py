@@ -60,9 +60,7 @@ async def test_an_idle_sender_ends(database: Database, neighbourhood: Neighbourh
     assert sender.unhandled() == ()
 
 
-async def test_a_clock_that_is_set_back_has_no_effect(
-    database: Database, neighbourhood: Neighbourhood
-) -> None:
+async def test_a_clock_that_is_set_back_has_no_effect(database: Database, neighbourhood: Neighbourhood) -> None:
     """The machine's time never decreases."""
     peer, clock = ReceivingServer(), Clock()
     sender = sender_of(database, await client_of(neighbourhood, peer), Seen(), clock)
@@ -71,9 +69,7 @@ async def test_a_clock_that_is_set_back_has_no_effect(
     assert sender._now() == before
 
 
-async def test_an_unexpected_exception_is_a_failed_attempt(
-    database: Database, neighbourhood: Neighbourhood
-) -> None:
+async def test_an_unexpected_exception_is_a_failed_attempt(database: Database, neighbourhood: Neighbourhood) -> None:
     """It is reported and the transaction retried; the sender must not wait for ever."""
     peer, seen = ReceivingServer(), Seen()
     client = await client_of(neighbourhood, peer)
@@ -102,9 +98,7 @@ async def test_an_exception_of_the_observer_does_not_stop_the_sender(
     assert seen.left == [(RemovalReason.DELIVERED, 2)]
 
 
-async def test_requests_are_cancelled_with_the_sender(
-    database: Database, neighbourhood: Neighbourhood
-) -> None:
+async def test_requests_are_cancelled_with_the_sender(database: Database, neighbourhood: Neighbourhood) -> None:
     """A request without a response is abandoned."""
     peer, seen = ReceivingServer(), Seen()
     peer.holds.clear()
@@ -120,14 +114,10 @@ async def test_requests_are_cancelled_with_the_sender(
     assert sender.unhandled() == ()
 
 
-async def test_an_exception_of_the_machine_ends_the_sender(
-    database: Database, neighbourhood: Neighbourhood
-) -> None:
+async def test_an_exception_of_the_machine_ends_the_sender(database: Database, neighbourhood: Neighbourhood) -> None:
     """Here an unexpected input raises; the outbox replaces the sender."""
     seen = Seen()
-    sender = sender_of(
-        database, await client_of(neighbourhood, ReceivingServer()), seen, Clock(), idle_timeout=60.0
-    )
+    sender = sender_of(database, await client_of(neighbourhood, ReceivingServer()), seen, Clock(), idle_timeout=60.0)
     running = asyncio.create_task(sender.run())
     await seen.until(lambda seen: seen.states.get(PEER) is State.IDLE)
     sender.receive(TransactionSuccess())

@@ -82,9 +82,7 @@ def test_the_identifiers_of_a_request(
     assert identifiers_of(action(method, template), parameters, query, content) == expected
 
 
-@pytest.mark.parametrize(
-    "content", [{}, {"sender": 5}, {"sender": {}}, {"event": []}, {"event": {"state_key": None}}]
-)
+@pytest.mark.parametrize("content", [{}, {"sender": 5}, {"sender": {}}, {"event": []}, {"event": {"state_key": None}}])
 def test_malformed_content_has_no_identifiers(content: dict[str, Any]) -> None:
     """The content comes from another server and has not been validated."""
     for template in (f"{V2}/send_join/{{}}/{{}}", f"{V2}/invite/{{}}/{{}}"):
@@ -114,14 +112,7 @@ def test_no_secret_is_recorded() -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [
-        ("x" * 1000, "x" * MAX_BYTES),
-        ("a\0b", "a\ufffdb"),
-        ("a\ud800b", "a?b"),
-        ("", None),
-        (5, None),
-        (None, None),
-    ],
+    [("x" * 1000, "x" * MAX_BYTES), ("a\0b", "a\ufffdb"), ("a\ud800b", "a?b"), ("", None), (5, None), (None, None)],
 )
 def test_values_are_truncated(text: object, expected: str | None) -> None:
     """No longer than an identifier, without NUL and surrogates."""

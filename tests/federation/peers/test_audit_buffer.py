@@ -46,9 +46,7 @@ def test_refusals_of_authenticated_requests_are_separate_entries() -> None:
     """They have the identifiers of the request."""
     buffer = AuditBuffer()
     refused = replace(READ, outcome=AuditOutcome.REFUSED, detail="403")
-    others = [
-        replace(refused, identifiers=Identifiers(room_id=f"!{number}:a.example")) for number in range(3)
-    ]
+    others = [replace(refused, identifiers=Identifiers(room_id=f"!{number}:a.example")) for number in range(3)]
     for entry in others:
         buffer.add(entry, NOW)
     assert buffer.take().entries_to_write() == others

@@ -97,9 +97,7 @@ async def test_reads_and_refusals_are_written_deferred(database: Database) -> No
     """Together, and at the latest on `close`."""
     async with trail_on(database) as trail:
         await trail.record_success(PEER, STATE, Identifiers(None, ROOM))
-        trail.record_refusal(
-            PEER, SEND_JOIN, Identifiers(BOB, ROOM), AuditOutcome.REFUSED, "403 M_FORBIDDEN: No.\n"
-        )
+        trail.record_refusal(PEER, SEND_JOIN, Identifiers(BOB, ROOM), AuditOutcome.REFUSED, "403 M_FORBIDDEN: No.\n")
         assert await trail.rows() == []
     rows = await trail.rows()
     assert [(row.act, row.outcome, row.detail) for row in rows] == [
@@ -144,9 +142,7 @@ async def test_a_transaction_is_written_in_the_commit_of_its_events(database: Da
 
         message = room.say(BOB)
         with pytest.raises(OSError, match="full"):
-            await Inbox(database, here.graph, NoEdus(), audit=failing).receive(
-                PEER, "8", {"pdus": raw(message)}
-            )
+            await Inbox(database, here.graph, NoEdus(), audit=failing).receive(PEER, "8", {"pdus": raw(message)})
         assert await here.graph.events([message.event_id]) == {}
 
 

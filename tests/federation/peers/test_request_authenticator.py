@@ -70,12 +70,7 @@ async def node(neighbourhood: Neighbourhood, database: Database) -> AsyncIterato
     reach = neighbourhood.reach()
     now_ms = [NOW]
     ring = KeyRing(
-        OWN_NAME,
-        lambda: OWN_KEYS,
-        reach.client,
-        database,
-        now_ms=lambda: now_ms[0],
-        clock=neighbourhood.clock,
+        OWN_NAME, lambda: OWN_KEYS, reach.client, database, now_ms=lambda: now_ms[0], clock=neighbourhood.clock
     )
     # No address is exempt, and an address may fail a hundred times.
     limits = PeerLimits(queries=Rate(1, 150), failures=Rate(1, 100), shared_addresses=())

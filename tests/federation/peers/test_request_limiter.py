@@ -67,12 +67,7 @@ def test_only_failures_count_against_an_address() -> None:
 def test_pending_authentication_counts_as_a_failure() -> None:
     """Otherwise many concurrent requests would pass before the first has failed."""
     limiter = RequestLimiter(STRICT, clock=Clock())
-    with (
-        limiter.authenticating(HERE),
-        limiter.authenticating(HERE),
-        refused(10_000),
-        limiter.authenticating(HERE),
-    ):
+    with limiter.authenticating(HERE), limiter.authenticating(HERE), refused(10_000), limiter.authenticating(HERE):
         raise AssertionError("nothing is looked at any more")
     with limiter.authenticating(HERE):
         pass

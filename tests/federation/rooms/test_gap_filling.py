@@ -227,13 +227,7 @@ async def test_events_that_were_not_requested_are_ignored(version: str, database
         lost = room.say(BOB, "lost", after=start)
         last = room.say(BOB, "last", after=[lost])
         forged = {**beside.event, "signatures": {}}
-        here.peer.also = [
-            beside.event,
-            other.create.event,
-            other.events[other.head[0].event_id].event,
-            forged,
-            5,
-        ]
+        here.peer.also = [beside.event, other.create.event, other.events[other.head[0].event_id].event, forged, 5]
         results = await here.graph.receive("b.example", raw(last))
         assert results == {lost.event_id: ACCEPTED, last.event_id: ACCEPTED}
 

@@ -60,16 +60,9 @@ async def test_every_part_of_the_content_of_events(siege: Besieged, version: str
 @VERSIONS
 @pytest.mark.parametrize(
     ("membership", "path"),
-    [
-        ("join", "/v2/send_join/"),
-        ("leave", "/v2/send_leave/"),
-        ("knock", "/v1/send_knock/"),
-        ("invite", "/v2/invite/"),
-    ],
+    [("join", "/v2/send_join/"), ("leave", "/v2/send_leave/"), ("knock", "/v1/send_knock/"), ("invite", "/v2/invite/")],
 )
-async def test_every_part_of_a_submitted_membership(
-    siege: Besieged, version: str, membership: str, path: str
-) -> None:
+async def test_every_part_of_a_submitted_membership(siege: Besieged, version: str, membership: str, path: str) -> None:
     """Each part is replaced or removed in turn, under the resulting event id."""
     room = await siege.make_room(version)
     template = await siege.template(room, membership)
@@ -96,11 +89,7 @@ async def test_every_part_of_an_event(siege: Besieged, version: str) -> None:
     room = await siege.make_room(version)
     message, member = await siege.template(room), await siege.template(room, "join")
     redaction = {**message, "type": "m.room.redaction"}
-    events = [
-        *everywhere(message, FEW),
-        *everywhere(member, FEW),
-        *({**redaction, "redacts": one} for one in FEW),
-    ]
+    events = [*everywhere(message, FEW), *everywhere(member, FEW), *({**redaction, "redacts": one} for one in FEW)]
     assert await send(siege, room, events, 50)
 
 
@@ -118,14 +107,10 @@ async def test_every_part_of_each_edu(siege: Besieged) -> None:
 @hostile(150)
 @given(
     all_struck=st.lists(
-        st.tuples(st.integers(0, len(well_meant.CONTENTS) - 1), mutations(legal_values)),
-        min_size=1,
-        max_size=10,
+        st.tuples(st.integers(0, len(well_meant.CONTENTS) - 1), mutations(legal_values)), min_size=1, max_size=10
     )
 )
-async def test_events_at_random(
-    siege: Besieged, room: Room, all_struck: list[tuple[int, list[Mutation]]]
-) -> None:
+async def test_events_at_random(siege: Besieged, room: Room, all_struck: list[tuple[int, list[Mutation]]]) -> None:
     """Several parts at once, each event following the previous ones."""
     template = await siege.template(room)
     events = []

@@ -15,9 +15,7 @@ from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room
 VERSIONS = pytest.mark.parametrize("version", ["6", "11", "12"])
 
 
-async def take_in(
-    here: Graph, room: Room, joined: Pdu, state: list[Any], chain: list[Any], **how: Any
-) -> Pdu:
+async def take_in(here: Graph, room: Room, joined: Pdu, state: list[Any], chain: list[Any], **how: Any) -> Pdu:
     return await here.graph.import_room(
         "a.example", how.get("version", room.version), state=state, auth_chain=chain, event=joined.event
     )
@@ -70,9 +68,7 @@ async def test_forged_events_are_ignored(version: str, database: Database) -> No
 
 
 @VERSIONS
-async def test_events_that_the_auth_rules_reject_are_not_part_of_the_state(
-    version: str, database: Database
-) -> None:
+async def test_events_that_the_auth_rules_reject_are_not_part_of_the_state(version: str, database: Database) -> None:
     """They are stored as rejected, so that events that depend on them are rejected as well."""
     room = public_room(version, BOB)
     coup = room.propose("m.room.power_levels", BOB, {"users": {BOB: 100}}, "")

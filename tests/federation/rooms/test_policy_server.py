@@ -75,9 +75,7 @@ def test_the_signature_of_a_response_is_added() -> None:
     room = public_room("12", BOB)
     message = room.say(BOB)
     made = signed(room, message)["signatures"]["policy.example"]
-    event = with_policy_signature(
-        message.event, SERVER, {"policy.example": {**made, "x": 1}, "b.example": {}}
-    )
+    event = with_policy_signature(message.event, SERVER, {"policy.example": {**made, "x": 1}, "b.example": {}})
     assert event == signed(room, message)
     for answer in (None, {}, {"policy.example": 5}, {"policy.example": {KEY_ID: 5}}):
         assert with_policy_signature(message.event, SERVER, answer) is None

@@ -124,10 +124,7 @@ async def test_rooms_wait_for_their_policy_server_without_holding_connections(da
         for room in (*rooms, other):
             await join(here, room)
         silent = Silent(here)
-        waiting = [
-            asyncio.create_task(here.graph.send_event(room.room_id, "m.room.message", {}, US))
-            for room in rooms
-        ]
+        waiting = [asyncio.create_task(here.graph.send_event(room.room_id, "m.room.message", {}, US)) for room in rooms]
         for _ in rooms:
             await silent.asked.acquire()
         local_event = await here.graph.send_event(other.room_id, "m.room.message", {"body": "x"}, US)
@@ -153,9 +150,7 @@ async def test_the_rooms_of_a_transaction_wait_concurrently(database: Database) 
         assert {type(result) for result in (await receiving).values()} == {SoftFailed}
 
 
-async def test_a_policy_server_that_did_not_answer_is_not_asked_again_for_a_while(
-    database: Database,
-) -> None:
+async def test_a_policy_server_that_did_not_answer_is_not_asked_again_for_a_while(database: Database) -> None:
     """Neither for this room nor for another one that uses it."""
     rooms = [policy_room(number=number) for number in range(2)]
     async with graph_on(database, rooms[0]) as here:
@@ -184,9 +179,7 @@ async def test_a_policy_server_has_a_timeout(database: Database) -> None:
         await silent.asked.acquire()
 
 
-async def test_a_policy_server_set_while_another_one_signs_is_asked_too(
-    database: Database,
-) -> None:
+async def test_a_policy_server_set_while_another_one_signs_is_asked_too(database: Database) -> None:
     """The event is not sent with the signature of a policy server that the room has removed."""
     room = policy_room()
     async with graph_on(database, room) as here:

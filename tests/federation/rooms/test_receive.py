@@ -117,9 +117,7 @@ async def test_state_that_resolution_changes_is_published(database: Database) ->
 
 
 @VERSIONS
-async def test_a_rejected_event_changes_nothing_and_its_children_may_be_valid(
-    version: str, database: Database
-) -> None:
+async def test_a_rejected_event_changes_nothing_and_its_children_may_be_valid(version: str, database: Database) -> None:
     """It is stored with its rule, and a repeated one gets the same result."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
@@ -143,9 +141,7 @@ async def test_a_rejected_event_changes_nothing_and_its_children_may_be_valid(
 
 
 @VERSIONS
-async def test_an_event_from_the_past_of_a_banned_user_is_soft_failed(
-    version: str, database: Database
-) -> None:
+async def test_an_event_from_the_past_of_a_banned_user_is_soft_failed(version: str, database: Database) -> None:
     """It is not published, and local events do not follow it; its children may be accepted."""
     room = public_room(version, BOB)
     async with graph_on(database, room) as here:
@@ -179,9 +175,7 @@ async def test_events_of_unknown_rooms_are_dropped(database: Database) -> None:
     async with graph_on(database, known) as here:
         await join(here, known)
         message, elsewhere = known.say(ALICE), unknown.say(ALICE)
-        results = await here.graph.receive(
-            "a.example", [*raw(elsewhere), *raw(message), 17, {"room_id": 5}, {}]
-        )
+        results = await here.graph.receive("a.example", [*raw(elsewhere), *raw(message), 17, {"room_id": 5}, {}])
         assert results == {
             message.event_id: ACCEPTED,
             elsewhere.event_id: Dropped("this server does not know the room"),
@@ -212,9 +206,7 @@ async def test_events_of_a_server_that_the_acl_denies_are_dropped(database: Data
         assert await here.graph.receive("a.example", raw(message)) == {message.event_id: ACCEPTED}
 
 
-async def test_a_later_acl_denies_a_server_whose_events_were_accepted(
-    database: Database,
-) -> None:
+async def test_a_later_acl_denies_a_server_whose_events_were_accepted(database: Database) -> None:
     """It applies from the next event on."""
     room = public_room("11", BOB)
     async with graph_on(database, room) as here:
@@ -254,9 +246,7 @@ async def test_forged_events_are_dropped_and_changed_ones_redacted(version: str,
         assert kept.content == {}
         here.keys.keys.pop("a.example")
         results = await here.graph.receive("a.example", raw(unknown))
-        assert results[unknown.event_id] == Dropped(
-            "step 2, signature checks: no key of a.example is available"
-        )
+        assert results[unknown.event_id] == Dropped("step 2, signature checks: no key of a.example is available")
 
 
 async def test_of_two_copies_the_verified_one_counts(database: Database) -> None:
@@ -318,9 +308,7 @@ async def test_a_submitted_membership_is_sent_to_the_room(version: str, database
 
 
 @VERSIONS
-async def test_a_submitted_membership_that_is_not_allowed_is_refused(
-    version: str, database: Database
-) -> None:
+async def test_a_submitted_membership_that_is_not_allowed_is_refused(version: str, database: Database) -> None:
     """With the rule; as are one of another room and a forged one."""
     room = public_room(version, BOB)
     room.member(ALICE, CAROL, "ban")
@@ -376,9 +364,7 @@ async def test_events_of_an_unreachable_server_are_refused_for_a_while(database:
             await here.graph.receive("b.example", raw(another))
 
 
-async def test_a_submitted_membership_is_not_refused_while_its_server_is_unreachable(
-    database: Database,
-) -> None:
+async def test_a_submitted_membership_is_not_refused_while_its_server_is_unreachable(database: Database) -> None:
     """403 would be final."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:

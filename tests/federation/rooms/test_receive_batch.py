@@ -101,7 +101,4 @@ async def test_a_known_state_has_only_accepted_state_events_of_the_room(database
         await receive_outliers(draft, {pdu.event_id: VerifiedEvent(pdu) for pdu in reversed(everything)})
         ids = [message, first, second, bad, other.create, room.create]
         state = await known_state(draft, StateIds((*(pdu.event_id for pdu in ids), "$unknown"), ()))
-        assert state == {
-            ("m.room.topic", ""): first.event_id,
-            ("m.room.create", ""): room.create.event_id,
-        }
+        assert state == {("m.room.topic", ""): first.event_id, ("m.room.create", ""): room.create.event_id}

@@ -36,9 +36,7 @@ def step_4(room: Room, pdu: Pdu, **how: Any) -> object:
     return authorise_by_auth_events(VerifiedEvent(pdu), room.version, how.pop("known", room.events), **how)
 
 
-def in_place(
-    room: Room, pdu: Pdu, before: Mapping[StateKey, Pdu], current: Mapping[StateKey, Pdu] | None
-) -> object:
+def in_place(room: Room, pdu: Pdu, before: Mapping[StateKey, Pdu], current: Mapping[StateKey, Pdu] | None) -> object:
     keys = required_state(pdu, room.version)
     return authorise(
         VerifiedEvent(pdu),
@@ -63,9 +61,7 @@ def test_a_valid_event_is_accepted(version: str) -> None:
 @VERSIONS
 def test_step_1_a_malformed_event_is_dropped(version: str) -> None:
     """It has no id under which it could be stored."""
-    dropped = verify_pdu(
-        parse({"type": "m.room.message"}, ROOM_VERSIONS[version]), ROOM_VERSIONS[version], {}, NOW
-    )
+    dropped = verify_pdu(parse({"type": "m.room.message"}, ROOM_VERSIONS[version]), ROOM_VERSIONS[version], {}, NOW)
     assert isinstance(dropped, Dropped)
     assert str(dropped).startswith("step 1, not a valid event: ")
 
@@ -117,9 +113,7 @@ def test_step_4_missing_auth_events_are_returned(version: str) -> None:
     assert step_4(room, pdu, known={}) == NeedEvents(frozenset(needed_for_step_4(pdu, room.version)))
     needed = needed_for_step_4(pdu, room.version)
     first = min(needed)
-    assert step_4(room, pdu, known={}, absent=set(needed)) == Dropped(
-        f"step 4, auth events: {first} is not available"
-    )
+    assert step_4(room, pdu, known={}, absent=set(needed)) == Dropped(f"step 4, auth events: {first} is not available")
 
 
 @VERSIONS
@@ -189,9 +183,7 @@ def test_an_event_over_the_limit_in_bytes_is_rejected_in_old_versions() -> None:
     """Up to version 10 servers counted code points."""
     room = public_room("10", BOB)
     pdu = room.propose("m.room.message", BOB, {})
-    rejected = authorise_by_auth_events(
-        VerifiedEvent(pdu, "type is longer than 255 bytes"), room.version, room.events
-    )
+    rejected = authorise_by_auth_events(VerifiedEvent(pdu, "type is longer than 255 bytes"), room.version, room.events)
     assert rejected == Rejected("size limits", "type is longer than 255 bytes")
 
 

@@ -107,9 +107,7 @@ async def test_relations_and_redactions_are_stored(database: Database) -> None:
         new = room.send("m.room.message", BOB, reply(message.event_id, {"body": "good day"}))
         refused = room.propose("m.reaction", CAROL, reaction(message.event_id, "x"))
         await here.graph.receive("b.example", raw(new, refused))
-        assert await rows(database, "SELECT * FROM relations") == [
-            (message.event_id, "m.in_reply_to", new.event_id)
-        ]
+        assert await rows(database, "SELECT * FROM relations") == [(message.event_id, "m.in_reply_to", new.event_id)]
         await here.graph.fetch_history("a.example", room.room_id)
         assert set(await rows(database, "SELECT * FROM relations")) == {
             (message.event_id, "m.in_reply_to", new.event_id),

@@ -9,14 +9,7 @@ from federation.events import Template, build
 from federation.events.room_event import NewEvent
 from federation.matrix.errors import MatrixError
 from federation.matrix.room_version import ROOM_VERSIONS
-from federation.rooms.creation import (
-    MAX_INITIAL_STATE,
-    MAX_INVITES,
-    CreateRoomRequest,
-    InitialState,
-    RoomPlan,
-    plan,
-)
+from federation.rooms.creation import MAX_INITIAL_STATE, MAX_INVITES, CreateRoomRequest, InitialState, RoomPlan, plan
 from tests.support.rooms import Room, signer
 
 SERVER = "a.example"
@@ -81,12 +74,7 @@ def test_the_auth_rules_allow_every_planned_room(version: str, preset: str) -> N
 def test_the_order_is_that_of_the_specification() -> None:
     """Create, the creator, power levels, alias, preset, initial state, name and topic, invites."""
     creation = planned(
-        name="N",
-        topic="T",
-        avatar_url="mxc://a/1",
-        alias="a",
-        invite=[EVE],
-        initial_state=[InitialState("x", {})],
+        name="N", topic="T", avatar_url="mxc://a/1", alias="a", invite=[EVE], initial_state=[InitialState("x", {})]
     )
     assert types(creation) == [
         "m.room.create",
@@ -157,9 +145,10 @@ def test_creators_are_not_listed_in_power_levels() -> None:
     for users in ({ALICE: 100}, {BOB: 50}):
         with pytest.raises(MatrixError, match=r"M_INVALID_PARAM.*creators"):
             planned(power_levels={"users": users}, creation_content={"additional_creators": [BOB]})
-    assert content(planned(version="11", power_levels={"users": {BOB: 50}}), "m.room.power_levels")[
-        "users"
-    ] == {ALICE: 100, BOB: 50}
+    assert content(planned(version="11", power_levels={"users": {BOB: 50}}), "m.room.power_levels")["users"] == {
+        ALICE: 100,
+        BOB: 50,
+    }
 
 
 def test_power_levels_are_merged_with_the_defaults() -> None:
@@ -174,9 +163,7 @@ def test_invites_of_remote_users_are_not_part_of_the_room() -> None:
     assert creation.remote_invites == (BOB,)
     assert content(creation, "m.room.member", EVE) == {"membership": "invite", "is_direct": True}
     request = CreateRoomRequest(creator=ALICE, invite=[EVE])
-    named = plan(
-        request, SERVER, opaque="r", profiles={ALICE: {"displayname": "A"}, EVE: {"displayname": "E"}}
-    )
+    named = plan(request, SERVER, opaque="r", profiles={ALICE: {"displayname": "A"}, EVE: {"displayname": "E"}})
     assert content(named, "m.room.member", ALICE) == {"displayname": "A", "membership": "join"}
     assert content(named, "m.room.member", EVE) == {"displayname": "E", "membership": "invite"}
 
@@ -249,9 +236,4 @@ def test_the_size_of_events_is_not_checked_here() -> None:
 def test_the_defaults_of_a_room() -> None:
     """Private, of the default version, federated."""
     request = CreateRoomRequest(creator="@a:b")
-    assert (request.version, request.preset, request.federate, request.listed) == (
-        "12",
-        "private_chat",
-        True,
-        False,
-    )
+    assert (request.version, request.preset, request.federate, request.listed) == ("12", "private_chat", True, False)

@@ -44,9 +44,7 @@ async def test_auth_chains(version: str, database: Database) -> None:
         await join(here, room)
         message = room.say(BOB)
         await here.graph.receive("b.example", raw(message))
-        expected = reachable([message.event_id], lambda one: room.events[one].auth_events) - {
-            message.event_id
-        }
+        expected = reachable([message.event_id], lambda one: room.events[one].auth_events) - {message.event_id}
         assert await here.graph.auth_chain([message.event_id]) == expected | {room.create.event_id}
         assert await here.graph.auth_chain([room.create.event_id]) == set()
         ids = await here.graph.state_ids(room.room_id, message.event_id)
@@ -69,11 +67,7 @@ async def test_walks_through_the_graph(database: Database) -> None:
         for start in range(0, 250, 50):
             await here.graph.receive("b.example", raw(*messages[start : start + 50]))
         found = await here.graph.missing_events(
-            room.room_id,
-            earliest=[messages[5].event_id],
-            latest=[messages[10].event_id],
-            limit=20,
-            min_depth=0,
+            room.room_id, earliest=[messages[5].event_id], latest=[messages[10].event_id], limit=20, min_depth=0
         )
         assert found == messages[6:10]
         found = await here.graph.missing_events(
@@ -136,11 +130,7 @@ async def test_a_redaction_is_applied_once_both_events_are_known(version: str, d
         redactions = []
         for user, target in ((ALICE, by_power), (BOB, by_server), (CAROL, by_nobody), (ALICE, late)):
             redaction = room.propose(
-                "m.room.redaction",
-                user,
-                redacting(user, target.event_id),
-                after=[by_nobody],
-                redacts=target.event_id,
+                "m.room.redaction", user, redacting(user, target.event_id), after=[by_nobody], redacts=target.event_id
             )
             redactions.append(room.add(redaction))
         await here.graph.receive("b.example", raw(by_power, by_server, by_nobody, *redactions))

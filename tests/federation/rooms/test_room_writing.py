@@ -62,8 +62,7 @@ async def test_sessions_with_the_same_rooms_do_not_deadlock(database: Database) 
                 first = [room.say(ALICE, after=starts[room.room_id]) for room in rooms]
                 second = [room.say(BOB, after=starts[room.room_id]) for room in reversed(rooms)]
                 results = await asyncio.gather(
-                    here.graph.receive("a.example", raw(*first)),
-                    there.graph.receive("b.example", raw(*second)),
+                    here.graph.receive("a.example", raw(*first)), there.graph.receive("b.example", raw(*second))
                 )
                 assert [len(one) for one in results] == [5, 5]
             views = [await here.graph.room(room.room_id) for room in rooms]
@@ -96,9 +95,7 @@ async def test_rolled_back_events_are_not_cached(database: Database, monkeypatch
         assert message.prev_events == (room.head[0].event_id,)
 
 
-async def test_a_lost_connection_fails_one_commit_only(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lost_connection_fails_one_commit_only(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether it was committed is seen from the room's generation."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
@@ -126,9 +123,7 @@ async def end_all_others(database: Database) -> None:
         )
 
 
-async def test_a_message_is_written_without_a_transaction(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_message_is_written_without_a_transaction(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a cached room; the outbox gets it as usual."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
@@ -147,11 +142,7 @@ async def test_a_message_is_written_without_a_transaction(
 async def test_a_message_follows_the_events_of_another_process(database: Database) -> None:
     """The statement compares the cached head; if it is outdated, the room is loaded again."""
     room = public_room("12", BOB)
-    async with (
-        graph_on(database, room) as here,
-        pool_on(database.address) as pool,
-        graph_on(pool, room) as there,
-    ):
+    async with graph_on(database, room) as here, pool_on(database.address) as pool, graph_on(pool, room) as there:
         await join(here, room)
         messages = [room.head[0].event_id]
         for number in range(3):
@@ -190,9 +181,7 @@ async def test_a_connection_that_is_lost_while_a_message_is_written(
         assert message.prev_events == (room.head[0].event_id,)
 
 
-@pytest.mark.parametrize(
-    "what", ["a message", "state", "a message of another server", "state of another server"]
-)
+@pytest.mark.parametrize("what", ["a message", "state", "a message of another server", "state of another server"])
 async def test_a_failure_after_the_commit_does_not_fail_the_event(
     database: Database, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:

@@ -36,9 +36,7 @@ async def test_concurrent_events_form_a_chain(database: Database) -> None:
         assert view is not None
         assert view.generation < 20
         assert here.counts.sent == 120
-        assert {one.destinations for one in here.hook.committed[1:]} == {
-            frozenset({"a.example", "b.example"})
-        }
+        assert {one.destinations for one in here.hook.committed[1:]} == {frozenset({"a.example", "b.example"})}
         for pdu in made[::40]:
             assert await here.graph.state_at(pdu.event_id) == await here.graph.current_state(room.room_id)
 
@@ -177,9 +175,7 @@ async def test_cancelling_the_call_does_not_cancel_the_event(database: Database)
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
-        sending = asyncio.create_task(
-            here.graph.send_event(room.room_id, "m.room.message", {"body": "x"}, US)
-        )
+        sending = asyncio.create_task(here.graph.send_event(room.room_id, "m.room.message", {"body": "x"}, US))
         await asyncio.sleep(0)
         sending.cancel()
         await here.graph.close()
@@ -210,9 +206,7 @@ async def test_events_are_refused_during_shutdown(database: Database) -> None:
 
 
 async def send_as(here: Graph, room_id: str, body: str, transaction_id: str, user: str = US) -> Pdu:
-    return await here.graph.send_event(
-        room_id, "m.room.message", {"body": body}, user, transaction_id=transaction_id
-    )
+    return await here.graph.send_event(room_id, "m.room.message", {"body": body}, user, transaction_id=transaction_id)
 
 
 async def test_an_event_sent_again_is_the_same_event(database: Database) -> None:
@@ -298,10 +292,7 @@ async def test_two_identical_requests_create_two_rooms(database: Database) -> No
 
 async def test_a_room_is_committed_with_other_rows(database: Database) -> None:
     """If writing those fails, there is no room."""
-    events = [
-        NewEvent("m.room.create", US, {}, ""),
-        NewEvent("m.room.member", US, {"membership": "join"}, US),
-    ]
+    events = [NewEvent("m.room.create", US, {}, ""), NewEvent("m.room.member", US, {"membership": "join"}, US)]
     async with graph_on(database, public_room("12")) as here:
         async with here.graph.creating_room(ROOM_VERSIONS["12"], events) as made:
             assert made.connection.is_in_transaction()
@@ -329,12 +320,7 @@ async def test_one_of_two_processes_creates_a_room(database: Database) -> None:
         assert f"!mine:{HERE}" in results
 
 
-async def own_room(
-    here: Graph,
-    version: str = "12",
-    ts: int | None = None,
-    room_id: str | None = None,
-) -> str:
+async def own_room(here: Graph, version: str = "12", ts: int | None = None, room_id: str | None = None) -> str:
     create, *_ = await here.graph.create_room(
         ROOM_VERSIONS[version],
         [

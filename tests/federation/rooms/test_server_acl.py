@@ -5,13 +5,7 @@ from typing import Any
 import pytest
 
 from federation.matrix.errors import MatrixError
-from federation.rooms.server_acl import (
-    MAX_PATTERNS,
-    NO_ACL,
-    check_own_server_allowed,
-    server_acl,
-    server_acl_content,
-)
+from federation.rooms.server_acl import MAX_PATTERNS, NO_ACL, check_own_server_allowed, server_acl, server_acl_content
 
 
 def allows(content: dict[str, Any] | None, server: str) -> bool:
@@ -84,12 +78,7 @@ def test_an_acl_that_allows_this_server() -> None:
 
 @pytest.mark.parametrize(
     ("allow", "deny", "literals"),
-    [
-        ((), (), True),
-        (("b.example",), (), True),
-        (("*",), ("*.EXAMPLE",), True),
-        (("*",), ("?.example",), True),
-    ],
+    [((), (), True), (("b.example",), (), True), (("*",), ("*.EXAMPLE",), True), (("*",), ("?.example",), True)],
 )
 def test_an_acl_that_denies_this_server_is_refused(
     allow: tuple[str, ...], deny: tuple[str, ...], literals: bool

@@ -25,11 +25,7 @@ async def test_a_room_is_cached_until_it_changes(database: Database) -> None:
         assert second.merges is first.merges
         assert store.cached_room("!unknown") is None
         assert await store.rooms([]) == {}
-        assert (
-            await store.version(room.room_id)
-            is await RoomStore(database).version(room.room_id)
-            is room.version
-        )
+        assert await store.version(room.room_id) is await RoomStore(database).version(room.room_id) is room.version
 
 
 async def test_a_cached_outlier_is_read_again(database: Database) -> None:
@@ -41,9 +37,7 @@ async def test_a_cached_outlier_is_read_again(database: Database) -> None:
         (outlier,) = (await store.events([create])).values()
         assert outlier.is_outlier
         async with database.connection() as connection:
-            await connection.execute(
-                "UPDATE events SET state_before = 1, state_after = 1 WHERE type = 'm.room.create'"
-            )
+            await connection.execute("UPDATE events SET state_before = 1, state_after = 1 WHERE type = 'm.room.create'")
         assert (await store.events([create]))[create] is outlier
         assert not (await store.events([create], refresh_outliers=True))[create].is_outlier
         assert not (await store.events([create]))[create].is_outlier
@@ -53,9 +47,7 @@ async def test_state_group_ids_are_unique(database: Database) -> None:
     """Across blocks, and across processes."""
     one, other = RoomStore(database), RoomStore(database)
     async with database.transaction() as connection:
-        given = [
-            await store.next_group_id(connection) for _ in range(RESERVED_IDS + 5) for store in (one, other)
-        ]
+        given = [await store.next_group_id(connection) for _ in range(RESERVED_IDS + 5) for store in (one, other)]
     assert len(set(given)) == len(given)
 
 

@@ -68,9 +68,7 @@ async def test_a_reader_is_woken_by_another_process(database: Database) -> None:
         await other.close()
 
 
-async def test_entries_without_notification_are_found(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_entries_without_notification_are_found(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """By polling: a process may be killed between its commit and its notification."""
     monkeypatch.setattr("storage.session.POLL_INTERVAL", 0.01)
     monkeypatch.setattr("storage.session.CHECK_INTERVAL", 0.01)
@@ -133,11 +131,7 @@ async def test_a_gap_is_filled_from_the_database(database: Database) -> None:
     """Positions of other processes, rolled back ones, and ones that are committed after later ones: readers
     get every entry once, in order, and none before an entry that can still appear."""
     room = public_room("12", BOB)
-    async with (
-        graph_on(database, room) as here,
-        pool_on(database.address) as other,
-        asyncio.timeout(TIMEOUT),
-    ):
+    async with graph_on(database, room) as here, pool_on(database.address) as other, asyncio.timeout(TIMEOUT):
         stream = here.graph.stream
         joined = await join(here, room)
         reader = stream.reader(0)
@@ -245,9 +239,7 @@ async def test_a_redaction_is_applied_in_any_order(database: Database) -> None:
         behind = stream.reader(await stream.last_position())
         late = room.say(BOB, "late")
         await here.graph.receive_transaction("b.example", raw(late), transaction_of(late))
-        await here.graph.receive(
-            "b.example", raw(room.propose("m.room.redaction", BOB, {"redacts": late.event_id}))
-        )
+        await here.graph.receive("b.example", raw(room.propose("m.room.redaction", BOB, {"redacts": late.event_id})))
         entries = await behind.next()
         assert (entries[0].event.event_id, entries[0].event.is_redacted) == (late.event_id, True)
         assert entries[1].event.redacts == late.event_id

@@ -7,14 +7,7 @@ import pytest
 from federation.auth_rules import Allowed
 from federation.matrix.errors import MatrixError
 from federation.matrix.room_version import ROOM_VERSIONS
-from federation.rooms.upgrade import (
-    OldRoom,
-    UpgradePlan,
-    mute_old_room,
-    plan,
-    tombstone,
-    with_new_room_allowed,
-)
+from federation.rooms.upgrade import OldRoom, UpgradePlan, mute_old_room, plan, tombstone, with_new_room_allowed
 from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room
 
 EVERY_STEP = pytest.mark.parametrize(
@@ -151,12 +144,7 @@ def test_additional_creators() -> None:
 def test_the_old_room_is_muted() -> None:
     """Users without power cannot send events; higher levels stay."""
     assert mute_old_room({}, ROOM_VERSIONS["12"]) == {"events_default": 50, "invite": 50, "events": {}}
-    levels = {
-        "users": {ALICE: 100},
-        "users_default": 60,
-        "invite": 80,
-        "events": {"m.reaction": 0, "m.room.name": 90},
-    }
+    levels = {"users": {ALICE: 100}, "users_default": 60, "invite": 80, "events": {"m.reaction": 0, "m.room.name": 90}}
     assert mute_old_room(levels, ROOM_VERSIONS["11"]) == {
         "users": {ALICE: 100},
         "users_default": 60,

@@ -61,10 +61,7 @@ def test_the_chain_of_a_state_set_contains_its_own_events() -> None:
 
 graphs = st.integers(2, 8).flatmap(
     lambda size: st.tuples(
-        *(
-            st.sets(st.sampled_from("abcdefgh"[:number])) if number else st.just(set[str]())
-            for number in range(size)
-        )
+        *(st.sets(st.sampled_from("abcdefgh"[:number])) if number else st.just(set[str]()) for number in range(size))
     ).map(lambda edges: {"abcdefgh"[number]: "".join(sorted(behind)) for number, behind in enumerate(edges)})
 )
 
@@ -74,9 +71,7 @@ def test_auth_difference_equals_the_formula(graph: Graph, data: st.DataObject) -
     """However it is computed."""
     sets = data.draw(st.lists(st.sets(st.sampled_from(sorted(graph))), min_size=1, max_size=3))
     chains = [chain(graph, state_set) for state_set in sets]
-    expected = {
-        event for event in graph if any(event in c for c in chains) and not all(event in c for c in chains)
-    }
+    expected = {event for event in graph if any(event in c for c in chains) and not all(event in c for c in chains)}
     assert auth_difference(sets, graph.__getitem__) == expected
 
 
@@ -100,7 +95,5 @@ def test_conflicted_state_subgraph(graph: Graph, conflicted: str, subgraph: str)
 def test_the_subgraph_by_definition(graph: Graph, data: st.DataObject) -> None:
     """The events reachable from a conflicted event, from which a conflicted event is reachable."""
     conflicted = data.draw(st.sets(st.sampled_from(sorted(graph))))
-    expected = {
-        event for event in chain(graph, conflicted) if not conflicted.isdisjoint(chain(graph, [event]))
-    }
+    expected = {event for event in chain(graph, conflicted) if not conflicted.isdisjoint(chain(graph, [event]))}
     assert conflicted_state_subgraph(conflicted, graph.__getitem__) == expected

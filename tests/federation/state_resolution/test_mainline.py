@@ -45,9 +45,7 @@ def test_events_based_on_older_power_levels_come_first(version: str) -> None:
         pdu.event_id for pdu in (before_all, on_first, on_second, also_on_first)
     ]
     # Without power levels there is no mainline, and the time decides.
-    assert order(room, None, *all_of_them) == [
-        pdu.event_id for pdu in (before_all, on_first, on_second, also_on_first)
-    ]
+    assert order(room, None, *all_of_them) == [pdu.event_id for pdu in (before_all, on_first, on_second, also_on_first)]
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
@@ -57,13 +55,8 @@ def test_power_levels_beside_the_mainline(version: str) -> None:
     shared = room.state()["m.room.power_levels", ""]
     fork = room.head
     winner = room.add(room.propose("m.room.power_levels", ALICE, dict(shared.content), "", after=fork))
-    loser = room.add(
-        room.propose("m.room.power_levels", ALICE, {**shared.content, "ban": 51}, "", after=fork)
-    )
-    on_loser = [
-        room.add(room.propose("m.room.topic", ALICE, {"topic": str(n)}, str(n), after=[loser]))
-        for n in (1, 2)
-    ]
+    loser = room.add(room.propose("m.room.power_levels", ALICE, {**shared.content, "ban": 51}, "", after=fork))
+    on_loser = [room.add(room.propose("m.room.topic", ALICE, {"topic": str(n)}, str(n), after=[loser])) for n in (1, 2)]
     on_winner = room.add(room.propose("m.room.topic", ALICE, {"topic": "w"}, "", after=[winner]))
     on_shared = room.add(room.propose("m.room.topic", ALICE, {"topic": "s"}, "", after=fork))
     expected = [pdu.event_id for pdu in (*on_loser, on_shared, on_winner)]

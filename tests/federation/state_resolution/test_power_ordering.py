@@ -7,11 +7,7 @@ import pytest
 from federation.events import Pdu
 from federation.matrix.room_version import ROOM_VERSIONS
 from federation.state_resolution.events import EventSource
-from federation.state_resolution.resolve import (
-    is_power_event,
-    reverse_topological_power_ordering,
-    with_auth_chains,
-)
+from federation.state_resolution.resolve import is_power_event, reverse_topological_power_ordering, with_auth_chains
 from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room
 
 
@@ -82,9 +78,7 @@ def test_then_the_earlier_and_then_the_smaller_id(version: str) -> None:
     same_time = []
     for rule in ("knock", "invite", "public", "private"):
         room.now = 5_000
-        same_time.append(
-            room.add(room.propose("m.room.join_rules", ALICE, {"join_rule": rule}, "", after=fork))
-        )
+        same_time.append(room.add(room.propose("m.room.join_rules", ALICE, {"join_rule": rule}, "", after=fork)))
     assert order(room, *same_time) == sorted(pdu.event_id for pdu in same_time)
 
 

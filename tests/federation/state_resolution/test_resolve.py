@@ -94,16 +94,11 @@ def test_a_key_of_only_one_set_is_conflicted(version: str) -> None:
     """If the rules allow its event, it is in the result."""
     room = public_room(version, BOB)
     start = room.head
-    with_topic, with_carol = (
-        fork(room, start, topic(ALICE, "x")),
-        fork(room, start, member(CAROL, CAROL, "join")),
-    )
+    with_topic, with_carol = (fork(room, start, topic(ALICE, "x")), fork(room, start, member(CAROL, CAROL, "join")))
     state = merged(room, with_topic, with_carol).state
     assert state[TOPIC] == with_topic.event_id
     assert state["m.room.member", CAROL] == with_carol.event_id
-    assert {key: state[key] for key in room.state_after[start[0].event_id]} == room.state_after[
-        start[0].event_id
-    ]
+    assert {key: state[key] for key in room.state_after[start[0].event_id]} == room.state_after[start[0].event_id]
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
@@ -248,14 +243,9 @@ def large_room(version: str, members: int, conflicts: int) -> tuple[Room, list[S
     room = public_room(version)
     start = [room.state()["m.room.join_rules", ""]]
     people = [f"@user{number}:s{number % 50}.example" for number in range(members)]
-    joins = {
-        user: room.propose("m.room.member", user, {"membership": "join"}, user, after=start)
-        for user in people
-    }
+    joins = {user: room.propose("m.room.member", user, {"membership": "join"}, user, after=start) for user in people}
     room.events |= {pdu.event_id: pdu for pdu in joins.values()}
-    base = {**room.state_after[start[0].event_id]} | {
-        ("m.room.member", user): joins[user].event_id for user in people
-    }
+    base = {**room.state_after[start[0].event_id]} | {("m.room.member", user): joins[user].event_id for user in people}
     auth = room.state(start)
     sides: list[dict[StateKey, EventId]] = [dict(base), dict(base)]
     for number in range(conflicts):

@@ -25,9 +25,7 @@ class Row:
 
 
 def row(kept: StoredState) -> Row:
-    return Row(
-        [key[0] for key in kept.entries], [key[1] for key in kept.entries], list(kept.entries.values())
-    )
+    return Row([key[0] for key in kept.entries], [key[1] for key in kept.entries], list(kept.entries.values()))
 
 
 @given(st.lists(STATES, min_size=1, max_size=8))

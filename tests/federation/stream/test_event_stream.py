@@ -170,9 +170,7 @@ async def test_entries_are_read_again_until_the_cursor_is_advanced(database: Dat
     await stream.close()
 
 
-async def test_the_cursor_is_read_from_the_database_once(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_cursor_is_read_from_the_database_once(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a commit the reader is not checked again for a while. Its commits are refused after a
     takeover."""
     stream = CountingStream(database)
@@ -193,9 +191,7 @@ async def test_the_cursor_is_read_from_the_database_once(
     await stream.close()
 
 
-async def test_the_cursor_follows_skipped_entries(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_cursor_follows_skipped_entries(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is advanced after every MAX_SKIPPED entries, so that the next process need not read all of them
     again."""
     monkeypatch.setattr(module, "MAX_SKIPPED", 2)

@@ -124,16 +124,13 @@ async def test_pending_presence_is_bounded(database: Database, monkeypatch: pyte
     monkeypatch.setattr(edu_dispatcher, "MAX_PENDING_PRESENCE", 2)
     async with database.transaction() as connection:
         rows = [
-            CurrentStateRow(ROOM, "m.room.member", f"@{n}:there.test", "$m", "join", "there.test")
-            for n in range(3)
+            CurrentStateRow(ROOM, "m.room.member", f"@{n}:there.test", "$m", "join", "there.test") for n in range(3)
         ]
         await write_current_state(connection, rows)
     async with news_on(database) as made:
         made.listen("m.presence")
         for state in ("online", "offline"):
-            made.news.handle_presence(
-                Presence(tuple(UserPresence(f"@{n}:there.test", state) for n in range(3)))
-            )
+            made.news.handle_presence(Presence(tuple(UserPresence(f"@{n}:there.test", state) for n in range(3))))
         told = {await made.heard.get() for _ in range(2)}
         assert told == {UserPresence(f"@{n}:there.test", "offline") for n in range(2)}
         assert made.news.presence_of("@2:there.test") is None
@@ -168,10 +165,7 @@ async def test_device_updates_and_custom_edus_reach_the_listeners_of_their_type(
     """A listener that was removed receives nothing."""
     async with news_on(database) as made:
         made.listen("m.device_list_update", "m.signing_key_update", "io.x")
-        other, end = (
-            CustomEdu("io.x", {"a": 1}),
-            made.news.listen("io.x", lambda said: made.reports.append("late")),
-        )
+        other, end = (CustomEdu("io.x", {"a": 1}), made.news.listen("io.x", lambda said: made.reports.append("late")))
         end()
         device = DeviceListUpdate(THEM, "D", 1, (), False, None, None)
         keys = SigningKeyUpdate(THEM, None, None)
@@ -179,11 +173,7 @@ async def test_device_updates_and_custom_edus_reach_the_listeners_of_their_type(
         made.news.handle_device_update(keys)
         made.news.handle_custom("there.test", other)
         made.news.handle_custom("there.test", CustomEdu("io.y", {}))
-        assert [made.heard.get_nowait() for _ in range(3)] == [
-            device,
-            keys,
-            ReceivedCustomEdu("there.test", other),
-        ]
+        assert [made.heard.get_nowait() for _ in range(3)] == [device, keys, ReceivedCustomEdu("there.test", other)]
         assert made.heard.empty()
         assert made.reports == []
 

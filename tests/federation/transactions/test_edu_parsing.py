@@ -13,32 +13,11 @@ from federation.transactions.edus import CustomEdu, Presence, Receipt, Receipts,
 BOB = "@bob:b.example"
 ONE, TWO = "!one:a.example", "!two:a.example"
 DENIED = server_acl({"allow": ["*"], "deny": ["b.example"]})
-TYPES = [
-    "m.typing",
-    "m.receipt",
-    "m.presence",
-    "m.device_list_update",
-    "m.direct_to_device",
-    "m.signing_key_update",
-]
-NAMES = [
-    "room_id",
-    "user_id",
-    "push",
-    "typing",
-    "m.read",
-    "messages",
-    "sender",
-    "type",
-    "message_id",
-    BOB,
-    ONE,
-]
+TYPES = ["m.typing", "m.receipt", "m.presence", "m.device_list_update", "m.direct_to_device", "m.signing_key_update"]
+NAMES = ["room_id", "user_id", "push", "typing", "m.read", "messages", "sender", "type", "message_id", BOB, ONE]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(NAMES),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES) | st.text(), inner, max_size=4)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES) | st.text(), inner, max_size=4),
     max_leaves=12,
 )
 

@@ -3,14 +3,7 @@
 import pytest
 
 from federation.transactions.edu_dispatcher import EduUpdate, ReceivedCustomEdu, TypingUsers, edu_type
-from federation.transactions.edus import (
-    CustomEdu,
-    DeviceListUpdate,
-    Receipt,
-    SigningKeyUpdate,
-    ToDevice,
-    UserPresence,
-)
+from federation.transactions.edus import CustomEdu, DeviceListUpdate, Receipt, SigningKeyUpdate, ToDevice, UserPresence
 
 
 @pytest.mark.parametrize(

@@ -105,9 +105,7 @@ async def test_the_latest_events_are_repeated_after_a_restart(database: Database
             inbox = Inbox(pool, again.graph, NoEdus())
             assert await inbox.receive("b.example", "1", {"pdus": raw(*said)}) == first
         async with graph_on(pool, room) as again:
-            other = json.loads(
-                await Inbox(pool, again.graph, NoEdus()).receive("a.example", "1", {"pdus": raw(*said)})
-            )
+            other = json.loads(await Inbox(pool, again.graph, NoEdus()).receive("a.example", "1", {"pdus": raw(*said)}))
             assert other["pdus"] == {one.event_id: {} for one in said}
 
 
@@ -230,10 +228,7 @@ async def test_an_edu_that_could_not_be_stored_fails_the_transaction(database: D
             await inbox.receive("b.example", "1", body)
         assert await here.graph.events([said.event_id]) == {}
         edus.failing = False
-        assert json.loads(await inbox.receive("b.example", "1", body)) == {
-            **PROCESSED,
-            "pdus": {said.event_id: {}},
-        }
+        assert json.loads(await inbox.receive("b.example", "1", body)) == {**PROCESSED, "pdus": {said.event_id: {}}}
 
 
 async def test_an_invalid_transaction_is_refused(database: Database) -> None:

@@ -150,9 +150,7 @@ async def test_a_to_device_message_is_handled_once(receiving: Receiving) -> None
     assert await receiving.edus.prune() == 0
 
 
-async def test_a_to_device_message_that_could_not_be_stored_fails_the_transaction(
-    receiving: Receiving,
-) -> None:
+async def test_a_to_device_message_that_could_not_be_stored_fails_the_transaction(receiving: Receiving) -> None:
     """The transaction is repeated, and the message counts as new then."""
     message = ToDevice(BOB, "t", "m1", {US: {"*": {"x": 1}}})
     receiving.listener.broken = True

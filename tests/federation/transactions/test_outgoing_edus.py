@@ -42,9 +42,7 @@ def test_outgoing_edus_are_parsed_to_the_same_values() -> None:
         assert parsed(presence(user)) == Presence((user,))
     message = ToDevice(BOB, "t", "m1", {ALICE: {"*": {"x": 1}}})
     assert parsed(to_device(message)) == message
-    assert parsed(device_list_update(BOB, "D", 3, [1, 2])) == DeviceListUpdate(
-        BOB, "D", 3, (1, 2), False, None, None
-    )
+    assert parsed(device_list_update(BOB, "D", 3, [1, 2])) == DeviceListUpdate(BOB, "D", 3, (1, 2), False, None, None)
 
 
 def test_newer_state_has_the_same_coalesce_key() -> None:
@@ -52,10 +50,7 @@ def test_newer_state_has_the_same_coalesce_key() -> None:
     assert typing(Typing(ROOM, BOB, True)).coalesce_key == typing(Typing(ROOM, BOB, False)).coalesce_key
     one, two = Receipt(ROOM, BOB, "$a", 1), Receipt(ROOM, BOB, "$b", 2)
     assert receipt(one).coalesce_key == receipt(two).coalesce_key
-    assert (
-        presence(UserPresence(BOB, "online")).coalesce_key
-        == presence(UserPresence(BOB, "offline")).coalesce_key
-    )
+    assert presence(UserPresence(BOB, "online")).coalesce_key == presence(UserPresence(BOB, "offline")).coalesce_key
 
 
 def test_unrelated_edus_have_different_coalesce_keys() -> None:

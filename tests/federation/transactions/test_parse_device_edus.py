@@ -27,13 +27,7 @@ def test_a_device_list_update_is_parsed() -> None:
     assert parse_edu(edu("m.device_list_update", UPDATE), ORIGIN) == DeviceListUpdate(
         BOB, "D", 3, (), False, None, None
     )
-    full = {
-        **UPDATE,
-        "prev_id": [1, "x", 2],
-        "deleted": True,
-        "device_display_name": "phone",
-        "keys": {"k": 1},
-    }
+    full = {**UPDATE, "prev_id": [1, "x", 2], "deleted": True, "device_display_name": "phone", "keys": {"k": 1}}
     assert parse_edu(edu("m.device_list_update", full), ORIGIN) == DeviceListUpdate(
         BOB, "D", 3, (1, 2), True, "phone", {"k": 1}
     )

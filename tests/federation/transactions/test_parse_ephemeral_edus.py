@@ -5,15 +5,7 @@ from typing import Any
 import pytest
 
 from federation.transactions.edu_parsing import MalformedEdu, parse_edu
-from federation.transactions.edus import (
-    MAX_PRESENCES,
-    MAX_RECEIPTS,
-    Presence,
-    Receipt,
-    Receipts,
-    Typing,
-    UserPresence,
-)
+from federation.transactions.edus import MAX_PRESENCES, MAX_RECEIPTS, Presence, Receipt, Receipts, Typing, UserPresence
 
 ORIGIN = "b.example"
 BOB, EVE = "@bob:b.example", "@eve:e.example"
@@ -103,13 +95,7 @@ def test_the_number_of_receipts_is_limited() -> None:
 def test_presence_is_parsed_user_by_user() -> None:
     """Only user and presence are required; an invalid optional field counts as missing."""
     push = [
-        {
-            "user_id": BOB,
-            "presence": "online",
-            "last_active_ago": 5,
-            "currently_active": True,
-            "status_msg": "hm",
-        },
+        {"user_id": BOB, "presence": "online", "last_active_ago": 5, "currently_active": True, "status_msg": "hm"},
         {
             "user_id": "@b2:b.example",
             "presence": "offline",
@@ -141,9 +127,7 @@ def test_presence_is_parsed_user_by_user() -> None:
 def test_invalid_presence_is_left_out(update: Any) -> None:
     """An update for another server's user, or with an unknown state, is left out."""
     beside = {"user_id": BOB, "presence": "online"}
-    assert parse_edu(edu("m.presence", {"push": [update, beside]}), ORIGIN) == Presence(
-        (UserPresence(BOB, "online"),)
-    )
+    assert parse_edu(edu("m.presence", {"push": [update, beside]}), ORIGIN) == Presence((UserPresence(BOB, "online"),))
 
 
 def test_the_number_of_presence_updates_is_limited() -> None:

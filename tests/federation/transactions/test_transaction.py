@@ -17,9 +17,7 @@ from federation.transactions.transaction import (
 
 def test_pdus_and_edus_are_optional_lists() -> None:
     """Their items are not checked here."""
-    assert parse_transaction({"origin": "liar.example", "pdus": [1], "edus": ["x"]}) == Transaction(
-        (1,), ("x",)
-    )
+    assert parse_transaction({"origin": "liar.example", "pdus": [1], "edus": ["x"]}) == Transaction((1,), ("x",))
     assert parse_transaction({}) == Transaction((), ())
 
 
@@ -55,10 +53,5 @@ def test_the_response_has_an_error_for_each_refused_event() -> None:
     }
     assert json.loads(encode_results(results)) == {
         "io.palaver.processed": True,
-        "pdus": {
-            "$a": {},
-            "$b": {},
-            "$c": {"error": "rule 5.3.7: Otherwise, reject."},
-            "$d": {"error": "step 1"},
-        },
+        "pdus": {"$a": {}, "$b": {}, "$c": {"error": "rule 5.3.7: Otherwise, reject."}, "$d": {"error": "step 1"}},
     }

@@ -183,9 +183,7 @@ async def call_a_tool(old: Installation, token: str) -> None:
         namespaces=[NAMESPACE],
     )  # fmt: skip
     said = await client.call(
-        "server:join_office",
-        {"role": "computer", "name": "bench", "office_id": "build-7"},
-        namespace=NAMESPACE,
+        "server:join_office", {"role": "computer", "name": "bench", "office_id": "build-7"}, namespace=NAMESPACE
     )
     assert said[0] is True, said
     await old.cli("offices", "call", "build-7", "bench", "add", '{"a": 1, "b": 2}')
@@ -196,9 +194,7 @@ def dot() -> bytes:
     """A picture of one pixel."""
 
     def chunk(name: bytes, content: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
-        )
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
 
     head = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
     pixels = zlib.compress(b"\0\0")

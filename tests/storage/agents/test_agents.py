@@ -36,10 +36,7 @@ async def test_agents_are_written_and_found(database: Database) -> None:
         assert await agents.find_agents(connection, None, "w", 9) == [WORKER, elsewhere]
         assert await agents.find_agents(connection, "a", "w", 9) == [WORKER]
         assert await agents.find_agents(connection, None, None, 1) == [other]
-        assert await agents.lock_agents(connection, [("b", "w"), ("a", "w"), ("c", "x")]) == [
-            WORKER,
-            elsewhere,
-        ]
+        assert await agents.lock_agents(connection, [("b", "w"), ("a", "w"), ("c", "x")]) == [WORKER, elsewhere]
 
 
 async def test_an_older_update_changes_nothing(database: Database) -> None:
@@ -224,9 +221,7 @@ async def test_one_transaction_announces_at_a_time(database: Database) -> None:
 
 async def test_offline_agents_are_pruned_in_batches(database: Database) -> None:
     """But not before they have been announced."""
-    gone = [
-        WORKER._replace(agent_id=f"w{number}", gone_at=number, gone_reason="shutdown") for number in range(4)
-    ]
+    gone = [WORKER._replace(agent_id=f"w{number}", gone_at=number, gone_reason="shutdown") for number in range(4)]
     async with database.transaction() as connection:
         await agents.write_agents(connection, [*gone, WORKER._replace(last_seen=1)])
         await agents.expire_silent(connection, 2, 2, OWN)

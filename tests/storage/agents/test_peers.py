@@ -14,9 +14,7 @@ TIMEOUT = 30.0
 
 def added(node_id: str, url: str | None = "http://a:1", at: int = NOW) -> PeerRow:
     networks = ["192.0.2.1/32", "fd00::/8"]
-    return PeerRow(
-        node_id, True, "cis-1.1", url, ["default", "team-a"], networks, b"k" * 32, True, "PEM", at, at
-    )
+    return PeerRow(node_id, True, "cis-1.1", url, ["default", "team-a"], networks, b"k" * 32, True, "PEM", at, at)
 
 
 def overridden(node_id: str, *, trusted: bool) -> PeerRow:

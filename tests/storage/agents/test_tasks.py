@@ -79,9 +79,7 @@ async def test_a_request_id_of_a_node_is_one_task(database: Database) -> None:
 async def test_a_step_is_written_once(database: Database) -> None:
     """Of two steps decided on the same version one is written, in whatever order they are committed."""
     stored = await insert(database, TASK)
-    started = stored._replace(
-        version=2, state="running", started_at=6, runner="process_number-7", due=["show"]
-    )
+    started = stored._replace(version=2, state="running", started_at=6, runner="process_number-7", due=["show"])
     rival = stored._replace(version=2, state="running", started_at=6, runner="process_number-8", due=["show"])
     assert sorted(await asyncio.gather(update(database, started), update(database, rival))) == [False, True]
     found = await fetch(database, stored)
@@ -190,15 +188,7 @@ async def test_a_refused_task_returns_the_load(database: Database) -> None:
         assert await tasks.accept_task(connection, last) != (None, None)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"state": "lost"},
-        {"state": "done"},
-        {"finished_at": 3},
-        {"error_code": "OOPS"},
-    ],
-)
+@pytest.mark.parametrize("wrong", [{"state": "lost"}, {"state": "done"}, {"finished_at": 3}, {"error_code": "OOPS"}])
 async def test_invalid_rows_are_refused_by_the_database(database: Database, wrong: dict[str, object]) -> None:
     """An ended task needs an end time, and only five error codes exist."""
     with pytest.raises(asyncpg.CheckViolationError):
@@ -216,8 +206,7 @@ async def test_performed_effects_are_no_longer_due(database: Database) -> None:
     async with database.transaction() as connection:
         await tasks.clear_due(connection, [])
         await tasks.clear_due(
-            connection,
-            [(one.id, 1, ["deliver"]), (two.id, 2, ["cancel", "x"]), (three.id, 1, ["answer"])],
+            connection, [(one.id, 1, ["deliver"]), (two.id, 2, ["cancel", "x"]), (three.id, 1, ["answer"])]
         )
     assert await fetch(database, one) == one._replace(due=["show"])
     assert await fetch(database, two) == two._replace(due=["answer"])

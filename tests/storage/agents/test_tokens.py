@@ -15,9 +15,7 @@ from storage.database import Database
 NOW = 1_800_000_000_000
 
 
-def row(
-    token_id: str, agent_id: str = "worker-1", created_at: int = NOW, expires_at: int | None = None
-) -> TokenRow:
+def row(token_id: str, agent_id: str = "worker-1", created_at: int = NOW, expires_at: int | None = None) -> TokenRow:
     return TokenRow(token_id, agent_id, token_id.encode().ljust(32, b"."), "a note", created_at, expires_at)
 
 

@@ -35,9 +35,7 @@ async def test_only_rooms_with_a_joined_ghost_count(database: Database) -> None:
         assert await list_rooms(connection, "", 1) == [("!one:a", 2)]
         assert await list_rooms(connection, "!one:a", 10) == [("!two:a", 1)]
         there = ("join", "invite")
-        assert await list_ghosts(connection, "!three:a", there, "", 10) == [
-            ("@_agent_a:their.server", "invite")
-        ]
+        assert await list_ghosts(connection, "!three:a", there, "", 10) == [("@_agent_a:their.server", "invite")]
         assert await list_ghosts(connection, "!three:a", ["join"], "", 10) == []
         both = [("@_agent_a:their.server", "join"), ("@_agent_b:their.server", "join")]
         assert await list_ghosts(connection, "!one:a", there, "", 10) == both

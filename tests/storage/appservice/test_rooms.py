@@ -25,9 +25,7 @@ def entry(event_id: str, type_: str = "m.room.topic", ts: int = 1, content: byte
 
 def member(event_id: str, user: str, membership: str) -> StateEntry:
     is_ours = user.startswith("@_")
-    return StateEntry(
-        ROOM, b"m.room.member", user.encode(), event_id, user, 1, b"{}", False, membership, is_ours
-    )
+    return StateEntry(ROOM, b"m.room.member", user.encode(), event_id, user, 1, b"{}", False, membership, is_ours)
 
 
 @dataclass
@@ -37,9 +35,7 @@ class Receiver:
     connection: Connection
     count: int = 0
 
-    async def __call__(
-        self, *entries: StateEntry, redacts: str | None = None, id_: str | None = None
-    ) -> None:
+    async def __call__(self, *entries: StateEntry, redacts: str | None = None, id_: str | None = None) -> None:
         self.count += 1
         ids = [one.event_id for one in entries] + ([f"$r{self.count}"] if redacts else [])
         rows = [NewEvent(event_id, ROOM, "timeline", None, None, b"{}") for event_id in ids]

@@ -81,9 +81,7 @@ def as_ordinary_user() -> tuple[str, ...]:
     entry = pwd.getpwnam(RUN_AS)
     plain = ("setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups")
     # In two steps, because setpriv itself starts with the rights of root.
-    again = (
-        "import subprocess as s, sys; s.run([sys.executable, '-c', 'import storage.embedded'], check=True)"
-    )
+    again = "import subprocess as s, sys; s.run([sys.executable, '-c', 'import storage.embedded'], check=True)"
     check = [*plain, sys.executable, "-c", again]
     if subprocess.run(check, check=False, cwd=ROOT, stderr=subprocess.DEVNULL).returncode == 0:
         return plain

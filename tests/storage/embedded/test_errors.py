@@ -48,12 +48,8 @@ def test_the_last_fatal_message_is_the_reason(output: str, reason: str) -> None:
 def test_a_full_disk_is_reported_as_such(text: str) -> None:
     """With the free space and the directory: for example, a quota can be exhausted while there is free
     space."""
-    error = explain_failure(
-        f'FATAL:  could not write to file "pg_wal/xlogtemp.1": {text}', WHERE, free=12 << 20
-    )
-    assert error.problem == (
-        "Only 12.0 MiB are free on the disk of /srv/data/postgres, and Postgres ran out of space."
-    )
+    error = explain_failure(f'FATAL:  could not write to file "pg_wal/xlogtemp.1": {text}', WHERE, free=12 << 20)
+    assert error.problem == ("Only 12.0 MiB are free on the disk of /srv/data/postgres, and Postgres ran out of space.")
     assert "Free space" in error.advice
 
 

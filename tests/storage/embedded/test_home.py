@@ -6,15 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.embedded.home import (
-    Identity,
-    Layout,
-    choose_identity,
-    grant_access,
-    lock_home,
-    prepare_home,
-    wrong_owner,
-)
+from storage.embedded.home import Identity, Layout, choose_identity, grant_access, lock_home, prepare_home, wrong_owner
 from storage.errors import LocalError
 from tests.storage.conftest import RUN_AS, owner
 

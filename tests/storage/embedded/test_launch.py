@@ -16,14 +16,7 @@ from storage.embedded.initialise import server_arguments
 from storage.embedded.launch import LAUNCHER, Programs, package_directory, python_environment, spawn_launcher
 from storage.errors import LocalError
 from tests.storage.conftest import RUN_AS, owner, processes_in
-from tests.storage.embedded.nodes import (
-    as_ordinary_user,
-    end_of,
-    namespaces_permitted,
-    node,
-    started,
-    without,
-)
+from tests.storage.embedded.nodes import as_ordinary_user, end_of, namespaces_permitted, node, started, without
 
 
 def mode(path: Path) -> int:
@@ -116,9 +109,7 @@ async def test_without_namespaces_an_inaccessible_directory_is_refused(data_dire
             assert failure["event"] == "ready"
             await weak.stop()
             return
-    assert failure["problem"].startswith(
-        f"The node runs as root and its Postgres as {RUN_AS}, which may not enter /"
-    )
+    assert failure["problem"].startswith(f"The node runs as root and its Postgres as {RUN_AS}, which may not enter /")
     if not is_closed_to_postgres(package_directory()):
         assert f"which may not enter {data_directory}" in failure["problem"]
     assert "unshare: Operation not permitted" in failure["problem"]
@@ -147,9 +138,7 @@ async def test_a_cancelled_start_leaves_no_process(empty_directory: Path) -> Non
     layout = Layout(empty_directory)
     identity = choose_identity(RUN_AS, os.geteuid())
     prepare_home(layout, identity)
-    task = asyncio.create_task(
-        Programs(layout, identity).initdb(["--pgdata", "@home@/18", "--username", "palaver"])
-    )
+    task = asyncio.create_task(Programs(layout, identity).initdb(["--pgdata", "@home@/18", "--username", "palaver"]))
     while not layout.cluster.joinpath("base").exists():
         await asyncio.sleep(0.001)
     task.cancel()
@@ -165,9 +154,7 @@ async def test_a_program_that_ends_at_once_is_not_ready(data_directory: Path) ->
     """Whether its end is noticed at once or a moment later."""
     layout = Layout(data_directory)
     identity = choose_identity(RUN_AS, os.geteuid())
-    process = await Programs(layout, identity).postgres(
-        [*server_arguments(str(layout.home), 100, {}), "--nonsense"]
-    )
+    process = await Programs(layout, identity).postgres([*server_arguments(str(layout.home), 100, {}), "--nonsense"])
     try:
         assert await process.ended(60)
         assert await process.status() == 1

@@ -85,9 +85,7 @@ def command(plan: dict[str, Any]) -> list[str]:
 
 
 def run(plan: dict[str, Any], *prefix: str, **options: Any) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [*prefix, *command(plan)], check=False, stdout=subprocess.PIPE, text=True, cwd="/", **options
-    )
+    return subprocess.run([*prefix, *command(plan)], check=False, stdout=subprocess.PIPE, text=True, cwd="/", **options)
 
 
 def report(plan: dict[str, Any], **options: Any) -> dict[str, str]:
@@ -166,9 +164,7 @@ def test_inaccessible_directories_are_mounted_in_a_namespace(inaccessible: dict[
     assert [path.stat().st_mode for path in (inaccessible["home"].parent, *inaccessible.values())] == modes
 
 
-def test_the_mounted_home_is_the_real_directory(
-    accessible: dict[str, Path], inaccessible: dict[str, Path]
-) -> None:
+def test_the_mounted_home_is_the_real_directory(accessible: dict[str, Path], inaccessible: dict[str, Path]) -> None:
     """Files that the program writes there exist for the node, and the programs are read-only."""
     private = namespaces_permitted() and os.geteuid() == 0
     place = inaccessible if private else accessible
@@ -214,11 +210,7 @@ def test_a_program_that_may_not_be_executed_is_named(accessible: dict[str, Path]
     """For example, one installed with a restrictive umask."""
     (accessible["programs"] / "report").chmod(0o600)
     fields = refusal(plan_for(accessible))
-    assert fields == {
-        "kind": "closed",
-        "directory": str(accessible["programs"] / "report"),
-        "why": "its own mode",
-    }
+    assert fields == {"kind": "closed", "directory": str(accessible["programs"] / "report"), "why": "its own mode"}
 
 
 def test_system_errors_are_passed_on(accessible: dict[str, Path]) -> None:
@@ -281,13 +273,7 @@ def test_a_symbolic_link_as_log_is_not_followed(accessible: dict[str, Path]) -> 
 
 @pytest.mark.parametrize(
     ("text", "filled"),
-    [
-        ("@home@/18", "/h/18"),
-        ("@home@", "/h"),
-        ("-D", "-D"),
-        ("a=@home@", "a=@home@"),
-        ("@programs@/x", "/p/x"),
-    ],
+    [("@home@/18", "/h/18"), ("@home@", "/h"), ("-D", "-D"), ("a=@home@", "a=@home@"), ("@programs@/x", "/p/x")],
 )
 def test_placeholders_are_replaced_at_the_beginning_of_an_argument(text: str, filled: str) -> None:
     """A path that contains such a placeholder is not expanded again."""

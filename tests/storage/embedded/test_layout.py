@@ -36,8 +36,7 @@ def test_a_path_that_is_too_long_is_refused() -> None:
     with pytest.raises(LocalError) as refused:
         check_path(layout)
     assert refused.value.problem == (
-        f"The data directory {layout.data} is 3 bytes too long "
-        "for the path of a Unix socket, which may have 107."
+        f"The data directory {layout.data} is 3 bytes too long for the path of a Unix socket, which may have 107."
     )
     assert refused.value.advice == "Set data_dir to a shorter path."
 
@@ -53,8 +52,7 @@ LAYOUT = Layout(Path("/srv/data"))
 
 
 @pytest.mark.parametrize(
-    ("names", "version"),
-    [(set(), None), ({"18"}, "18"), ({"postgres.log", "18.new.1234"}, None), ({"18", "17"}, "18")],
+    ("names", "version"), [(set(), None), ({"18"}, "18"), ({"postgres.log", "18.new.1234"}, None), ({"18", "17"}, "18")]
 )
 def test_a_cluster_of_this_major_version_is_accepted(names: set[str], version: str | None) -> None:
     """Other clusters, which an upgrade has left, do not matter."""
@@ -63,16 +61,9 @@ def test_a_cluster_of_this_major_version_is_accepted(names: set[str], version: s
 
 @pytest.mark.parametrize(
     ("names", "version", "found"),
-    [
-        ({"18"}, "17", "17"),
-        ({"17"}, None, "17"),
-        ({"9", "16"}, None, "16"),
-        ({"19", "postgres.log"}, None, "19"),
-    ],
+    [({"18"}, "17", "17"), ({"17"}, None, "17"), ({"9", "16"}, None, "16"), ({"19", "postgres.log"}, None, "19")],
 )
-def test_a_cluster_of_another_major_version_is_refused(
-    names: set[str], version: str | None, found: str
-) -> None:
+def test_a_cluster_of_another_major_version_is_refused(names: set[str], version: str | None, found: str) -> None:
     """With a new, empty cluster beside it all data would seem to be lost."""
     with pytest.raises(LocalError) as refused:
         check_major_version(LAYOUT, names, version)

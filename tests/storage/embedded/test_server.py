@@ -125,8 +125,7 @@ async def test_a_failed_start_is_explained_and_leaves_no_process(data_directory:
     with pytest.raises(LocalError) as refused:
         await postgres.start()
     assert refused.value.problem == (
-        f"Postgres could not start in {data_directory}/postgres: "
-        'invalid value for parameter "shared_buffers": "lots".'
+        f'Postgres could not start in {data_directory}/postgres: invalid value for parameter "shared_buffers": "lots".'
     )
     assert refused.value.advice.startswith(f"Read {data_directory}/postgres/postgres.log")
     assert (postgres.state, postgres.pid) == (State.STOPPED, None)
@@ -188,11 +187,7 @@ async def test_a_cluster_of_another_major_version_is_refused(data_directory: Pat
 async def test_a_start_has_a_timeout(data_directory: Path) -> None:
     """A Postgres that runs and never accepts a connection is stopped and reported."""
     postgres = EmbeddedPostgres(
-        data_directory,
-        minimum_free_bytes=0,
-        start_timeout=0.3,
-        stop_timeout=0.3,
-        settings={"pre_auth_delay": "60"},
+        data_directory, minimum_free_bytes=0, start_timeout=0.3, stop_timeout=0.3, settings={"pre_auth_delay": "60"}
     )
     with pytest.raises(LocalError) as refused:
         await postgres.start()
@@ -244,9 +239,7 @@ async def test_a_start_right_after_a_kill(data_directory: Path) -> None:
     assert processes_in(data_directory / "postgres" / "18") == []
 
 
-async def test_the_log_is_bounded_while_it_runs(
-    data_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_log_is_bounded_while_it_runs(data_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its messages never fill the disk."""
     monkeypatch.setattr("storage.embedded.server.LOG_INTERVAL", 0.01)
     monkeypatch.setattr("storage.embedded.log.truncate.__defaults__", (0,))

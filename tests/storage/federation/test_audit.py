@@ -9,9 +9,7 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def row(minute: int, peer: str | None = "a.example", **more: str) -> AuditRow:
-    made = AuditRow(
-        BEGIN + timedelta(minutes=minute), peer, "in", "send_join", None, None, None, "done", None
-    )
+    made = AuditRow(BEGIN + timedelta(minutes=minute), peer, "in", "send_join", None, None, None, "done", None)
     return made._replace(**more)
 
 
@@ -23,9 +21,7 @@ ROWS = [
     row(3, user_id="@b:b.example"),
 ]
 ODD = [
-    row(4, "ä 𝄞 \u2028", subject='" \\ \x1f {}', detail="NULL")._replace(
-        at=BEGIN + timedelta(days=1, microseconds=1)
-    ),
+    row(4, "ä 𝄞 \u2028", subject='" \\ \x1f {}', detail="NULL")._replace(at=BEGIN + timedelta(days=1, microseconds=1)),
     row(5, "", detail="null"),
 ]
 

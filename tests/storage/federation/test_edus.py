@@ -3,13 +3,7 @@
 from datetime import timedelta
 
 from storage.database import Database
-from storage.federation.edus import (
-    ReceiptRow,
-    fetch_receipts,
-    insert_to_device,
-    prune_to_device,
-    write_receipts,
-)
+from storage.federation.edus import ReceiptRow, fetch_receipts, insert_to_device, prune_to_device, write_receipts
 
 ROOM = "!room:a.example"
 

@@ -4,12 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from storage.database import Database
 from storage.federation.audit import AuditRow, AuditSearch, search
-from storage.federation.incoming_transactions import (
-    TransactionResponse,
-    fetch_response,
-    insert_response,
-    prune,
-)
+from storage.federation.incoming_transactions import TransactionResponse, fetch_response, insert_response, prune
 
 
 async def test_a_response_is_stored_by_origin_and_transaction(database: Database) -> None:

@@ -12,9 +12,6 @@ async def test_an_outage_is_stored_until_it_ends(database: Database) -> None:
         await write_outage(connection, "b.example", OutageRow(1, 3, 9))
         await write_outage(connection, "c.example", OutageRow(5, 1, 6))
         assert await fetch_outage(connection, "b.example") == OutageRow(1, 3, 9)
-        assert await list_outages(connection) == {
-            "b.example": OutageRow(1, 3, 9),
-            "c.example": OutageRow(5, 1, 6),
-        }
+        assert await list_outages(connection) == {"b.example": OutageRow(1, 3, 9), "c.example": OutageRow(5, 1, 6)}
         await write_outage(connection, "b.example", None)
         assert await fetch_outage(connection, "b.example") is None

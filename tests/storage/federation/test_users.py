@@ -43,10 +43,7 @@ async def test_a_later_profile_change_stays_pending(database: Database) -> None:
         assert await list_changes(connection, first.number, 10) == [second]
         await insert_change(connection, ALICE)
         await delete_change(connection, first)
-        assert [change.user_id for change in await list_changes(connection, 0, 10)] == [
-            "@bob:here.test",
-            ALICE,
-        ]
+        assert [change.user_id for change in await list_changes(connection, 0, 10)] == ["@bob:here.test", ALICE]
         await delete_change(connection, second)
         [last] = await list_changes(connection, 0, 10)
         assert last == ProfileChange(ALICE, last.number)

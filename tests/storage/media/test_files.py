@@ -28,9 +28,7 @@ def save(files: MediaFiles, data: bytes) -> None:
 
 
 def all_files(files: MediaFiles) -> list[str]:
-    return sorted(
-        str(path.relative_to(files.directory)) for path in files.directory.rglob("*") if path.is_file()
-    )
+    return sorted(str(path.relative_to(files.directory)) for path in files.directory.rglob("*") if path.is_file())
 
 
 def test_a_file_is_named_by_its_hash(files: MediaFiles) -> None:

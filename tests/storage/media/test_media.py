@@ -85,8 +85,7 @@ async def test_old_or_excess_remote_media_are_evictable(database: Database) -> N
         await upsert(connection, replace(OURS, created_at=1, size=10**9))
         for number in range(5):
             await upsert(
-                connection,
-                replace(THEIRS, media_id=str(number), sha256=bytes([number]) * 32, created_at=number),
+                connection, replace(THEIRS, media_id=str(number), sha256=bytes([number]) * 32, created_at=number)
             )
         await set_quarantined(connection, bytes([3]) * 32, quarantined=True)
 

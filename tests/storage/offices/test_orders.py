@@ -1,14 +1,7 @@
 """Tool calls that people have requested in rooms."""
 
 from storage.database import Database
-from storage.offices.orders import (
-    OrderRow,
-    insert_order,
-    is_order_known,
-    list_unreported,
-    mark_reported,
-    prune,
-)
+from storage.offices.orders import OrderRow, insert_order, is_order_known, list_unreported, mark_reported, prune
 
 
 def order(number: int) -> OrderRow:

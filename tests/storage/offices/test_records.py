@@ -25,9 +25,7 @@ from storage.offices.records import (
 )
 
 
-def record(
-    kind: str, call_id: str | None = None, office_id: str = "a", at_ms: int = 1, **content: Any
-) -> NewRecord:
+def record(kind: str, call_id: str | None = None, office_id: str = "a", at_ms: int = 1, **content: Any) -> NewRecord:
     return NewRecord(office_id, kind, call_id, json.dumps(content).encode(), at_ms)
 
 
@@ -37,9 +35,7 @@ async def test_unsent_records_are_fetched_in_order(database: Database) -> None:
         await insert_records(connection, [record("called", f"{n}", n=n) for n in range(5)])
         rows = await fetch_unsent(connection, 3)
         assert [row.call_id for row in rows] == ["0", "1", "2"]
-        await assign_messages(
-            connection, {rows[0].position: rows[0].position, rows[2].position: rows[0].position}
-        )
+        await assign_messages(connection, {rows[0].position: rows[0].position, rows[2].position: rows[0].position})
         decided = [row.message_position for row in await fetch_unsent(connection, 3)]
         assert decided == [rows[0].position, None, rows[0].position]
         await mark_sent(connection, [rows[0].position, rows[2].position], "$event")
@@ -58,8 +54,7 @@ async def test_unsent_records_are_grouped_by_office(database: Database) -> None:
     message."""
     async with database.transaction() as connection:
         await insert_records(
-            connection,
-            [record("called", f"{office_id}{n}", office_id) for n in range(3) for office_id in "bac"],
+            connection, [record("called", f"{office_id}{n}", office_id) for n in range(3) for office_id in "bac"]
         )
         rows = await fetch_unsent(connection, 5)
         assert [row.call_id for row in rows] == ["b0", "b1", "b2", "a0", "a1"]
@@ -82,9 +77,7 @@ async def test_present_members_have_joined_and_not_left(database: Database) -> N
                 record("joined", name="eyes", role="computer"),
             ],
         )
-        there = [
-            (one.office_id, json.loads(one.body)["name"]) for one in await fetch_present_members(connection)
-        ]
+        there = [(one.office_id, json.loads(one.body)["name"]) for one in await fetch_present_members(connection)]
     assert sorted(there) == [("a", "boss"), ("a", "eyes"), ("b", "hands")]
 
 
@@ -135,8 +128,7 @@ async def test_old_sent_records_are_pruned(database: Database) -> None:
     """The joins of present members are kept, however old they are."""
     async with database.transaction() as connection:
         await insert_records(
-            connection,
-            [record("joined", name="boss"), *(record("called", f"{n}", at_ms=n) for n in range(5))],
+            connection, [record("joined", name="boss"), *(record("called", f"{n}", at_ms=n) for n in range(5))]
         )
         rows = await fetch_unsent(connection, 10)
         await mark_sent(connection, [row.position for row in rows[:-1]], "$x")
@@ -163,13 +155,9 @@ async def test_present_members_of_one_office(database: Database) -> None:
         ]  # fmt: skip
         content = [record(kind, office_id=office, name=name) for kind, name, office in moves]
         await insert_records(connection, content)
-        there = [
-            json.loads(one.body)["name"] for one in await fetch_present_members_of_office(connection, "a")
-        ]
+        there = [json.loads(one.body)["name"] for one in await fetch_present_members_of_office(connection, "a")]
         assert there == ["boss", "hands"]
-        everywhere = [
-            (one.office_id, json.loads(one.body)["name"]) for one in await fetch_present_members(connection)
-        ]
+        everywhere = [(one.office_id, json.loads(one.body)["name"]) for one in await fetch_present_members(connection)]
         assert everywhere == [("a", "boss"), ("b", "feet"), ("a", "hands")]
         positions = [one.position for one in await fetch_present_members(connection)]
         assert positions == sorted(positions)

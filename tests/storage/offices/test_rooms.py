@@ -21,9 +21,7 @@ from storage.offices.rooms import (
 )
 
 
-async def insert_record(
-    connection: Connection, office_id: str, kind: str, at_ms: int, name: str = "boss"
-) -> int:
+async def insert_record(connection: Connection, office_id: str, kind: str, at_ms: int, name: str = "boss") -> int:
     """Insert a record and return its position."""
     body = json.dumps({"name": name, "role": "agent"}).encode()
     await office_records.insert_records(connection, [NewRecord(office_id, kind, None, body, at_ms)])

@@ -30,9 +30,7 @@ def row(
     made_at: int = NOW,
     expires_at: int | None = None,
 ) -> OfficeTokenRow:
-    return OfficeTokenRow(
-        token_id, token_id.encode().ljust(32, b"."), owner, roles, offices, made_at, expires_at
-    )
+    return OfficeTokenRow(token_id, token_id.encode().ljust(32, b"."), owner, roles, offices, made_at, expires_at)
 
 
 async def test_tokens_are_stored_and_listed(database: Database) -> None:
@@ -130,9 +128,7 @@ async def test_the_number_of_tokens_is_limited(database: Database, monkeypatch: 
         assert [one.token_id for one in await list_tokens(connection)] == ["b", "c", "d"]
 
 
-async def test_concurrent_inserts_respect_the_limit(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_concurrent_inserts_respect_the_limit(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(office_tokens, "MAX_TOKENS", 2)
 
     async def insert(token_id: str) -> bool:

@@ -1,13 +1,7 @@
 """Double puppets."""
 
 from storage.database import Database
-from storage.people.double_puppets import (
-    PuppetRow,
-    delete_puppet,
-    fetch_puppet,
-    mark_puppet_refused,
-    upsert_puppet,
-)
+from storage.people.double_puppets import PuppetRow, delete_puppet, fetch_puppet, mark_puppet_refused, upsert_puppet
 
 ALICE = "@alice:their.server"
 ROW = PuppetRow(ALICE, "login-1", b"sealed", 1_000)

@@ -27,9 +27,7 @@ RESPONSE = TransactionResponse(PEER, "1", b"{}", AUDIT)
 
 
 def event(event_id: str, depth: int = 2) -> EventRow:
-    return EventRow(
-        event_id, ROOM, "m.x", None, ALICE, depth, 7, ["$0"], ["$c"], "accepted", None, 1, 1, b"{}"
-    )
+    return EventRow(event_id, ROOM, "m.x", None, ALICE, depth, 7, ["$0"], ["$c"], "accepted", None, 1, 1, b"{}")
 
 
 def several(*event_ids: str, generation: int = 5, **more: Any) -> MessageBatch:
@@ -86,9 +84,7 @@ async def test_local_events_are_written_with_all_their_rows(database: Database) 
             places = [(ROOM, row.position) for row in appended.queued if row.destination == server]
             queued = await outbox.fetch_pdus(connection, server, places)
             assert [row.event_id for row in queued] == ["$2", "$1"]
-            assert await outbox.list_oldest_pdus(connection, server, ROOM, 9) == [
-                place for _, place in places
-            ]
+            assert await outbox.list_oldest_pdus(connection, server, ROOM, 9) == [place for _, place in places]
 
 
 async def test_one_message_for_one_server_is_written_with_all_its_rows(database: Database) -> None:
@@ -141,9 +137,7 @@ async def test_optional_parts_are_left_out(database: Database, event_ids: tuple[
 
 
 @BOTH
-async def test_nothing_is_written_after_a_conflict(
-    database: Database, make: Callable[..., MessageBatch]
-) -> None:
+async def test_nothing_is_written_after_a_conflict(database: Database, make: Callable[..., MessageBatch]) -> None:
     """Another generation of the room, a stored event or redaction, a used transaction id, a stored response,
     or an unknown room."""
     await room(database)

@@ -51,9 +51,7 @@ async def test_members_are_found_by_room_user_and_server(database: Database) -> 
 async def test_entries_are_replaced_and_removed(database: Database) -> None:
     """Removals come first, so that a removed key can be set again in one call."""
     async with database.transaction() as connection:
-        await write_current_state(
-            connection, [member("!a", "@x:one", "join"), member("!a", "@y:one", "join")]
-        )
+        await write_current_state(connection, [member("!a", "@x:one", "join"), member("!a", "@y:one", "join")])
         await write_current_state(
             connection,
             [member("!a", "@x:one", "ban", "$b")],

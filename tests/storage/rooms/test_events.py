@@ -31,25 +31,19 @@ def outlier(event_id: str, **more: object) -> EventRow:
 
 
 def stored(row: EventRow) -> StoredEvent:
-    return StoredEvent(
-        row.event_id, "12", row.verdict, row.refusal, row.state_before, row.state_after, row.canonical
-    )
+    return StoredEvent(row.event_id, "12", row.verdict, row.refusal, row.state_before, row.state_after, row.canonical)
 
 
 async def test_written_events_are_read(database: Database) -> None:
     """Unknown ids are left out."""
-    refused = outlier("$b")._replace(
-        verdict="rejected", refusal="rule 5", state_key="", canonical=b"\x00\xff"
-    )
+    refused = outlier("$b")._replace(verdict="rejected", refusal="rule 5", state_key="", canonical=b"\x00\xff")
     async with database.transaction() as connection:
         await insert_room(connection, ROOM)
         await write_events(connection, [row("$a", prev=("$x", "$y"), auth=("$z",)), refused])
         await write_events(connection, [])
         found = {one.event_id: one for one in await fetch_events(connection, ["$a", "$b", "$c"])}
         assert found == {"$a": stored(row("$a")), "$b": stored(refused)}
-        assert await fetch_graph_entries(connection, "!room", ["$a", "$b"]) == [
-            GraphEntry("$a", 1, ["$x", "$y"])
-        ]
+        assert await fetch_graph_entries(connection, "!room", ["$a", "$b"]) == [GraphEntry("$a", 1, ["$x", "$y"])]
 
 
 async def test_only_outliers_are_overwritten(database: Database) -> None:

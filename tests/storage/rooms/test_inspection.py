@@ -99,8 +99,7 @@ async def test_outside_memberships_are_found_by_room(database: Database) -> None
     async with database.transaction() as connection:
         for user in ("@x:one", "@y:one"):
             await write_membership(
-                connection,
-                OutsideMembership("!far", user, "invite", "12", "$i", "@z:two", "two", b"{}", b"[]", 1),
+                connection, OutsideMembership("!far", user, "invite", "12", "$i", "@z:two", "two", b"{}", b"[]", 1)
             )
         assert await list_outside_members(connection, "!far", "@x:one", 9) == [("@y:one", "invite")]
         assert await list_outside_members(connection, "!far", "", 1) == [("@x:one", "invite")]
@@ -111,9 +110,7 @@ async def test_the_graph_is_read_from_its_head(database: Database) -> None:
     rejected = event("$c", 3, "$b")._replace(verdict="rejected", refusal="rule 5: no")
     outlier = event("$o", 9)._replace(state_before=None, state_after=None)
     async with database.transaction() as connection:
-        await write_events(
-            connection, [event("$a", 1), event("$b", 2, "$a", auth=("$a",)), rejected, outlier]
-        )
+        await write_events(connection, [event("$a", 1), event("$b", 2, "$a", auth=("$a",)), rejected, outlier])
         nodes = await fetch_graph_nodes(connection, "!a", MAX_DEPTH, 9)
         assert [(one.event_id, one.verdict, one.refusal) for one in nodes] == [
             ("$c", "rejected", "rule 5: no"),
@@ -153,9 +150,7 @@ async def test_queued_entries_are_listed_oldest_first(database: Database) -> Non
     """Across rooms, including entries whose event is not stored."""
     async with database.transaction() as connection:
         await write_events(connection, [event("$a", 1)])
-        pdus = await queue_pdus(
-            connection, [("two", "!z", "$gone"), ("two", "!a", "$a"), ("three", "!a", "$a")], 7
-        )
+        pdus = await queue_pdus(connection, [("two", "!z", "$gone"), ("two", "!a", "$a"), ("three", "!a", "$a")], 7)
         edus = await queue_edu(connection, ["two"], "m.direct_to_device", b"{}", 8)
         assert await list_first_pdus(connection, "two", 9) == [
             QueuedPduSummary(pdus[0].position, "!z", "$gone", 7, None),

@@ -6,9 +6,7 @@ from storage.rooms.events import EventRow, Verdict, fetch_relations, insert_rela
 
 def event(event_id: str, depth: int, verdict: Verdict = "accepted", room_id: str = "!r") -> EventRow:
     refusal = None if verdict == "accepted" else "rule: text"
-    return EventRow(
-        event_id, room_id, "m.reaction", None, "@a:b", depth, 5, [], [], verdict, refusal, 1, 1, b"{}"
-    )
+    return EventRow(event_id, room_id, "m.reaction", None, "@a:b", depth, 5, [], [], verdict, refusal, 1, 1, b"{}")
 
 
 async def test_relations_are_listed_in_the_order_of_the_history(database: Database) -> None:

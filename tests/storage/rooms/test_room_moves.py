@@ -1,14 +1,7 @@
 """Moving aliases and the entry in the public room list to another room."""
 
 from storage.database import Database
-from storage.rooms.aliases import (
-    Alias,
-    insert_alias,
-    is_published,
-    list_aliases_of_room,
-    move_to_room,
-    publish_room,
-)
+from storage.rooms.aliases import Alias, insert_alias, is_published, list_aliases_of_room, move_to_room, publish_room
 
 
 async def test_aliases_and_publication_are_moved(database: Database) -> None:

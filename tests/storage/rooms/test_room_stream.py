@@ -9,9 +9,7 @@ async def test_entries_are_read_in_the_order_in_which_they_were_written(database
     async with database.connection() as connection:
         assert await fetch_last_position(connection) == 0
     async with database.transaction() as connection:
-        given = await append(
-            connection, [("!r", "$b", "timeline"), ("!r", "$a", "state"), ("!r", "$c", "unset")]
-        )
+        given = await append(connection, [("!r", "$b", "timeline"), ("!r", "$a", "state"), ("!r", "$c", "unset")])
         assert await append(connection, []) == []
     async with database.connection() as connection:
         rows = await read(connection, 0, 2)

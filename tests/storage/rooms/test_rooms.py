@@ -46,9 +46,7 @@ async def test_a_second_writer_waits_and_sees_the_changes_of_the_first(database:
         waiting = asyncio.create_task(second())
         await update_rooms(connection, [GARDEN._replace(generation=2)])
         async with database.connection() as other:
-            while not await other.fetchval(
-                "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-            ):
+            while not await other.fetchval("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
                 pass
         order.append("first")
     assert await waiting == [GARDEN._replace(generation=2), KITCHEN]

@@ -45,6 +45,4 @@ async def test_a_position_may_have_any_time(database: Database) -> None:
         for backwards, expected in ((True, "$a"), (False, "$z")):
             (found,) = await fetch_page(connection, "!r", spot, 2, backwards=backwards)
             assert found.event_id == expected
-        assert (
-            await fetch_page(connection, "!r", HistoryPosition("$a", 2, -(10**30)), 2, backwards=True) == []
-        )
+        assert await fetch_page(connection, "!r", HistoryPosition("$a", 2, -(10**30)), 2, backwards=True) == []

@@ -33,15 +33,11 @@ class Gone(Exception):
 
 class Metrics:
     def __init__(self, text: str) -> None:
-        self._samples = [
-            sample for family in text_string_to_metric_families(text) for sample in family.samples
-        ]
+        self._samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
 
     def sum(self, name: str, **labels: str) -> float:
         return sum(
-            sample.value
-            for sample in self._samples
-            if sample.name == name and labels.items() <= sample.labels.items()
+            sample.value for sample in self._samples if sample.name == name and labels.items() <= sample.labels.items()
         )
 
 

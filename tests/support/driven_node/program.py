@@ -137,9 +137,7 @@ class Driven:
     async def fates(self, room_id: str) -> dict[str, tuple[str, str | None]]:
         """Return the outcome of each event of a room, and the rule that refused it."""
         async with self._node.database.pool.transaction(readonly=True) as connection:
-            rows = await connection.fetch(
-                "SELECT event_id, verdict, refusal FROM events WHERE room_id = $1", room_id
-            )
+            rows = await connection.fetch("SELECT event_id, verdict, refusal FROM events WHERE room_id = $1", room_id)
         return {row[0]: (row[1], row[2]) for row in rows}
 
 

@@ -132,9 +132,7 @@ class Resident(Waiting):
         return await self.send(room_id, "m.room.message", content, txn_id=txn_id)
 
     async def redact(self, room_id: str, event_id: str, *, reason: str | None = None) -> str:
-        made = await self.node.call(
-            "redact", room_id=room_id, sender=self.user_id, event_id=event_id, reason=reason
-        )
+        made = await self.node.call("redact", room_id=room_id, sender=self.user_id, event_id=event_id, reason=reason)
         return str(made)
 
     async def set_state(self, room_id: str, event_type: str, content: Json, state_key: str = "") -> str:
@@ -157,9 +155,7 @@ class Resident(Waiting):
     async def power_levels(self, room_id: str) -> Json:
         return await self.state(room_id, "m.room.power_levels")
 
-    async def set_power_levels(
-        self, room_id: str, *, users: Mapping[str, int] | None = None, **levels: Any
-    ) -> str:
+    async def set_power_levels(self, room_id: str, *, users: Mapping[str, int] | None = None, **levels: Any) -> str:
         content = await self.power_levels(room_id)
         content |= levels
         content["users"] = {**content.get("users", {}), **(users or {})}
@@ -183,9 +179,7 @@ class Resident(Waiting):
         events: list[Event] = []
         start: str | None = None
         while True:
-            page = await self.node.call(
-                "messages", room_id=room_id, start=start, limit=100, reader=self.user_id
-            )
+            page = await self.node.call("messages", room_id=room_id, start=start, limit=100, reader=self.user_id)
             events += page["events"]
             start = page["next"]
             if start is None:
@@ -197,9 +191,7 @@ class Resident(Waiting):
         await self.node.call("set_typing", room_id=room_id, user=self.user_id, typing=typing)
 
     async def read(self, room_id: str, event_id: str, *, thread_id: str | None = None) -> None:
-        await self.node.call(
-            "mark_read", room_id=room_id, user=self.user_id, event_id=event_id, thread_id=thread_id
-        )
+        await self.node.call("mark_read", room_id=room_id, user=self.user_id, event_id=event_id, thread_id=thread_id)
 
     async def set_presence(self, presence: str, status: str | None = None) -> None:
         await self.node.call("set_presence", user=self.user_id, presence=presence, status=status)

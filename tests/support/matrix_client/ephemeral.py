@@ -9,9 +9,7 @@ class Ephemeral(Session):
         body: Json = {"typing": typing, **({"timeout": timeout_ms} if typing else {})}
         await self.call("PUT", "v3/rooms/{}/typing/{}", room_id, self.user_id, json=body)
 
-    async def read(
-        self, room_id: str, event_id: str, *, kind: str = "m.read", thread_id: str | None = None
-    ) -> None:
+    async def read(self, room_id: str, event_id: str, *, kind: str = "m.read", thread_id: str | None = None) -> None:
         """Send a read receipt up to this event."""
         body = {} if thread_id is None else {"thread_id": thread_id}
         await self.call("POST", "v3/rooms/{}/receipt/{}/{}", room_id, kind, event_id, json=body)

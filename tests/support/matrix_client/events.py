@@ -56,9 +56,7 @@ class Events(Session):
 
     async def set_state(self, room_id: str, event_type: str, content: Json, state_key: str = "") -> str:
         """Send a state event; return its event id."""
-        answer = await self.call(
-            "PUT", "v3/rooms/{}/state/{}/{}", room_id, event_type, state_key, json=content
-        )
+        answer = await self.call("PUT", "v3/rooms/{}/state/{}/{}", room_id, event_type, state_key, json=content)
         return str(answer["event_id"])
 
     async def state(self, room_id: str, event_type: str, state_key: str = "") -> Json:
@@ -75,9 +73,7 @@ class Events(Session):
     async def power_levels(self, room_id: str) -> Json:
         return await self.state(room_id, "m.room.power_levels")
 
-    async def set_power_levels(
-        self, room_id: str, *, users: Mapping[str, int] | None = None, **levels: Any
-    ) -> str:
+    async def set_power_levels(self, room_id: str, *, users: Mapping[str, int] | None = None, **levels: Any) -> str:
         """Change these levels and keep the others; return the event id."""
         content = await self.power_levels(room_id)
         content |= levels
@@ -104,12 +100,7 @@ class Events(Session):
         return str(answer["event_id"])
 
     async def messages(
-        self,
-        room_id: str,
-        *,
-        start: str | None = None,
-        direction: str = "b",
-        limit: int = 100,
+        self, room_id: str, *, start: str | None = None, direction: str = "b", limit: int = 100
     ) -> EventPage:
         """Return one page, backwards from the present by default. This makes the homeserver backfill."""
         query = {"from": start, "dir": direction, "limit": limit}

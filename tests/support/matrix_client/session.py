@@ -9,9 +9,7 @@ from tests.support.matrix_client.homeserver import Homeserver, Json, path
 
 
 class Session:
-    def __init__(
-        self, homeserver: Homeserver, user_id: str, access_token: str, device_id: str | None
-    ) -> None:
+    def __init__(self, homeserver: Homeserver, user_id: str, access_token: str, device_id: str | None) -> None:
         self.homeserver = homeserver
         self.user_id = user_id
         self.access_token = access_token
@@ -24,12 +22,7 @@ class Session:
         return self.user_id.partition(":")[2]
 
     async def call(
-        self,
-        method: str,
-        template: str,
-        *segments: str,
-        query: Mapping[str, Any] | None = None,
-        json: Any = None,
+        self, method: str, template: str, *segments: str, query: Mapping[str, Any] | None = None, json: Any = None
     ) -> Json:
         """Send any request of the client-server API: `call("GET", "v3/rooms/{}/state", room_id)`."""
         # Synapse wants a body on every PUT and POST.

@@ -13,9 +13,7 @@ from tests.support.matrix_client.waiting import TIMEOUT, T, Waiting
 
 
 class Syncing(Session, Waiting):
-    def __init__(
-        self, homeserver: Homeserver, user_id: str, access_token: str, device_id: str | None
-    ) -> None:
+    def __init__(self, homeserver: Homeserver, user_id: str, access_token: str, device_id: str | None) -> None:
         super().__init__(homeserver, user_id, access_token, device_id)
         self.seen = Seen()
         self.since: str | None = None
@@ -53,9 +51,7 @@ class Syncing(Session, Waiting):
                         # The first sync tells the present, all others wait for news.
                         await self._sync(0 if self.since is None else 30_000)
         except TimeoutError:
-            raise AssertionError(
-                f"{self.user_id} did not see it in {deadline} s; saw {self._summary()}"
-            ) from None
+            raise AssertionError(f"{self.user_id} did not see it in {deadline} s; saw {self._summary()}") from None
 
     def _summary(self) -> str:
         last = [

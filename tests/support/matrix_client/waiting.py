@@ -39,17 +39,13 @@ class Waiting(Protocol):
     async def wait_for_event(self, event_id: str, *, deadline: float = TIMEOUT) -> Event:
         return await self.wait_for(lambda event: event["event_id"] == event_id, deadline=deadline)
 
-    async def wait_for_text(
-        self, body: str, *, room_id: str | None = None, deadline: float = TIMEOUT
-    ) -> Event:
+    async def wait_for_text(self, body: str, *, room_id: str | None = None, deadline: float = TIMEOUT) -> Event:
         """Return the message with exactly this text."""
         return await self.wait_for(
             lambda event: event["content"].get("body") == body, room_id=room_id, deadline=deadline
         )
 
-    async def wait_for_member(
-        self, room_id: str, user: str, membership: str, *, deadline: float = TIMEOUT
-    ) -> Event:
+    async def wait_for_member(self, room_id: str, user: str, membership: str, *, deadline: float = TIMEOUT) -> Event:
         """Return the event that gives a user this membership."""
         return await self.wait_for(
             lambda event: (

@@ -45,9 +45,7 @@ class AgentDriver(Driver):
             agent_id=agent, office_id=office, api_key=token, extra_headers=headers, **declared
         )
         self.agent = agent
-        self.client = Client(
-            provider, None, handle_sigint=False, reconnection_delay=0.1, randomization_factor=0
-        )
+        self.client = Client(provider, None, handle_sigint=False, reconnection_delay=0.1, randomization_factor=0)
         if reads_tasks:
             self.client.on("palaver:task", self._work, namespace=NAMESPACE)
         await self.client.connect_to_server(url)
@@ -97,17 +95,13 @@ class AgentDriver(Driver):
     async def do_get_blob(
         self, computer: str, handle: str, chunk_offset: int = 0, max_chunk_bytes: int | None = None
     ) -> Any:
-        return await self.client.get_blob(
-            computer, handle, chunk_offset=chunk_offset, max_chunk_bytes=max_chunk_bytes
-        )
+        return await self.client.get_blob(computer, handle, chunk_offset=chunk_offset, max_chunk_bytes=max_chunk_bytes)
 
     async def do_put_blob(
         self, computer: str, data: str, name_hint: str | None = None, chunk_size: int | None = None
     ) -> Any:
         """`data` is in base64."""
-        return await self.client.put_blob(
-            computer, base64.b64decode(data), name_hint=name_hint, chunk_size=chunk_size
-        )
+        return await self.client.put_blob(computer, base64.b64decode(data), name_hint=name_hint, chunk_size=chunk_size)
 
     async def do_call(self, computer: str, tool: str, params: dict[str, Any], limit: int) -> Any:
         """Return the result; binary parts are replaced by their digest."""
@@ -120,9 +114,7 @@ class AgentDriver(Driver):
 
     async def do_cancel(self, req_id: str) -> None:
         """The published class never cancels by itself, except on a timeout."""
-        await self.client.emit(
-            "server:tool_call_cancel", {"agent": self.agent, "req_id": req_id}, namespace=NAMESPACE
-        )
+        await self.client.emit("server:tool_call_cancel", {"agent": self.agent, "req_id": req_id}, namespace=NAMESPACE)
 
     async def end(self) -> None:
         if self.client is not None and self.client.connected:

@@ -37,9 +37,7 @@ class ComputerDriver(Driver):
         config = StdioServerConfig(
             name=SERVER,
             server_parameters=StdioServerParameters(
-                command=sys.executable,
-                args=[str(TOOLS)],
-                env={"TOOLS_TELL": str(self._listen(here / "told"))},
+                command=sys.executable, args=[str(TOOLS)], env={"TOOLS_TELL": str(self._listen(here / "told"))}
             ),
             # Without it every call waits for a confirmation at the Computer.
             default_tool_meta=ToolMeta(auto_apply=True),

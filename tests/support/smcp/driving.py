@@ -96,18 +96,8 @@ class Driver:
 def told(error: BaseException) -> dict[str, Any]:
     """Return what a caller of the published client learns about an error."""
     said = {"type": type(error).__name__, "message": str(error)}
-    names = (
-        "code",
-        "payload",
-        "reason",
-        "server_version",
-        "client_version",
-        "min_supported",
-        "max_supported",
-    )
-    said.update(
-        {name: plain(getattr(error, name)) for name in names if getattr(error, name, None) is not None}
-    )
+    names = ("code", "payload", "reason", "server_version", "client_version", "min_supported", "max_supported")
+    said.update({name: plain(getattr(error, name)) for name in names if getattr(error, name, None) is not None})
     cause = error
     while cause is not None:
         # python-engineio keeps the body of a refused request as the second argument.

@@ -139,9 +139,7 @@ class Driven:
                     assert not self._over, f"{self} ended:\n{self.tail()}"
                     await self._news.wait()
         except TimeoutError:
-            raise AssertionError(
-                f"{self} did not tell {event}, only {self.reports}:\n{self.tail()}"
-            ) from None
+            raise AssertionError(f"{self} did not tell {event}, only {self.reports}:\n{self.tail()}") from None
 
     def heard(self, event: str) -> list[Any]:
         """Return the data of the pending reports of this event."""

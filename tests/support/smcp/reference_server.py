@@ -48,9 +48,7 @@ class ServerDriver(Driver):
         offices.register_namespace(published.SMCPNamespace(provider))
         application = socketio.ASGIApp(offices, socketio_path="/socket.io")
         if handshake:
-            application = handshake(
-                application, socketio_path="/socket.io", server_version=a2c_smcp.PROTOCOL_VERSION
-            )
+            application = handshake(application, socketio_path="/socket.io", server_version=a2c_smcp.PROTOCOL_VERSION)
         server = Server(uvicorn.Config(application, host="127.0.0.1", port=port, lifespan="off"))
         serving = asyncio.create_task(server.serve())
         self._running.add(serving)

@@ -12,8 +12,6 @@ def equip(directory: Path) -> None:
     """Put the skill where a Computer in that directory finds it. Before 0.2 there were none."""
     skill = directory / "skills" / "user" / SKILL
     skill.mkdir(parents=True)
-    (skill / "SKILL.md").write_text(
-        f"---\nname: {SKILL}\ndescription: How notes are kept.\n---\n{SKILL_TEXT}"
-    )
+    (skill / "SKILL.md").write_text(f"---\nname: {SKILL}\ndescription: How notes are kept.\n---\n{SKILL_TEXT}")
     (skill / "long.txt").write_text(LONG_TEXT)
     (skill / "data.bin").write_bytes(BINARY)

@@ -13,9 +13,7 @@ from tests.support.smcp.processes import PublishedAgent, PublishedComputer
 LARGE = 100_000
 
 
-async def call(
-    agent: PublishedAgent, computer: PublishedComputer, tool: str, limit: int = 30, **params: Any
-) -> Any:
+async def call(agent: PublishedAgent, computer: PublishedComputer, tool: str, limit: int = 30, **params: Any) -> Any:
     name = (await tools(agent, computer))[tool]
     forget(agent, computer)
     return await agent.do("call", computer=computer.name, tool=name, params=params, limit=limit)

@@ -72,9 +72,7 @@ async def walk_get_blob(agent: PublishedAgent, computer: PublishedComputer, x: E
     assert "body" not in found
     read = b""
     while True:
-        chunk = await agent.do(
-            "get_blob", computer=computer.name, handle=found["blob_handle"], chunk_offset=len(read)
-        )
+        chunk = await agent.do("get_blob", computer=computer.name, handle=found["blob_handle"], chunk_offset=len(read))
         assert (chunk["chunk_offset"], chunk["total_size"]) == (len(read), len(BINARY))
         assert chunk["sha256"] == hashlib.sha256(BINARY).hexdigest()
         read += base64.b64decode(chunk["blob"])

@@ -127,21 +127,12 @@ def logging(log: Path, requests: Path, level: str) -> dict[str, Any]:
             "message": {"format": "%(message)s"},
         },
         "handlers": {
-            "log": {
-                "class": "logging.FileHandler",
-                "formatter": "line",
-                "filename": str(log),
-                "level": level,
-            },
-            "requests": {
-                "class": "logging.FileHandler",
-                "formatter": "message",
-                "filename": str(requests),
-            },
+            "log": {"class": "logging.FileHandler", "formatter": "line", "filename": str(log), "level": level},
+            "requests": {"class": "logging.FileHandler", "formatter": "message", "filename": str(requests)},
         },
         "root": {"level": level, "handlers": ["log"]},
         "loggers": {
             # Only at this level does it say that it begins a request; one without an answer counts too.
-            "synapse.http.matrixfederationclient": {"level": "DEBUG", "handlers": ["requests"]},
+            "synapse.http.matrixfederationclient": {"level": "DEBUG", "handlers": ["requests"]}
         },
     }

@@ -93,9 +93,7 @@ class Postgres:
 
     async def create(self) -> None:
         # Synapse refuses any other encoding and order.
-        await self._on_server(
-            f"CREATE DATABASE \"{self.name}\" ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0"
-        )
+        await self._on_server(f"CREATE DATABASE \"{self.name}\" ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0")
 
     async def pending_updates(self) -> int:
         connection = await asyncpg.connect(self.address.url, password=self.address.password)

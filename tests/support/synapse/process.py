@@ -150,10 +150,7 @@ class Synapse:
         file = self.directory / "signing.key"
         _, name, seed = file.read_text().split()
         public = SigningKey(base64.b64decode(seed + "=")).verify_key.encode()
-        old = {
-            "key": base64.b64encode(public).decode().rstrip("="),
-            "expired_ts": time.time_ns() // 1_000_000,
-        }
+        old = {"key": base64.b64encode(public).decode().rstrip("="), "expired_ts": time.time_ns() // 1_000_000}
         known = self.settings.get("old_signing_keys", {})
         self.settings = {**self.settings, "old_signing_keys": {**known, f"ed25519:{name}": old}}
         file.unlink()
@@ -208,10 +205,7 @@ class Synapse:
         """Return the end of its output."""
         files = [self.directory / "output.log", self.log]
         return "\n".join(
-            line
-            for path in files
-            if path.exists()
-            for line in path.read_text("utf-8", "replace").splitlines()[-lines:]
+            line for path in files if path.exists() for line in path.read_text("utf-8", "replace").splitlines()[-lines:]
         )
 
     def complaints(self, lines: int = 20) -> str:
@@ -232,9 +226,7 @@ class Synapse:
         said = f"{nonce}\0{name}\0secret\0admin".encode()
         mac = hmac.new(configuration.REGISTRATION_SECRET.encode(), said, hashlib.sha1).hexdigest()
         body = {"nonce": nonce, "username": name, "password": "secret", "admin": True, "mac": mac}
-        return MatrixClient.from_login(
-            self.homeserver, await self.homeserver.request("POST", path, json=body)
-        )
+        return MatrixClient.from_login(self.homeserver, await self.homeserver.request("POST", path, json=body))
 
     # Measurements
 

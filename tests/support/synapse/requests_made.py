@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-_SENDING = re.compile(
-    r"\{(?P<id>[^}]*)\} \[(?P<to>[^\]]*)\] Sending request: (?P<method>\w+) (?P<url>\S+); timeout"
-)
+_SENDING = re.compile(r"\{(?P<id>[^}]*)\} \[(?P<to>[^\]]*)\] Sending request: (?P<method>\w+) (?P<url>\S+); timeout")
 _ANSWERED = re.compile(r"\{(?P<id>[^}]*)\} \[[^\]]*\] Got response headers: (?P<status>\d+)")
 
 # Their second segment is part of the endpoint: `query/directory`, `user/devices`, `media/download`.

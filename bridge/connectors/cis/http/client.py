@@ -39,11 +39,7 @@ class EventClient:
             return TemporaryFailure(f"could not be reached ({type(error).__name__})")
 
     def _open(self) -> aiohttp.ClientSession:
-        headers = {
-            "User-Agent": self._user_agent,
-            "Content-Type": "application/json",
-            "Accept-Encoding": "identity",
-        }
+        headers = {"User-Agent": self._user_agent, "Content-Type": "application/json", "Accept-Encoding": "identity"}
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, limit_per_host=16),
             cookie_jar=aiohttp.DummyCookieJar(),

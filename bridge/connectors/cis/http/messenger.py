@@ -110,9 +110,7 @@ class PublishedMessenger:
 
     async def broadcast(self, event: AnyAgentEvent, rooms: Collection[AgentRoom]) -> None:
         """Enqueue an event for the nodes that may receive the events of one of these rooms."""
-        peers = [
-            access.peer for access in self._settings.published() if self._may_receive(access.peer, rooms)
-        ]
+        peers = [access.peer for access in self._settings.published() if self._may_receive(access.peer, rooms)]
         # "All other events of one broadcast share an `event_id`".
         await self._enqueue(peers, [event], [new_event_id()])
 
@@ -142,9 +140,7 @@ class PublishedMessenger:
 
     def _visible_agents(self, peer: Peer) -> list[Agent]:
         agents = self._routes.table.agents_of(self._settings.node_id).values()
-        return [
-            agent for agent in agents if agent.is_online and self._may_receive(peer, self._rooms_of(agent))
-        ]
+        return [agent for agent in agents if agent.is_online and self._may_receive(peer, self._rooms_of(agent))]
 
     async def _send_heartbeats_to(self, access: PeerAccess) -> None:
         agents = iter(self._visible_agents(access.peer))
@@ -202,15 +198,11 @@ class PublishedMessenger:
             page = events[begin : begin + PAGE_SIZE]
             await self._enqueue([access.peer], page, [new_event_id() for _ in page])
 
-    async def _enqueue(
-        self, peers: Sequence[Peer], events: Sequence[AnyAgentEvent], event_ids: Sequence[str]
-    ) -> None:
+    async def _enqueue(self, peers: Sequence[Peer], events: Sequence[AnyAgentEvent], event_ids: Sequence[str]) -> None:
         if not peers:
             return
         deadline = self._now_ms() + VALIDITY_MS
-        bodies = [
-            self._signed_body(event, event_id) for event, event_id in zip(events, event_ids, strict=True)
-        ]
+        bodies = [self._signed_body(event, event_id) for event, event_id in zip(events, event_ids, strict=True)]
         async with self._database.transaction() as connection:
             for peer in peers:
                 for event_id, body in zip(event_ids, bodies, strict=True):

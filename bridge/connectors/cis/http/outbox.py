@@ -10,12 +10,7 @@ from functools import partial
 from typing import Final
 
 from bridge.connectors.cis.http.client import EventClient
-from bridge.connectors.cis.protocol.error_codes import (
-    Delivered,
-    PermanentFailure,
-    SendResult,
-    TemporaryFailure,
-)
+from bridge.connectors.cis.protocol.error_codes import Delivered, PermanentFailure, SendResult, TemporaryFailure
 from bridge.connectors.cis.service.observer import CisObserver
 from bridge.connectors.cis.settings import CisSettings
 from bridge.peers.peer import PeerAccess
@@ -77,13 +72,7 @@ class PublishedOutbox:
         await self._background.close()
 
     async def enqueue(
-        self,
-        connection: Connection,
-        peer: str,
-        key: str,
-        body: bytes,
-        deadline: int,
-        task: TaskKey | None = None,
+        self, connection: Connection, peer: str, key: str, body: bytes, deadline: int, task: TaskKey | None = None
     ) -> bool:
         """Enqueue an event in the caller's transaction; the caller calls `wake` after the commit. Return
         False if the peer's queue is full."""
@@ -169,11 +158,7 @@ class PublishedOutbox:
         return await self._client.send(access.url, row.body)
 
     async def _settle(self, row: QueuedEvent, outcome: Delivered | PermanentFailure, peer: str) -> None:
-        if (
-            isinstance(outcome, PermanentFailure)
-            and row.requester_node is not None
-            and row.request_id is not None
-        ):
+        if isinstance(outcome, PermanentFailure) and row.requester_node is not None and row.request_id is not None:
             # This comes first: if the process is killed in between, it is called again, which changes
             # nothing.
             await self._undeliverable(TaskKey(row.requester_node, row.request_id), f"{peer} {outcome.reason}")

@@ -154,6 +154,4 @@ class EventReceiver:
     ) -> None:
         node_id = None if peer is None else peer.node_id
         subject = subject or event.event_id
-        self._observer.record(
-            EventRecord(node_id, event.type, verdict, event.sender, event.room_id, subject, detail)
-        )
+        self._observer.record(EventRecord(node_id, event.type, verdict, event.sender, event.room_id, subject, detail))

@@ -36,10 +36,7 @@ def to_result(answer: Answer) -> TaskResult:
     if answer.error_code is not None:
         metadata[KEY] = answer.error_code.value
     return TaskResult(
-        success=answer.success,
-        output=sendable(answer.output),
-        exit_code=_exit_code(answer),
-        metadata=metadata,
+        success=answer.success, output=sendable(answer.output), exit_code=_exit_code(answer), metadata=metadata
     )
 
 

@@ -51,9 +51,7 @@ def parse_timestamp(text: str) -> datetime | None:
 
 def format_timestamp(time: datetime) -> str:
     """Return the shortest exact form: `2026-02-08T10:30:00Z`, `…00.250Z`, `…00.250001Z`."""
-    precision = (
-        "microseconds" if time.microsecond % 1000 else "milliseconds" if time.microsecond else "seconds"
-    )
+    precision = "microseconds" if time.microsecond % 1000 else "milliseconds" if time.microsecond else "seconds"
     return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=precision) + "Z"
 
 

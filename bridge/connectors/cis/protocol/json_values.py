@@ -68,9 +68,7 @@ def sendable_members(members: Mapping[str, Any], depth_around: int = 4) -> dict[
     """Return the members of a local object that an event may contain. `depth_around` is the number of levels
     that will enclose its values."""
     return {
-        name: value
-        for name, value in members.items()
-        if problem_of({name: value}, MAX_DEPTH - depth_around) is None
+        name: value for name, value in members.items() if problem_of({name: value}, MAX_DEPTH - depth_around) is None
     }
 
 
@@ -109,9 +107,7 @@ _LONGEST: Final = 40
 def encode_numbers(content: dict[str, Any]) -> dict[str, Any]:
     """Return the content as a Matrix event can hold it; the same object if no number has to be encoded."""
     content = (
-        {name: value for name, value in content.items() if name != NUMBERS_KEY}
-        if NUMBERS_KEY in content
-        else content
+        {name: value for name, value in content.items() if name != NUMBERS_KEY} if NUMBERS_KEY in content else content
     )
     pointers = [*_pointers(content, "")]
     if not pointers:

@@ -87,8 +87,7 @@ def shorten(event: AnyEvent, stored: Mapping[str, StoredText]) -> AnyEvent:
     inner = _inner(event)
     assert inner is not None, "only a task request or response has long texts"
     references = {
-        name: {"url": str(text.url), "size": text.size, "sha256": text.sha256}
-        for name, text in stored.items()
+        name: {"url": str(text.url), "size": text.size, "sha256": text.sha256} for name, text in stored.items()
     }
     texts: dict[str, Any] = {name: _short(getattr(inner, name)) for name in stored}
     changed = inner.model_copy(update={**texts, "metadata": {**inner.metadata, KEY: references}})

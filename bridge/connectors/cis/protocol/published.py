@@ -83,9 +83,7 @@ def check_signature(envelope: Envelope, peer: Peer) -> SignatureCheck:
         return SignatureCheck.ABSENT
     forms = (signing_form(envelope, peer.node_id), checking_form(envelope))
     is_valid = any(
-        _is_valid(peer.public_key, form, signature)
-        for signature in signatures[:_MAX_CHECKED]
-        for form in forms
+        _is_valid(peer.public_key, form, signature) for signature in signatures[:_MAX_CHECKED] for form in forms
     )
     return SignatureCheck.VALID if is_valid else SignatureCheck.INVALID
 
@@ -170,12 +168,7 @@ def _claims(event: Envelope, source: Source) -> Iterable[str]:
 
 
 def signed_body(
-    event: AnyEvent,
-    event_id: str,
-    sender: AgentAddress,
-    namespace: str,
-    settings: CisSettings,
-    key: SigningKey,
+    event: AnyEvent, event_id: str, sender: AgentAddress, namespace: str, settings: CisSettings, key: SigningKey
 ) -> bytes:
     """Return an event of this node as the signed body for a published node: "Sent with the signing form". The
     room is the one in which the event would be sent to a homeserver."""

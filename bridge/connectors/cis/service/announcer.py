@@ -254,16 +254,5 @@ class AgentAnnouncer:
 def _removed_agent(address: AgentAddress, now_ms: int) -> Agent:
     """Return a stand-in for an agent that was removed from the routing table: it is offline."""
     return Agent(
-        address.agent_id,
-        address.node_id,
-        "",
-        "",
-        (),
-        AgentStatus.SHUTDOWN,
-        None,
-        0,
-        0,
-        None,
-        now_ms,
-        SHUTDOWN,
+        address.agent_id, address.node_id, "", "", (), AgentStatus.SHUTDOWN, None, 0, 0, None, now_ms, SHUTDOWN
     )

@@ -92,9 +92,7 @@ def connect(parts: NodeParts) -> Connector:
             ghosts=parts.ghosts,
             settings=settings,
             names=parts.names,
-            observer=CisObserver(
-                CisMetrics(parts.metrics), parts.audit, parts.feed, parts.report, now_ms=parts.now_ms
-            ),
+            observer=CisObserver(CisMetrics(parts.metrics), parts.audit, parts.feed, parts.report, now_ms=parts.now_ms),
             namespaces_of=parts.namespaces_of,
             key=parts.key,
             version=parts.version,
@@ -140,12 +138,7 @@ class CisConnector(Connector):
         self._room_sender = RoomSender(parts.backend, settings, observer, parts.ghosts)
         self._client = EventClient(f"Palaver/{parts.version}")
         self._outbox = PublishedOutbox(
-            parts.database,
-            self._client,
-            settings,
-            observer,
-            undeliverable=self._undeliverable,
-            now_ms=now_ms,
+            parts.database, self._client, settings, observer, undeliverable=self._undeliverable, now_ms=now_ms
         )
         self._published = PublishedMessenger(
             parts.backend,
@@ -164,22 +157,12 @@ class CisConnector(Connector):
         self._rejections = TaskRejections(settings, self._messenger, observer, now_ms=now_ms)
         self._discovery = AgentDiscovery(parts.backend, parts.routes, settings, observer)
         self._heartbeats = HeartbeatReceiver(
-            parts.backend,
-            parts.routes,
-            settings,
-            observer,
-            on_unknown=self._unknown,
-            on_returned=self._returned,
+            parts.backend, parts.routes, settings, observer, on_unknown=self._unknown, on_returned=self._returned
         )
         self.delivery = TaskDelivery(settings, self._messenger, now_ms=now_ms)
         self.reply = TaskReply(settings, self._messenger, observer, now_ms=now_ms)
         self._dispatcher = EffectDispatcher(
-            parts.database,
-            parts.routes,
-            settings,
-            self._rejections,
-            observer,
-            namespaces_of=parts.namespaces_of,
+            parts.database, parts.routes, settings, self._rejections, observer, namespaces_of=parts.namespaces_of
         )
         self._dispatcher.on_missed = self._missed
         self._dispatcher.on_unknown = self._unknown
@@ -318,9 +301,7 @@ class CisConnector(Connector):
         if to_agent is None:
             outcome: Sent | NotSent = Sent(new_event_id())
             if settings.has_rooms:
-                outcome = await self._room_sender.send(
-                    event, settings.broadcast_room, from_agent, event.message_id
-                )
+                outcome = await self._room_sender.send(event, settings.broadcast_room, from_agent, event.message_id)
             for peer in settings.published():
                 await self._published.send(peer, outgoing)
             return outcome

@@ -137,9 +137,7 @@ class AgentDiscovery:
             entries += await self._backend.state(room_id(room), type_)
         return await self._updates(peer, entries)
 
-    async def discover(
-        self, peer: Peer, agent_ids: Collection[str] | None = None, *, as_of: int | None = None
-    ) -> None:
+    async def discover(self, peer: Peer, agent_ids: Collection[str] | None = None, *, as_of: int | None = None) -> None:
         """Read all agents, or some, from all rooms of the peer, and update the routing table. `as_of` is the
         time of a heartbeat that shows that the peer is online again: agents that were lost with it, and are
         still registered in its rooms, are online again, too."""
@@ -178,9 +176,7 @@ class AgentDiscovery:
         for number, entry in enumerate(entries):
             if number % YIELD_EVERY == 0:
                 await asyncio.sleep(0)  # a room with many agents must not block the event loop
-            examined = examine_pdu(
-                entry.type, entry.content, entry.room_id, entry.sender, peer, self._settings.node_id
-            )
+            examined = examine_pdu(entry.type, entry.content, entry.room_id, entry.sender, peer, self._settings.node_id)
             if not isinstance(examined, ValidEvent) or not isinstance(examined.sender, AgentSender):
                 continue  # the refusal was recorded when the event was received
             event = examined.event

@@ -105,9 +105,7 @@ class EffectDispatcher:
 
         await self._dispatch(effects, commit, is_single_statement=True)
 
-    async def _dispatch(
-        self, effects: Sequence[Effect], commit: Commit, *, is_single_statement: bool = False
-    ) -> None:
+    async def _dispatch(self, effects: Sequence[Effect], commit: Commit, *, is_single_statement: bool = False) -> None:
         """`is_single_statement`: `commit` runs one statement, which needs no transaction if nothing else is
         written."""
         await self._apply_steps(effects)
@@ -194,8 +192,7 @@ class EffectDispatcher:
                 self.on_unknown(update.address.node_id, (update.address.agent_id,))
             elif isinstance(verdict, LimitReached):
                 self._observer.report_problem(
-                    f"The agent {update.address} was not added: the limit of agents or nodes is reached.",
-                    None,
+                    f"The agent {update.address} was not added: the limit of agents or nodes is reached.", None
                 )
             elif isinstance(update, Registration):
                 self.on_registered(update.address.node_id)

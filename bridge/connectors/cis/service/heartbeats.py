@@ -65,8 +65,7 @@ class HeartbeatSender:
     def start(self) -> None:
         self._background.supervise("heartbeat in rooms", partial(self._run, self._send, self._wanted))
         self._background.supervise(
-            "heartbeat to published nodes",
-            partial(self._run, self._published.send_heartbeats, asyncio.Event()),
+            "heartbeat to published nodes", partial(self._run, self._published.send_heartbeats, asyncio.Event())
         )
 
     async def close(self) -> None:

@@ -62,9 +62,7 @@ async def run_leader_services(shared: SharedServices) -> AsyncIterator[LeaderSer
     """Start the leader's services, beginning with the announcements that are missing since the last leader
     ended."""
     async with AsyncExitStack() as stack:
-        joiner = RoomJoiner(
-            shared.backend, shared.settings, shared.room_sender, shared.observer, now_ms=shared.now_ms
-        )
+        joiner = RoomJoiner(shared.backend, shared.settings, shared.room_sender, shared.observer, now_ms=shared.now_ms)
         announcer = AgentAnnouncer(
             shared.backend,
             shared.routes,

@@ -20,9 +20,7 @@ MAX_TEXT_BYTES: Final = 16 * 1024 * 1024
 """The largest text that is fetched."""
 
 
-async def fit_event(
-    backend: MatrixBackend, event: AnyEvent, user: str, profile: PeerProfile
-) -> AnyEvent | TooLarge:
+async def fit_event(backend: MatrixBackend, event: AnyEvent, user: str, profile: PeerProfile) -> AnyEvent | TooLarge:
     """Return the event small enough to be sent. `user`, a user of this node, uploads the texts that are too
     long."""
     long_texts = large_output.texts_to_store(event, profile)

@@ -23,22 +23,14 @@ log = structlog.get_logger("palaver.agents")
 
 OTHER: Final = "other"
 KINDS: Final = {type_: type_.rpartition("io.cis.agent.")[2] for type_ in EVENTS}
-REFUSED: Final[Collection[Verdict]] = frozenset(
-    {Verdict.INVALID, Verdict.FORBIDDEN, Verdict.TOO_LARGE, Verdict.FAILED}
-)
+REFUSED: Final[Collection[Verdict]] = frozenset({Verdict.INVALID, Verdict.FORBIDDEN, Verdict.TOO_LARGE, Verdict.FAILED})
 SILENCE_MS: Final = 120_000
 MAX_NODES: Final = 10_000
 
 
 class CisObserver:
     def __init__(
-        self,
-        metrics: CisMetrics,
-        trail: AuditTrail,
-        feed: LiveFeed,
-        report: Report,
-        *,
-        now_ms: Callable[[], int],
+        self, metrics: CisMetrics, trail: AuditTrail, feed: LiveFeed, report: Report, *, now_ms: Callable[[], int]
     ) -> None:
         self._metrics = metrics
         self._trail = trail

@@ -136,11 +136,7 @@ class OwnRooms:
     async def _check_federation(self, id_: str) -> None:
         """Report a room that was created with `m.federate` false, which cannot be changed."""
         creation = await self._backend.state_event(id_, "m.room.create")
-        if (
-            self._settings.federate
-            and creation is not None
-            and creation.content.get("m.federate", True) is not True
-        ):
+        if self._settings.federate and creation is not None and creation.content.get("m.federate", True) is not True:
             self._observer.report_problem(
                 f"The room {id_} was created with federate = false, so other nodes can never join it."
                 " Configure another namespace.",

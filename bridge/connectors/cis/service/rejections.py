@@ -75,6 +75,4 @@ class TaskRejections:
         )
         outcome = await self._messenger.send(access, outgoing)
         if isinstance(outcome, NotSent):
-            self._observer.report_problem(
-                f"Failed to send a rejection to {rejection.node_id}: {outcome.reason}", None
-            )
+            self._observer.report_problem(f"Failed to send a rejection to {rejection.node_id}: {outcome.reason}", None)

@@ -10,13 +10,7 @@ from bridge.connectors.cis.effects import Effect, RejectTask, UpdateAgent, effec
 from bridge.connectors.cis.event_record import EventRecord, Verdict, subject_of, verdict_of
 from bridge.connectors.cis.examination import UnknownEvent, ValidEvent, check_user
 from bridge.connectors.cis.protocol import event_fields
-from bridge.connectors.cis.protocol.events import (
-    NAMESPACE,
-    Registered,
-    TaskPayload,
-    TaskRequest,
-    Unregistered,
-)
+from bridge.connectors.cis.protocol.events import NAMESPACE, Registered, TaskPayload, TaskRequest, Unregistered
 from bridge.connectors.cis.protocol.json_values import problem_of
 from bridge.connectors.cis.protocol.refusals import Forbidden, InvalidPayload
 from bridge.connectors.cis.protocol.rooms import AgentRoom, parse_room_id
@@ -167,12 +161,7 @@ class RoomReader:
             return []
 
     def _record(
-        self,
-        event: RoomEvent,
-        origin: str,
-        verdict: Verdict,
-        subject: str | None = None,
-        detail: str | None = None,
+        self, event: RoomEvent, origin: str, verdict: Verdict, subject: str | None = None, detail: str | None = None
     ) -> None:
         """Record the event in the next iteration of the event loop, while Postgres writes its effects."""
         subject = subject or event.event_id

@@ -58,9 +58,7 @@ class NotSent:
 class RoomSender:
     """Sends events to rooms as local users, which join the rooms as needed."""
 
-    def __init__(
-        self, backend: MatrixBackend, settings: CisSettings, observer: CisObserver, ghosts: Ghosts
-    ) -> None:
+    def __init__(self, backend: MatrixBackend, settings: CisSettings, observer: CisObserver, ghosts: Ghosts) -> None:
         self._backend = backend
         self._settings = settings
         self._observer = observer
@@ -101,10 +99,7 @@ class RoomSender:
         user, id_ = self._settings.node_user, room_id(room)
         rendered: Mapping[str, Any] = content.render(event, PeerProfile.MATRIX)
         outcome = await self._in_room(
-            id_,
-            room.node_id,
-            user,
-            lambda: self._backend.set_state(id_, user, event.TYPE, rendered, state_key),
+            id_, room.node_id, user, lambda: self._backend.set_state(id_, user, event.TYPE, rendered, state_key)
         )
         self._record(event, user, id_, room.node_id, outcome)
         return outcome
@@ -139,9 +134,7 @@ class RoomSender:
             self._users[sender] = user = ghost
         return user
 
-    async def _in_room(
-        self, room_id: str, via: str, user: str, action: Callable[[], Awaitable[str]]
-    ) -> Sent | NotSent:
+    async def _in_room(self, room_id: str, via: str, user: str, action: Callable[[], Awaitable[str]]) -> Sent | NotSent:
         """Join the room and run the action. If a cached membership was wrong, both are repeated once."""
         for is_last in (False, True):
             was_joined = self._joined.get((room_id, user)) is not None
@@ -160,9 +153,7 @@ class RoomSender:
         await self._ghosts.join(room_id, user, via=[via])
         self._joined[room_id, user] = True
 
-    def _record(
-        self, event: AnyEvent, user: str, room_id: str, node_id: str, outcome: Sent | NotSent
-    ) -> None:
+    def _record(self, event: AnyEvent, user: str, room_id: str, node_id: str, outcome: Sent | NotSent) -> None:
         failed = outcome.reason if isinstance(outcome, NotSent) else None
         self._observer.record(
             EventRecord(
@@ -194,11 +185,7 @@ class PeerMessenger:
     """Sends events to a node, as its profile requires: to its rooms, or over HTTP."""
 
     def __init__(
-        self,
-        backend: MatrixBackend,
-        settings: CisSettings,
-        room_sender: RoomSender,
-        published: "PublishedMessenger",
+        self, backend: MatrixBackend, settings: CisSettings, room_sender: RoomSender, published: "PublishedMessenger"
     ) -> None:
         self._backend = backend
         self._settings = settings

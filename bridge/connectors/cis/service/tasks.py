@@ -62,9 +62,7 @@ class TaskDelivery:
     def _access(self, task: Task) -> PeerAccess | None:
         return self._settings.access(task.request.to_address.node_id)
 
-    async def _send(
-        self, access: PeerAccess, task: Task, event: TaskRequest | Message
-    ) -> NotSent | TaskError | None:
+    async def _send(self, access: PeerAccess, task: Task, event: TaskRequest | Message) -> NotSent | TaskError | None:
         """Send the event to the target's node. None means that it is in a durable queue."""
         namespace = await self._messenger.namespace_of(access.peer, task.request.to_address)
         if namespace is None:
@@ -87,12 +85,7 @@ class TaskReply:
     """Implements `bridge.tasks.ports.Reply` for tasks requested by other nodes."""
 
     def __init__(
-        self,
-        settings: CisSettings,
-        messenger: PeerMessenger,
-        observer: CisObserver,
-        *,
-        now_ms: Callable[[], int],
+        self, settings: CisSettings, messenger: PeerMessenger, observer: CisObserver, *, now_ms: Callable[[], int]
     ) -> None:
         self._settings = settings
         self._messenger = messenger

@@ -228,6 +228,4 @@ class DirectCalls:
 
 
 def _computers(members: Collection[Member], office_id: str) -> list[str]:
-    return sorted(
-        member.name for member in members if member.office_id == office_id and member.role == COMPUTER
-    )
+    return sorted(member.name for member in members if member.office_id == office_id and member.role == COMPUTER)

@@ -115,10 +115,7 @@ def why_reserved(address: AgentAddress) -> str | None:
     found = member_of(address)
     if found is None:
         return None
-    return (
-        f"{address.agent_id} is the address of {found[1]} in the office {found[0]}: choose an id"
-        " without a slash."
-    )
+    return f"{address.agent_id} is the address of {found[1]} in the office {found[0]}: choose an id without a slash."
 
 
 def _is_ours(agent: Agent) -> bool:
@@ -213,9 +210,7 @@ class MemberAgents:
 
     def members_changed(self) -> None:
         members = {self.address(one.member): one for one in self._list_members()}
-        self._addresses = {
-            (one.member.office_id, one.member.name): address for address, one in members.items()
-        }
+        self._addresses = {(one.member.office_id, one.member.name): address for address, one in members.items()}
         self._members = members
         self._woken.set()
 
@@ -235,9 +230,7 @@ class MemberAgents:
             try:
                 await self._update()
             except ConnectionLost as lost:
-                self._report(
-                    "Registering Agents and Computers is delayed: the database is unavailable.", lost
-                )
+                self._report("Registering Agents and Computers is delayed: the database is unavailable.", lost)
                 await self._retry()
             except Exception as error:
                 self._report("Failed to register Agents and Computers.", error)

@@ -64,8 +64,7 @@ def read_tool_task(computer: AgentAddress, metadata: Mapping[str, Any]) -> ToolT
     tool_name, params = metadata.get(TOOL), metadata.get(PARAMS, {})
     if tool_name is None:
         return _wrong(
-            TOOL,
-            f"{computer} is a Computer and does not read prompts: call one of its tools with {_EXAMPLE}.",
+            TOOL, f"{computer} is a Computer and does not read prompts: call one of its tools with {_EXAMPLE}."
         )
     if not isinstance(tool_name, str) or not is_name(tool_name):
         return _wrong(TOOL, f"The name of a tool must be text: send {_EXAMPLE}.")
@@ -113,8 +112,7 @@ QUEUED_TASKS: Final = 100
 MAX_REASON_LENGTH: Final = 4_000
 
 _NO_ANSWER: Final = (
-    "The Agent acknowledged the task without an answer: it must be an object with success and output, or with"
-    " error."
+    "The Agent acknowledged the task without an answer: it must be an object with success and output, or with error."
 )
 # An Agent may refuse with any of these codes, except that it does not exist.
 _CODES: Final = frozenset(code.value for code in ErrorCode if code is not ErrorCode.AGENT_NOT_FOUND)
@@ -190,9 +188,7 @@ def not_declared(agent: AgentAddress) -> TaskError:
 
 
 def agent_left() -> TaskError:
-    reason = (
-        "The Agent left its office while working on the task. It is not known whether it completed the work."
-    )
+    reason = "The Agent left its office while working on the task. It is not known whether it completed the work."
     return TaskError(ErrorCode.NODE_UNREACHABLE, reason, {"interrupted": True})
 
 
@@ -241,9 +237,7 @@ class OfficeTasks:
     """Implements `Delivery`. Call `use_task_service` first; call `stop` while the task service is still open,
     and `members_changed` after each change of membership."""
 
-    def __init__(
-        self, server: "SmcpServer", member_at: MemberAt, *, now_ms: Callable[[], int], report: Report
-    ) -> None:
+    def __init__(self, server: "SmcpServer", member_at: MemberAt, *, now_ms: Callable[[], int], report: Report) -> None:
         self._server = server
         self._member_at = member_at
         self._now_ms = now_ms

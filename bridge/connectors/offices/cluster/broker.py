@@ -329,9 +329,7 @@ class Broker(AsyncPubSubManager):  # type: ignore[misc]  # it publishes no types
                 async with asyncio.timeout(SEND_TIMEOUT):
                     await self._link.send(outgoing.data)
             except (BrokerUnavailable, TimeoutError) as error:
-                reason = (
-                    error if isinstance(error, BrokerUnavailable) else BrokerUnavailable("it does not answer")
-                )
+                reason = error if isinstance(error, BrokerUnavailable) else BrokerUnavailable("it does not answer")
                 self._report_unavailable(reason)
                 self._drop(outgoing)
             except Exception as error:
@@ -353,9 +351,7 @@ class Broker(AsyncPubSubManager):  # type: ignore[misc]  # it publishes no types
         callback = self.callbacks.get(sid, {}).pop(number, None)
         if callback is not None:
             callback(
-                flat_error(
-                    INTERNAL, "The Computer is connected to another process of the node, which is unreachable"
-                )
+                flat_error(INTERNAL, "The Computer is connected to another process of the node, which is unreachable")
             )
 
     def _report_unavailable(self, reason: BrokerUnavailable) -> None:
@@ -363,9 +359,7 @@ class Broker(AsyncPubSubManager):  # type: ignore[misc]  # it publishes no types
         if not self._is_unavailable:
             self._is_unavailable = True
             self._report(
-                f"The broker of offices is unavailable: {reason}. Calls between processes fail until it"
-                " is back.",
-                None,
+                f"The broker of offices is unavailable: {reason}. Calls between processes fail until it is back.", None
             )
 
     def _on_subscribed(self) -> None:

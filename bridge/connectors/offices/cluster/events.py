@@ -30,11 +30,7 @@ def decode_event(content: Mapping[str, Any]) -> RoomEvent | None:
     """None if the message does not have the form that `encode_event` gives it."""
     texts = [content.get(name) for name in _TEXTS]
     event_content, at_ms = content.get("content"), content.get("origin_server_ts")
-    if (
-        not all(isinstance(one, str) for one in texts)
-        or not isinstance(event_content, dict)
-        or type(at_ms) is not int
-    ):
+    if not all(isinstance(one, str) for one in texts) or not isinstance(event_content, dict) or type(at_ms) is not int:
         return None
     event_id, room_id, sender, type_ = map(str, texts)
     return RoomEvent(event_id, room_id, sender, type_, event_content, at_ms)

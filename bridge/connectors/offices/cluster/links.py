@@ -220,9 +220,7 @@ class ZenohLink:
             session = zenoh.open(_configuration(zenoh, self._endpoint))
             session.declare_subscriber(self._key, on_sample, allowed_origin=zenoh.Locality.REMOTE)
             publisher = session.declare_publisher(
-                self._key,
-                congestion_control=zenoh.CongestionControl.BLOCK,
-                allowed_destination=zenoh.Locality.REMOTE,
+                self._key, congestion_control=zenoh.CongestionControl.BLOCK, allowed_destination=zenoh.Locality.REMOTE
             )
             return session, publisher
 

@@ -51,9 +51,7 @@ def members_of_other_processes(active: Iterable[RecordedMember], process: str) -
     )
 
 
-def displaced_members(
-    active: Collection[RecordedMember], members: Iterable[Member], process: str
-) -> list[Member]:
+def displaced_members(active: Collection[RecordedMember], members: Iterable[Member], process: str) -> list[Member]:
     """Members of this process that are no longer recorded, because another process treated this one as
     ended."""
     recorded = {one.sid for one in active if one.process == process}

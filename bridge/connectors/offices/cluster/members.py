@@ -188,9 +188,7 @@ class ClusterMembers:
 
     def displaced(self, office_id: str, members: Iterable[Member]) -> list[Member]:
         """Members of this process that are no longer recorded: another process treated this one as ended."""
-        return displaced_members(
-            active_members(self._recorded.get(office_id, ())), members, self._process.name
-        )
+        return displaced_members(active_members(self._recorded.get(office_id, ())), members, self._process.name)
 
     def can_restore(self, member: Member) -> bool:
         """Whether a displaced member can be recorded again."""

@@ -28,13 +28,7 @@ from bridge.connectors.offices.protocol.errors import BAD_REQUEST, TOO_MANY, Ack
 from bridge.connectors.offices.protocol.office import Member, OfficeName, parse_office_name
 from bridge.connectors.offices.protocol.relay import RelayRequest
 from bridge.connectors.offices.rooms.call_events import CALL
-from bridge.connectors.offices.rooms.office_room import (
-    MEMBER,
-    OFFICE,
-    SEAT,
-    local_office_content,
-    member_address,
-)
+from bridge.connectors.offices.rooms.office_room import MEMBER, OFFICE, SEAT, local_office_content, member_address
 from bridge.connectors.offices.rooms.rooms import RoomParts
 from bridge.connectors.offices.server.calls import AnswerCallback, StopWaiting
 from bridge.connectors.offices.server.memberships import OfficeUnreachable
@@ -137,13 +131,9 @@ class SharedRooms:
                     if not is_allowed(self._names.node_user, room.allowed):
                         del self._by_room[room.room_id]
                         await self._parts.backend.leave(room.room_id, self._names.node_user)
-                        raise OfficeUnreachable(
-                            f"{name.server} does not admit members of this node to the office"
-                        )
+                        raise OfficeUnreachable(f"{name.server} does not admit members of this node to the office")
             except TimeoutError:
-                raise OfficeUnreachable(
-                    f"The office of {name.server or 'this node'} does not answer"
-                ) from None
+                raise OfficeUnreachable(f"The office of {name.server or 'this node'} does not answer") from None
             except MatrixError as refused:
                 raise OfficeUnreachable(f"The office cannot be joined: {refused.text}") from None
             except PeerError as problem:
@@ -200,8 +190,7 @@ class SharedRooms:
                         await self._drop(room)
                 except Exception as error:
                     self._parts.report(
-                        f"Failed to load the members of the office {room.office_id}. It is tried again.",
-                        error,
+                        f"Failed to load the members of the office {room.office_id}. It is tried again.", error
                     )
 
     def _is_used(self, room: Room) -> bool:
@@ -253,9 +242,7 @@ class SharedOffices:
         self._forward_room: Callable[[str], None] = lambda room_id: None
         self._forward_event: Callable[[RoomEvent], None] = lambda event: None
 
-    def forward_with(
-        self, forward_room: Callable[[str], None], forward_event: Callable[[RoomEvent], None]
-    ) -> None:
+    def forward_with(self, forward_room: Callable[[str], None], forward_event: Callable[[RoomEvent], None]) -> None:
         """Must be called before `start`."""
         self._forward_room, self._forward_event = forward_room, forward_event
 
@@ -354,9 +341,7 @@ class SharedOffices:
     async def _read(self) -> None:
         """Read the stream while this process holds the reader's lease."""
         try:
-            async with self._parts.backend.subscription(
-                NAME, from_now=True, wanted=self._concerns
-            ) as reading:
+            async with self._parts.backend.subscription(NAME, from_now=True, wanted=self._concerns) as reading:
                 while True:
                     entries = await reading.next(BATCH_SIZE)
                     await self._handle(entries)

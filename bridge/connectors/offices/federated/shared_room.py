@@ -60,10 +60,7 @@ NO_MEMBERS: Final = OfficeMembers({})
 
 
 def members_of_room(
-    member_events: Iterable[RoomEvent],
-    seat: RoomEvent | None,
-    joined: Collection[str],
-    allowed: Collection[str],
+    member_events: Iterable[RoomEvent], seat: RoomEvent | None, joined: Collection[str], allowed: Collection[str]
 ) -> OfficeMembers:
     """`member_events` are the members' state events, `seat` is that of the seat, `joined` the users in the
     room, `allowed` the servers and user id patterns of possible members."""
@@ -176,16 +173,12 @@ def membership_changes(
     gone = {one.user for one in left}
     present = {member.sid for member in here if member.sid not in gone}
     joined = [
-        RemoteJoined(one)
-        for user, one in room.by_user.items()
-        if user not in local_users and user not in present
+        RemoteJoined(one) for user, one in room.by_user.items() if user not in local_users and user not in present
     ]
     return [*left, *evictions, *joined]
 
 
-def _eviction_reason(
-    room: OfficeMembers, member: Member, user: str, local_users: Collection[str]
-) -> str | None:
+def _eviction_reason(room: OfficeMembers, member: Member, user: str, local_users: Collection[str]) -> str | None:
     """Why a member of this process must leave; None if it can stay."""
     holder = room.named(member.name)
     if holder is not None and holder.user != user and holder.user not in local_users:

@@ -52,12 +52,7 @@ class RemoteCallTransport:
     # -- requests of local members --
 
     async def call(
-        self,
-        room_id: str,
-        sender: str,
-        target: RemoteMember,
-        request: RelayRequest,
-        on_answer: AnswerCallback,
+        self, room_id: str, sender: str, target: RemoteMember, request: RelayRequest, on_answer: AnswerCallback
     ) -> StopWaiting:
         """`on_answer` receives the response, or an error at once if the request cannot be sent. Call the
         returned function when the response is no longer awaited."""
@@ -71,9 +66,7 @@ class RemoteCallTransport:
         except (MatrixError, ValueError) as refused:
             self._report(f"Failed to send a request to {target.user}.", refused)
             on_answer(
-                flat_error(
-                    INTERNAL, f"The request could not be sent to the node of the Computer '{target.name}'"
-                )
+                flat_error(INTERNAL, f"The request could not be sent to the node of the Computer '{target.name}'")
             )
         return lambda: self._stop_waiting(id_)
 

@@ -52,9 +52,7 @@ def event_not_supported(event: str) -> Ack:
 
 def connected_to_other_node(name: str, server: str) -> Ack:
     """The answer to a direct call: only members can call a Computer that is connected to another node."""
-    return flat_error(
-        FORBIDDEN, f"Computer with name '{name}' is connected to {server}: call it from that node"
-    )
+    return flat_error(FORBIDDEN, f"Computer with name '{name}' is connected to {server}: call it from that node")
 
 
 def timed_out(seconds: float) -> Ack:

@@ -48,9 +48,7 @@ _V04: Final = ProtocolLine(0, 4)
 TOOL_CALL: Final = "client:tool_call"
 _CLIENT: Final = (
     Event(
-        TOOL_CALL,
-        {**_CALL, "tool_name": FieldKind.NAME, "params": FieldKind.OBJECT, "timeout": FieldKind.NATURAL},
-        {},
+        TOOL_CALL, {**_CALL, "tool_name": FieldKind.NAME, "params": FieldKind.OBJECT, "timeout": FieldKind.NATURAL}, {}
     ),
     Event("client:get_config", _CALL, {}),
     Event("client:get_tools", _CALL, {}),

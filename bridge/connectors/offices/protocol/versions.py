@@ -49,8 +49,7 @@ def is_accepted(client: ProtocolVersion, lines: Collection[ProtocolLine]) -> boo
     """ "MAJOR equal; with MAJOR 0 the MINOR must be equal too; from 1 on client MINOR ≤ server MINOR; PATCH
     free." """
     return any(
-        client.major == line.major
-        and (client.minor == line.minor if line.major == 0 else client.minor <= line.minor)
+        client.major == line.major and (client.minor == line.minor if line.major == 0 else client.minor <= line.minor)
         for line in lines
     )
 

@@ -34,9 +34,7 @@ _MIN_INTERVAL, _MAX_INTERVAL = 1.0, 3_600.0
 def check_interval(after: float | None) -> float:
     """Seconds between two checks for offices that have not been used for `after` seconds; None: never
     archive."""
-    return (
-        _MAX_INTERVAL if after is None else min(_MAX_INTERVAL, max(_MIN_INTERVAL, after / _CHECKS_PER_PERIOD))
-    )
+    return _MAX_INTERVAL if after is None else min(_MAX_INTERVAL, max(_MIN_INTERVAL, after / _CHECKS_PER_PERIOD))
 
 
 def archived_content(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,17 +18,7 @@ from bridge.connectors.offices.calls.chat_command import HELP, PREFIX, USAGE, US
 from bridge.connectors.offices.calls.direct_call import MAX_SHOWN_LENGTH, list_names
 from bridge.connectors.offices.protocol.tools import Outcome, ToolResult, outcome_text, read_result
 from bridge.connectors.offices.rooms.masking import MaskedValue
-from bridge.people.texts.text import (
-    MARK,
-    Kind,
-    Text,
-    beginning,
-    clean,
-    concatenate,
-    content_of,
-    format_name,
-    one_line,
-)
+from bridge.people.texts.text import MARK, Kind, Text, beginning, clean, concatenate, content_of, format_name, one_line
 from federation.events import EventId
 from federation.events.format import MAX_OWN_CONTENT_BYTES
 from federation.matrix.message_content import (
@@ -194,12 +184,7 @@ def _took(took_ms: int | None) -> dict[str, int]:
 
 
 def _media(info: MediaInfo) -> dict[str, Any]:
-    return {
-        "mxc": str(info.mxc),
-        "sha256": info.sha256,
-        "size": info.size,
-        "content_type": info.content_type,
-    }
+    return {"mxc": str(info.mxc), "sha256": info.sha256, "size": info.size, "content_type": info.content_type}
 
 
 def _params_text(params: MaskedValue) -> Text:
@@ -237,9 +222,7 @@ INTERRUPTED: Final = (
     " is still needed."
 )
 NOT_MADE: Final = "The call could not be made, because the database is unavailable. Send it again later."
-TOO_OLD: Final = (
-    "This message arrived too late, so no tool was called. Send it again if the call is still needed."
-)
+TOO_OLD: Final = "This message arrived too late, so no tool was called. Send it again if the call is still needed."
 
 
 def invalid_command_text(command: InvalidCommand, computers: Sequence[str]) -> Text:

@@ -157,9 +157,7 @@ class OfficeRecords:
         await self._write(record)
         return call_id
 
-    async def record_answer(
-        self, call_id: str, request: RelayRequest, answer: Mapping[str, Any], began: float
-    ) -> None:
+    async def record_answer(self, call_id: str, request: RelayRequest, answer: Mapping[str, Any], began: float) -> None:
         """A failure is only reported: the tool has done its work, so the caller must receive the answer."""
         took_ms = round((self._monotonic() - began) * 1_000)
         try:

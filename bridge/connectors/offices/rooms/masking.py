@@ -197,9 +197,7 @@ class _Masker:
     def _is_pair(self, given: Mapping[Any, Any]) -> bool:
         if len(given) > 10:
             return False
-        names = [
-            item for key, item in given.items() if isinstance(item, str) and _normalized_key(key) in _NAMING
-        ]
+        names = [item for key, item in given.items() if isinstance(item, str) and _normalized_key(key) in _NAMING]
         return any(self._names_secret(*_classify(name)) for name in names)
 
 
@@ -235,9 +233,7 @@ def _classify(name: str) -> tuple[str, bool]:
     """The normalized name, and whether it indicates a secret."""
     normalized = _normalized(name)
     # A name of such a length is no ordinary name, so its value is hidden.
-    is_secret = (
-        len(name) > _MAX_CLASSIFIED or normalized in _WHOLE or any(part in normalized for part in _PARTS)
-    )
+    is_secret = len(name) > _MAX_CLASSIFIED or normalized in _WHOLE or any(part in normalized for part in _PARTS)
     return normalized, is_secret
 
 

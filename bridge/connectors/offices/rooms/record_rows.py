@@ -34,12 +34,7 @@ TOO_LARGE: Final[Mapping[str, Any]] = {
 
 
 def member_record(
-    kind: str,
-    member: Member,
-    version: ProtocolVersion | None,
-    at_ms: int,
-    process: str = "",
-    reason: str = "",
+    kind: str, member: Member, version: ProtocolVersion | None, at_ms: int, process: str = "", reason: str = ""
 ) -> NewRecord:
     """`process` is the process to which the member is connected as `sid`. `reason` says why it was removed
     from the office."""

@@ -58,9 +58,7 @@ async def join_remote_office(backend: MatrixBackend, office: OfficeName, names: 
     if not await _is_office(backend, office, room_id):
         with suppress(MatrixError):
             await backend.leave(room_id, node_user)
-        raise MatrixError(
-            "M_NOT_FOUND", f"The alias on {office.server} leads to a room that is no office.", 404
-        )
+        raise MatrixError("M_NOT_FOUND", f"The alias on {office.server} leads to a room that is no office.", 404)
     return room_id
 
 
@@ -78,11 +76,7 @@ async def _joined_before(backend: MatrixBackend, office: OfficeName, names: Ghos
 async def _is_office(backend: MatrixBackend, office: OfficeName, room_id: str) -> bool:
     """Whether the room is the office of that node, according to state sent by the node itself."""
     event = await backend.state_event(room_id, OFFICE)
-    return (
-        event is not None
-        and domain(event.sender) == office.server
-        and event.content.get("office_id") == office.name
-    )
+    return event is not None and domain(event.sender) == office.server and event.content.get("office_id") == office.name
 
 
 CREATION_RATE: Final = Rate(1 / 60, 60)

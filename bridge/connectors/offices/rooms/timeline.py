@@ -183,9 +183,7 @@ class OfficeTimeline:
     async def _publish_digest(self, room_id: str, rows: Sequence[RecordRow]) -> str:
         answers = {row.call_id: row for row in rows if row.kind == records.ANSWERED}
         entries = [
-            DigestEntry(_call(row), *_outcome(answers[row.call_id]))
-            for row in rows
-            if row.kind == records.CALLED
+            DigestEntry(_call(row), *_outcome(answers[row.call_id])) for row in rows if row.kind == records.CALLED
         ]
         name = f"office/{rows[0].position}/digest"
         return await self._send(room_id, self._names.node_user, digest_content(entries), name)
@@ -358,9 +356,7 @@ def group_into_messages(rows: Sequence[RecordRow]) -> dict[int, int]:
             continue
         called = {row.call_id: row for row in of_office if row.kind == records.CALLED}
         pairs = [
-            (called[row.call_id], row)
-            for row in of_office
-            if row.kind == records.ANSWERED and row.call_id in called
+            (called[row.call_id], row) for row in of_office if row.kind == records.ANSWERED and row.call_id in called
         ]
         for start in range(0, len(pairs), MAX_IN_DIGEST):
             together = pairs[start : start + MAX_IN_DIGEST]

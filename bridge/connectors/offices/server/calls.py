@@ -130,9 +130,7 @@ class CallRelay:
         try:
             if not pending.outcome.done():
                 pending.is_sent = True
-                stop_waiting = await self._transport.send_request(
-                    request, lambda *answer: _settle(pending, answer)
-                )
+                stop_waiting = await self._transport.send_request(request, lambda *answer: _settle(pending, answer))
             outcome = await pending.outcome
             if outcome is _TIMED_OUT:
                 return await self._time_out(pending)

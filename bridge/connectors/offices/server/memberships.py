@@ -169,11 +169,7 @@ class Memberships:
         for member in self.offices.members(sender.office_id):
             connection = self.connections.get(member.sid)
             if connection is not None and member.sid != sender.sid:
-                own = (
-                    {**payload, "office_id": connection.client_office_id}
-                    if "office_id" in payload
-                    else payload
-                )
+                own = {**payload, "office_id": connection.client_office_id} if "office_id" in payload else payload
                 await self._emit(event, own, member.sid)
 
     # -- members connected to this process --

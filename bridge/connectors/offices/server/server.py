@@ -97,11 +97,7 @@ class SmcpServer:
         self._broker = broker
         self._cluster = cluster
         self._io = SocketIO(
-            async_mode="aiohttp",
-            namespaces=[NAMESPACE],
-            logger=False,
-            engineio_logger=False,
-            client_manager=broker,
+            async_mode="aiohttp", namespaces=[NAMESPACE], logger=False, engineio_logger=False, client_manager=broker
         )
         self._io.register_namespace(_Namespace(self))
         self._relay = CallRelay(self, records, approvals)

@@ -73,10 +73,7 @@ class Api:
         raw = json.dumps(body).encode() if data is None and body is not None else data
         url = self.url(path, agent_id)
         async with self.http.request(
-            method,
-            URL(url, encoded=True),
-            headers=shown,
-            data=None if raw is None else io.BytesIO(raw),
+            method, URL(url, encoded=True), headers=shown, data=None if raw is None else io.BytesIO(raw)
         ) as response:
             text = await response.read()
             return Answer(response.status, json.loads(text) if text else None)

@@ -41,9 +41,7 @@ async def place(one: Api, agent_id: str = "worker") -> AgentEndpoint:
 async def running(
     where: AgentEndpoint, script: str, *, program: str = "/bin/sh", parallel: int = 1, grace: float = TIMEOUT
 ) -> AsyncIterator[Running]:
-    recipe = CommandSettings(
-        (program, "-c", script), {"PATH": "/usr/bin:/bin"}, Path("/"), TIMEOUT, 1 << 20, grace
-    )
+    recipe = CommandSettings((program, "-c", script), {"PATH": "/usr/bin:/bin"}, Path("/"), TIMEOUT, 1 << 20, grace)
     made = Running()
     made.runner = AgentRunner(
         where, AgentDescription("claude", ("coding",), parallel), recipe, now_ms=now_ms, report=made.hear

@@ -96,10 +96,7 @@ async def test_a_new_session_replaces_the_old_one(database: Database, tmp_path: 
         lost = await node.answered()
         assert lost.key.request_id == "a"
         assert lost.answer is not None
-        assert (lost.answer.error_code, lost.answer.metadata["interrupted"]) == (
-            ErrorCode.NODE_UNREACHABLE,
-            True,
-        )
+        assert (lost.answer.error_code, lost.answer.metadata["interrupted"]) == (ErrorCode.NODE_UNREACHABLE, True)
         with pytest.raises(MatrixError, match="is attached as this agent") as refused:
             node.attached.session("worker", "session-1")
         assert refused.value.status == 409
@@ -236,9 +233,7 @@ async def test_a_stopping_node_offers_no_tasks(database: Database, tmp_path: Pat
             await node.work.take("worker", "session-1", 30.0, [])
 
 
-async def test_a_program_can_register_after_the_clock_was_set_back(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_a_program_can_register_after_the_clock_was_set_back(database: Database, tmp_path: Path) -> None:
     """By less than the tolerance of others: the new update must be newer than the last one."""
     async with agent_node(database, tmp_path) as node:
         await attach(node)

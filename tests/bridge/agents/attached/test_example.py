@@ -75,9 +75,7 @@ print(client.progress(task, "back"), client.finish(task, "Done."), flush=True)
 """
 
 
-async def test_the_example_continues_its_task_after_a_disconnection(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_the_example_continues_its_task_after_a_disconnection(database: Database, tmp_path: Path) -> None:
     """The result is not lost."""
     async with api(database, tmp_path) as one:
         process = await asyncio.create_subprocess_exec(

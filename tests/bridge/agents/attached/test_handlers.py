@@ -19,9 +19,7 @@ async def test_each_operation_returns_its_response_type(database: Database, tmp_
     """The one that the OpenAPI document describes."""
     async with api(database, tmp_path) as one:
         await one.register()
-        answer = await call_operation(
-            one.services, HOLDER, OPERATIONS_BY_NAME["heartbeat"], {"session": SESSION}
-        )
+        answer = await call_operation(one.services, HOLDER, OPERATIONS_BY_NAME["heartbeat"], {"session": SESSION})
         assert isinstance(answer, HeartbeatResponse)
         for name in ("register", "show", "set_status", "unregister"):
             operation = OPERATIONS_BY_NAME[name]

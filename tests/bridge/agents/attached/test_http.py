@@ -40,12 +40,7 @@ async def test_all_operations_of_a_task(database: Database, tmp_path: Path) -> N
         view = (await one.ask("GET", "")).body
         messages.AgentView.model_validate(view)
         assert (view["runtime"], view["status"], view["is_attached"]) == ("open_code", "busy", True)
-        answer: dict[str, Any] = {
-            "success": True,
-            "output": "done",
-            "exit_code": 0,
-            "metadata": {"tokens": 7},
-        }
+        answer: dict[str, Any] = {"success": True, "output": "done", "exit_code": 0, "metadata": {"tokens": 7}}
         assert (await one.say(task, "result", **answer)).body == {"wanted": True}
         assert (await one.node.answered()).answer == Answer(True, "done", 0, {"tokens": 7})
         left = await one.ask("DELETE", f"?session={SESSION}&reason=the%20end")
@@ -229,12 +224,7 @@ HOSTILE: list[tuple[str, str, Any, str]] = [
     ("POST", "/tasks/1/result", {"session": SESSION, "attempt": 1, "exit_code": 2**31}, "M_BAD_JSON"),
     ("POST", "/tasks/1/result", {"session": SESSION, "attempt": 1, "metadata": []}, "M_BAD_JSON"),
     ("POST", "/tasks/1/result", {"session": SESSION, "attempt": 1, "success": "yes"}, "M_BAD_JSON"),
-    (
-        "POST",
-        "/tasks/1/failure",
-        {"session": SESSION, "attempt": 1, "code": "X", "reason": "r"},
-        "M_BAD_JSON",
-    ),
+    ("POST", "/tasks/1/failure", {"session": SESSION, "attempt": 1, "code": "X", "reason": "r"}, "M_BAD_JSON"),
     ("POST", "/tasks/1/result", b"x" * (MAX_BODY + 1), "M_TOO_LARGE"),
     ("DELETE", "?session=x", None, "M_BAD_JSON"),
     ("DELETE", f"?session={SESSION}&what=1", None, "M_BAD_JSON"),
@@ -281,10 +271,7 @@ async def test_unusual_answers_are_stored(database: Database, tmp_path: Path) ->
 
 async def test_the_openapi_document_is_served(database: Database, tmp_path: Path) -> None:
     """Without authentication."""
-    async with (
-        api(database, tmp_path) as one,
-        one.http.get(f"http://127.0.0.1:{one.port}{DOCUMENT}") as response,
-    ):
+    async with api(database, tmp_path) as one, one.http.get(f"http://127.0.0.1:{one.port}{DOCUMENT}") as response:
         assert response.status == 200
         described = await response.json()
         assert described["openapi"] == "3.1.0"

@@ -20,19 +20,13 @@ def test_routes_and_document_agree() -> None:
         for resource in app.router.resources()
         for route in resource
     }
-    described = {
-        (method.upper(), path) for path, methods in document()["paths"].items() for method in methods
-    }
+    described = {(method.upper(), path) for path, methods in document()["paths"].items() for method in methods}
     assert answered == described
 
 
 async def test_the_api_is_on_the_nodes_port(database: Database, tmp_path: Path) -> None:
     """Beside the other APIs."""
     async with api(database, tmp_path) as one:
-        for path, status in (
-            ("/health/live", 200),
-            ("/_palaver/v1/openapi.json", 200),
-            ("/_palaver/v1/x", 404),
-        ):
+        for path, status in (("/health/live", 200), ("/_palaver/v1/openapi.json", 200), ("/_palaver/v1/x", 404)):
             async with one.http.get(f"http://127.0.0.1:{one.port}{path}") as response:
                 assert response.status == status

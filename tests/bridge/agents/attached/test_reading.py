@@ -13,17 +13,12 @@ SESSION = "session-1"
 
 def test_a_valid_message() -> None:
     """Defaults are filled in; an integer is accepted where a number is expected."""
-    assert parse_json_object(b'{"session":"session-1","wait_seconds":5}') == {
-        "session": SESSION,
-        "wait_seconds": 5,
-    }
+    assert parse_json_object(b'{"session":"session-1","wait_seconds":5}') == {"session": SESSION, "wait_seconds": 5}
     said = parse_message(Register, {"session": SESSION, "working": [{"work_id": "1", "attempt": 2}]})
     assert (said.parallel, said.queue, said.working) == (1, 100, [WorkRef(work_id="1", attempt=2)])
     assert parse_message(Take, {"session": SESSION, "wait_seconds": 5}).wait_seconds == 5.0
     assert parse_message(Heartbeat, {"session": SESSION, "working": None}).working is None
-    assert (
-        parse_message(Unregister, {"session": SESSION, "reason": "because"}, is_text=True).reason == "because"
-    )
+    assert parse_message(Unregister, {"session": SESSION, "reason": "because"}, is_text=True).reason == "because"
 
 
 @pytest.mark.parametrize(
@@ -47,8 +42,7 @@ def test_the_error_names_the_field(value: dict[str, Any], field: str, part: str)
 
 
 @pytest.mark.parametrize(
-    ("body", "errcode"),
-    [(b"", "M_NOT_JSON"), (b"nan", "M_NOT_JSON"), (b"1", "M_BAD_JSON"), ("[]", "M_BAD_JSON")],
+    ("body", "errcode"), [(b"", "M_NOT_JSON"), (b"nan", "M_NOT_JSON"), (b"1", "M_BAD_JSON"), ("[]", "M_BAD_JSON")]
 )
 def test_only_objects_are_accepted(body: bytes | str, errcode: str) -> None:
     """Any other JSON, and text that is not JSON, is refused."""

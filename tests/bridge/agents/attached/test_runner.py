@@ -65,9 +65,7 @@ async def test_a_cancelled_task_is_stopped(database: Database, tmp_path: Path) -
                 await asyncio.sleep(0.01)
 
 
-async def test_a_begun_task_continues_while_the_node_is_unavailable(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_a_begun_task_continues_while_the_node_is_unavailable(database: Database, tmp_path: Path) -> None:
     """It is answered when the node is back, and is not done twice."""
     script = f"echo x >> {tmp_path}/count; until [ -e {tmp_path}/go ]; do sleep 0.01; done; echo done"
     async with api(database, tmp_path, killed=True) as one:

@@ -58,9 +58,7 @@ async def test_calls_are_answered_and_pushes_arrive(database: Database, tmp_path
 async def test_the_url_of_any_agent() -> None:
     """Its id is escaped."""
     where = AgentEndpoint("https://node.example:7676/", "../a b/ü", "t")
-    assert str(where.socket_url) == (
-        "https://node.example:7676/_palaver/v1/agents/..%2Fa%20b%2F%C3%BC/socket"
-    )
+    assert str(where.socket_url) == ("https://node.example:7676/_palaver/v1/agents/..%2Fa%20b%2F%C3%BC/socket")
 
 
 async def test_an_unreachable_node_is_a_closed_connection() -> None:
@@ -125,9 +123,7 @@ async def test_an_unexpected_answer_is_ignored() -> None:
 
     async def late(socket: web.WebSocketResponse) -> None:
         await socket.send_str(json.dumps({"id": 99, "answer": {}}))
-        await socket.send_str(
-            json.dumps({"id": None, "problem": {"errcode": "X", "error": "y"}, "status": 400})
-        )
+        await socket.send_str(json.dumps({"id": None, "problem": {"errcode": "X", "error": "y"}, "status": 400}))
         await socket.send_str(json.dumps({"closing": "The node is stopping."}))
 
     server = scripted_node(late)

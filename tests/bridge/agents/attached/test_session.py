@@ -12,9 +12,7 @@ from tests.support.tasks import request
 
 
 def session(parallel: int = 1) -> AttachedSession:
-    return AttachedSession(
-        address("worker@here"), Program("session-1", "token", "x", (), parallel, queue=5), 10.0
-    )
+    return AttachedSession(address("worker@here"), Program("session-1", "token", "x", (), parallel, queue=5), 10.0)
 
 
 def work(number: int) -> Task:

@@ -63,9 +63,7 @@ async def test_a_revoked_token_is_invalid_at_once(tokens: AgentTokens) -> None:
             await tokens.revoke(agent_id, token_id)
 
 
-async def test_its_use_is_recorded_once_a_minute(
-    tokens: AgentTokens, clock: Clock, database: Database
-) -> None:
+async def test_its_use_is_recorded_once_a_minute(tokens: AgentTokens, clock: Clock, database: Database) -> None:
     """Not with every request."""
     token, _ = await tokens.create("worker-1", "", None)
 

@@ -27,11 +27,7 @@ AIDER = "aider --message-file=/dev/stdin --yes-always --no-pretty --no-stream --
         ),
         ("open_code", "opencode run", "opencode run --model=m/1"),
         ("kimi", "kimi --quiet", "kimi --quiet --model=m/1"),
-        (
-            "aider",
-            AIDER,
-            AIDER + " --model=m/1",
-        ),
+        ("aider", AIDER, AIDER + " --model=m/1"),
     ],
 )
 def test_the_presets(runtime: str, plain: str, full: str) -> None:
@@ -43,23 +39,12 @@ def test_the_presets(runtime: str, plain: str, full: str) -> None:
 
 def test_opencode_has_two_spellings() -> None:
     """People write `opencode`, events have `open_code`."""
-    assert (runtime_type("opencode"), runtime_type("open_code"), runtime_type("x")) == (
-        "open_code",
-        "open_code",
-        "x",
-    )
+    assert (runtime_type("opencode"), runtime_type("open_code"), runtime_type("x")) == ("open_code", "open_code", "x")
 
 
 def test_every_placeholder_is_filled_in() -> None:
     """Anywhere in a word, more than once; a value that looks like a placeholder is not expanded."""
-    words: list[Word] = [
-        "run",
-        "{from}>{to}",
-        "id={task_id}",
-        "{prompt}",
-        ["-m", "{model}{model}"],
-        "{{model}}",
-    ]
+    words: list[Word] = ["run", "{from}>{to}", "id={task_id}", "{prompt}", ["-m", "{model}{model}"], "{{model}}"]
     assert fill(words, task(prompt="{model}", model="x")) == (
         "run",
         "boss@office.local>worker-1@kitchen.local",

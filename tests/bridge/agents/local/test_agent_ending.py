@@ -2,15 +2,7 @@
 
 import pytest
 
-from bridge.agents.local.output import (
-    CapturedOutput,
-    Ending,
-    Exited,
-    NotStarted,
-    Signalled,
-    Termination,
-    outcome_of,
-)
+from bridge.agents.local.output import CapturedOutput, Ending, Exited, NotStarted, Signalled, Termination, outcome_of
 from bridge.agents.work import WorkOutcome
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode, TaskError
@@ -37,12 +29,7 @@ CUT = CapturedOutput("o…t", 1000, 997)
             Answer(False, "Not found.", 127, {"not_started": True}),
         ),
         (Termination.FLOOD, OUT, "", Answer(False, "out", 1, {"ended": "It wrote without end."})),
-        (
-            Termination.LOST,
-            OUT,
-            "",
-            Answer(False, "out", 1, {"ended": "The supervisor of the process was killed."}),
-        ),
+        (Termination.LOST, OUT, "", Answer(False, "out", 1, {"ended": "The supervisor of the process was killed."})),
         (
             Termination.TIME_LIMIT,
             OUT,
@@ -55,9 +42,7 @@ CUT = CapturedOutput("o…t", 1000, 997)
         ),
     ],
 )
-def test_each_ending_has_its_outcome(
-    ending: Ending, output: CapturedOutput, said: str, expected: WorkOutcome
-) -> None:
+def test_each_ending_has_its_outcome(ending: Ending, output: CapturedOutput, said: str, expected: WorkOutcome) -> None:
     """Zero is success; any other end is a failure with its code; the time limit is TIMEOUT. Without output
     the answer is what was written to standard error."""
     assert outcome_of(ending, output, said, 300.0) == expected

@@ -2,14 +2,7 @@
 
 import pytest
 
-from bridge.agents.local.health import (
-    FAILURES,
-    IMMEDIATE_SECONDS,
-    MAX_RETRY_DELAY,
-    MIN_RETRY_DELAY,
-    Failed,
-    Health,
-)
+from bridge.agents.local.health import FAILURES, IMMEDIATE_SECONDS, MAX_RETRY_DELAY, MIN_RETRY_DELAY, Failed, Health
 from bridge.agents.local.output import Ending, Exited, NotStarted, Signalled, Termination
 
 MISSING = NotStarted("The command of this agent was not found.", "The command x was not found.", 127)
@@ -17,9 +10,7 @@ MISSING = NotStarted("The command of this agent was not found.", "The command x 
 
 def test_a_command_that_cannot_be_started_does_not_work() -> None:
     """At once, with the reason."""
-    assert Health().ended(MISSING, 0.1, has_output=False) == Failed(
-        "The command x was not found.", MIN_RETRY_DELAY
-    )
+    assert Health().ended(MISSING, 0.1, has_output=False) == Failed("The command x was not found.", MIN_RETRY_DELAY)
 
 
 @pytest.mark.parametrize("ending", [Exited(1), Signalled(11, "SIGSEGV")])

@@ -23,9 +23,7 @@ def test_output_within_the_limit_is_unchanged() -> None:
 
 def test_of_longer_output_the_beginning_and_the_end_are_captured() -> None:
     """With the number of missing bytes between them."""
-    assert kept(8, b"aaaa", b"x" * 1000, b"zzzz") == CapturedOutput(
-        "aaaa\n[… 1000 bytes left out …]\nzzzz", 1008, 1000
-    )
+    assert kept(8, b"aaaa", b"x" * 1000, b"zzzz") == CapturedOutput("aaaa\n[… 1000 bytes left out …]\nzzzz", 1008, 1000)
     assert kept(1, b"abc") == CapturedOutput("a\n[… 2 bytes left out …]\n", 3, 2)
 
 

@@ -2,13 +2,7 @@
 
 import pytest
 
-from bridge.agents.local.output import (
-    INTERVAL,
-    MAX_MESSAGE_LENGTH,
-    MAX_MESSAGES,
-    STDERR_TAIL_BYTES,
-    ProgressReader,
-)
+from bridge.agents.local.output import INTERVAL, MAX_MESSAGE_LENGTH, MAX_MESSAGES, STDERR_TAIL_BYTES, ProgressReader
 
 
 def progress(*pieces: bytes) -> ProgressReader:

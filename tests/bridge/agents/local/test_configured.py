@@ -70,10 +70,7 @@ async def test_tasks_run_one_after_the_other(database: Database, tmp_path: Path)
 
 async def test_several_tasks_run_concurrently(database: Database, tmp_path: Path) -> None:
     """As many as configured: each of these two waits for the other."""
-    script = (
-        f"touch {tmp_path}/$PALAVER_TASK_ID; until [ -e {tmp_path}/task-a -a -e {tmp_path}/task-b ];"
-        "do :; done"
-    )
+    script = f"touch {tmp_path}/$PALAVER_TASK_ID; until [ -e {tmp_path}/task-a -a -e {tmp_path}/task-b ];do :; done"
     async with agent_node(database, tmp_path, [sh(script, parallel=2)]) as node:
         await node.ask("a")
         await node.ask("b")
@@ -204,10 +201,7 @@ async def test_a_stopping_node_ends_its_tasks(database: Database, tmp_path: Path
         task = await node.tasks.task(key)
         assert task is not None
         assert task.answer is not None
-        assert (task.answer.error_code, task.answer.metadata["interrupted"]) == (
-            ErrorCode.NODE_UNREACHABLE,
-            True,
-        )
+        assert (task.answer.error_code, task.answer.metadata["interrupted"]) == (ErrorCode.NODE_UNREACHABLE, True)
 
 
 async def test_a_killed_node_repeats_nothing(database: Database, tmp_path: Path) -> None:

@@ -20,9 +20,7 @@ def recipe(*words: str, directory: Path = Path("/")) -> CommandSettings:
     return CommandSettings(words, PATH, directory, 60.0, 1000)
 
 
-async def test_nothing_starts_until_the_command_may_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nothing_starts_until_the_command_may_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reason is available meanwhile."""
     monkeypatch.setattr(agent_health, "MIN_RETRY_DELAY", 0.01)
     told: list[str] = []
@@ -54,9 +52,7 @@ async def test_nothing_starts_until_the_command_may_work(
 async def test_a_closed_monitor_does_not_recover() -> None:
     """And calls no listener."""
     told: list[str] = []
-    fitness = HealthMonitor(
-        recipe("no-such-program"), failed=told.append, recovered=lambda: told.append("again")
-    )
+    fitness = HealthMonitor(recipe("no-such-program"), failed=told.append, recovered=lambda: told.append("again"))
     fitness.record(MISSING)
     await fitness.close()
     assert told == ["x is missing."]

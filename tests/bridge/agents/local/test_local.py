@@ -17,9 +17,7 @@ from tests.bridge.agents.agent_node import agent_node
 async def test_both_kinds_of_agents(database: Database, tmp_path: Path) -> None:
     """Each connector delivers to its own agents; after the stop configured agents are offline, attached ones
     are not."""
-    worker = Agent(
-        id="worker", command=["echo", "done"], queue=3, namespaces=["cooks", "all"], display_name="The cook"
-    )
+    worker = Agent(id="worker", command=["echo", "done"], queue=3, namespaces=["cooks", "all"], display_name="The cook")
     async with agent_node(database, tmp_path, [worker]) as node:
         assert set(node.local.deliveries) == {CONFIGURED, ATTACHED}
         await node.attached.register("other", Program("session-1", "t", "x", (), queue=5), {})
@@ -38,7 +36,4 @@ async def test_both_kinds_of_agents(database: Database, tmp_path: Path) -> None:
         await node.work.finish(session, task.work_id, task.attempt, Answer(True, "done", 0))
         assert [(await node.answered()).state for _ in "ab"] == [State.DONE, State.DONE]
     agents = node.routes.table.agents_of("here")
-    assert {agent_id: agent.is_online for agent_id, agent in agents.items()} == {
-        "worker": False,
-        "other": True,
-    }
+    assert {agent_id: agent.is_online for agent_id, agent in agents.items()} == {"worker": False, "other": True}

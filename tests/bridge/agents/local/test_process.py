@@ -13,15 +13,7 @@ import pytest
 
 from bridge.agents.local import process as process_module
 from bridge.agents.local.output import Exited, NotStarted, Signalled, Termination
-from tests.bridge.agents.running import (
-    TIMEOUT,
-    Runner,
-    end_of,
-    is_alive,
-    open_files,
-    process_in,
-    until_closed,
-)
+from tests.bridge.agents.running import TIMEOUT, Runner, end_of, is_alive, open_files, process_in, until_closed
 
 
 async def test_input_output_progress_and_exit_code() -> None:
@@ -36,9 +28,7 @@ async def test_the_environment_is_the_given_one(tmp_path: Path) -> None:
     """It contains nothing of the node's, which may have secrets."""
     os.environ["PALAVER_SECRET_OF_THE_NODE"] = "hidden"
     try:
-        ran = await Runner().run(
-            "env", environment={"WHAT": "a b\nc", "NOT_UTF_8": "\udcff"}, directory=tmp_path
-        )
+        ran = await Runner().run("env", environment={"WHAT": "a b\nc", "NOT_UTF_8": "\udcff"}, directory=tmp_path)
     finally:
         del os.environ["PALAVER_SECRET_OF_THE_NODE"]
     assert sorted(ran.output.text.splitlines()) == sorted(
@@ -70,9 +60,7 @@ async def test_a_node_with_many_open_files_can_run_commands() -> None:
 
 async def test_the_command_inherits_no_open_file(tmp_path: Path) -> None:
     """Only the standard streams, which are pipes and can also be opened by name."""
-    with (
-        (tmp_path / "file").open() if (tmp_path / "file").exists() else (tmp_path / "file").open("w") as file
-    ):
+    with (tmp_path / "file").open() if (tmp_path / "file").exists() else (tmp_path / "file").open("w") as file:
         os.set_inheritable(file.fileno(), True)
         ran = await Runner().sh("ls /proc/$$/fd; cat /dev/stdin; echo end > /dev/stderr", stdin=b"in")
     assert (ran.output.text, ran.stderr) == ("0\n1\n2\nin", "end")
@@ -104,19 +92,13 @@ async def test_large_input_and_output_do_not_deadlock() -> None:
     big = os.urandom(3 << 20).hex().encode()
     ran = await Runner().run("cat", stdin=big, output=1 << 30)
     assert ran.output.text.encode() == big
-    ran = await Runner().sh(
-        "cat >/dev/null; head -c 5000000 /dev/zero | tr '\\0' x", stdin=big, output=1 << 30
-    )
+    ran = await Runner().sh("cat >/dev/null; head -c 5000000 /dev/zero | tr '\\0' x", stdin=big, output=1 << 30)
     assert len(ran.output.text) == 5_000_000
-    ran = await Runner().sh(
-        "head -c 3000000 /dev/zero >&2; head -c 3000000 /dev/zero; cat", stdin=big, output=10
-    )
+    ran = await Runner().sh("head -c 3000000 /dev/zero >&2; head -c 3000000 /dev/zero; cat", stdin=big, output=10)
     assert (ran.ending, ran.output.total) == (Exited(0), 3_000_000 + len(big))
 
 
-@pytest.mark.parametrize(
-    "script", ["exec <&-; echo done", "true; echo done", "head -c 10 >/dev/null; echo done"]
-)
+@pytest.mark.parametrize("script", ["exec <&-; echo done", "true; echo done", "head -c 10 >/dev/null; echo done"])
 async def test_a_process_need_not_read_its_input(script: str) -> None:
     """It may close or ignore it."""
     ran = await Runner().sh(script, stdin=b"x" * (3 << 20))

@@ -35,23 +35,14 @@ class UnavailableTaskService:
         return TASK
 
     def begin(
-        self,
-        key: TaskKey,
-        *,
-        runner: str | None = None,
-        lease_until: int | None = None,
-        by: AgentAddress | None = None,
+        self, key: TaskKey, *, runner: str | None = None, lease_until: int | None = None, by: AgentAddress | None = None
     ) -> Awaitable[Task | None]:
         return self._hear("begin", key, by)
 
-    def finish(
-        self, key: TaskKey, answer: Answer, *, by: AgentAddress | None = None
-    ) -> Awaitable[Task | None]:
+    def finish(self, key: TaskKey, answer: Answer, *, by: AgentAddress | None = None) -> Awaitable[Task | None]:
         return self._hear(answer, key, by)
 
-    def fail(
-        self, key: TaskKey, error: TaskError, *, by: AgentAddress | None = None
-    ) -> Awaitable[Task | None]:
+    def fail(self, key: TaskKey, error: TaskError, *, by: AgentAddress | None = None) -> Awaitable[Task | None]:
         return self._hear(error, key, by)
 
     def renew(self, key: TaskKey, runner: str, lease_until: int) -> Awaitable[Task | None]:

@@ -71,9 +71,7 @@ class ScriptedAgents:
         for agent_id in agent_ids:
             self.namespaces_of[agent_id] = namespaces
         places = [AgentAddress(agent_id, self.table.node_id) for agent_id in agent_ids]
-        await self.table.update(
-            [Registration(one, LOCAL, runtime, capabilities, self._now_ms()) for one in places]
-        )
+        await self.table.update([Registration(one, LOCAL, runtime, capabilities, self._now_ms()) for one in places])
 
     async def unregister(self, agent_id: str, reason: str = "shutdown") -> None:
         gone = Unregistration(AgentAddress(agent_id, self.table.node_id), reason, self._now_ms())

@@ -33,23 +33,16 @@ def registered(runtime: str = "claude", capabilities: tuple[str, ...] = (), **mo
     )  # fmt: skip
 
 
-def unregistered(
-    agent_id: str = "worker-1", node_id: str = "kitchen.local", reason: str | None = None
-) -> Unregistered:
+def unregistered(agent_id: str = "worker-1", node_id: str = "kitchen.local", reason: str | None = None) -> Unregistered:
     return Unregistered(agent_id=agent_id, node_id=node_id, reason=reason, timestamp=NOON)
 
 
 def heartbeat(agent_id: str = "worker-1", node_id: str = "kitchen.local") -> Heartbeat:
-    return Heartbeat.model_validate(
-        {"agent_id": agent_id, "node_id": node_id, "status": "idle", "timestamp": NOON}
-    )
+    return Heartbeat.model_validate({"agent_id": agent_id, "node_id": node_id, "status": "idle", "timestamp": NOON})
 
 
 def request(
-    from_agent: AgentAddress = COORDINATOR,
-    to_agent: AgentAddress = WORKER,
-    prompt: str = "do it",
-    **more: Any,
+    from_agent: AgentAddress = COORDINATOR, to_agent: AgentAddress = WORKER, prompt: str = "do it", **more: Any
 ) -> TaskRequest:
     return TaskRequest(
         request_id="req-1", from_agent=from_agent, to_agent=to_agent, timestamp=NOON,
@@ -95,11 +88,7 @@ _PAYLOADS = st.builds(
     model=st.none() | _TEXTS, metadata=_OBJECTS,
 )  # fmt: skip
 _RESULTS = st.builds(
-    TaskResult,
-    success=st.booleans(),
-    output=_TEXTS,
-    exit_code=st.integers(-(2**31), 2**31 - 1),
-    metadata=_OBJECTS,
+    TaskResult, success=st.booleans(), output=_TEXTS, exit_code=st.integers(-(2**31), 2**31 - 1), metadata=_OBJECTS
 )
 
 ANY: dict[str, st.SearchStrategy[AnyEvent]] = {

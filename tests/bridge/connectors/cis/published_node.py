@@ -46,13 +46,7 @@ class PublishedNode:
         return event
 
     def event(
-        self,
-        type_: str,
-        payload: Mapping[str, Any],
-        *,
-        to: str | None = None,
-        agent: str = "old-1",
-        **changed: Any,
+        self, type_: str, payload: Mapping[str, Any], *, to: str | None = None, agent: str = "old-1", **changed: Any
     ) -> dict[str, Any]:
         """Return an envelope of 2.2 with nested content, without `origin`. `to` is the node of the room."""
         room = f"!agent-federation-default:{to or self.name}"
@@ -94,9 +88,7 @@ class PublishedNode:
         }
         return self.event("task.request", payload, to=to_agent.partition("@")[2])
 
-    async def send(
-        self, url: str, event: Any, headers: Mapping[str, str] | None = None
-    ) -> tuple[int, dict[str, Any]]:
+    async def send(self, url: str, event: Any, headers: Mapping[str, str] | None = None) -> tuple[int, dict[str, Any]]:
         body = event if isinstance(event, bytes) else orjson.dumps(event)
         async with self.session.post(
             f"{url}/_cis/v1/event/receive", data=io.BytesIO(body), headers=headers

@@ -5,26 +5,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 HOSTILE_TEXT = st.text(st.characters(codec=None), max_size=8) | st.sampled_from(
-    [
-        "",
-        "\0",
-        "\ud800",
-        "a@b",
-        "@",
-        "worker-1@kitchen.local",
-        "x" * 300,
-        "2026-02-08T10:30:00Z",
-        "idle",
-        "claude",
-    ]
+    ["", "\0", "\ud800", "a@b", "@", "worker-1@kitchen.local", "x" * 300, "2026-02-08T10:30:00Z", "idle", "claude"]
 )
-LEAVES = (
-    st.none() | st.booleans() | st.integers() | st.integers(-(10**400), 10**400) | st.floats() | HOSTILE_TEXT
-)
+LEAVES = st.none() | st.booleans() | st.integers() | st.integers(-(10**400), 10**400) | st.floats() | HOSTILE_TEXT
 HOSTILE: st.SearchStrategy[Any] = st.recursive(
-    LEAVES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(HOSTILE_TEXT, inner, max_size=3),
-    max_leaves=8,
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(HOSTILE_TEXT, inner, max_size=3), max_leaves=8
 )
 """Whatever a parser of JSON could give, and more."""
 

@@ -12,11 +12,7 @@ AT = 1_770_552_000_000
 def test_agent_events_become_updates() -> None:
     """With the event's timestamp."""
     status = StatusUpdate(
-        agent_id="worker-1",
-        node_id="kitchen.local",
-        status=AgentStatus.BUSY,
-        current_task="t",
-        timestamp=NOON,
+        agent_id="worker-1", node_id="kitchen.local", status=AgentStatus.BUSY, current_task="t", timestamp=NOON
     )
     said = [
         agent_update(event, sends_heartbeats=True)

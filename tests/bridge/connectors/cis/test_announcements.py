@@ -114,9 +114,4 @@ def test_a_status_update() -> None:
     """It has the time of the status."""
     busy = WORKER._replace(status=AgentStatus.BUSY, current_task="t", sent_at=150)
     event = status_update(busy)
-    assert (event.agent, event.status, event.current_task, event.sent_at) == (
-        busy.address,
-        AgentStatus.BUSY,
-        "t",
-        150,
-    )
+    assert (event.agent, event.status, event.current_task, event.sent_at) == (busy.address, AgentStatus.BUSY, "t", 150)

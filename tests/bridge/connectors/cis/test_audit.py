@@ -91,13 +91,7 @@ _ANY: Any = st.none() | st.text(st.characters(), max_size=2_000)
 
 @given(_ANY, st.text(st.characters()), st.sampled_from(Verdict), _ANY, _ANY, _ANY, _ANY)
 def test_any_record_fits_into_a_row(
-    peer: str | None,
-    type_: str,
-    verdict: Verdict,
-    user: str | None,
-    room: str | None,
-    about: str,
-    detail: str,
+    peer: str | None, type_: str, verdict: Verdict, user: str | None, room: str | None, about: str, detail: str
 ) -> None:
     """Of any length, with NUL and surrogates."""
     entry = audit_entry(EventRecord(peer, type_, verdict, user, room, about, detail), NOW)

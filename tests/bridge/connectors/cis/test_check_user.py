@@ -12,14 +12,7 @@ from bridge.connectors.cis.examination import (
 )
 from bridge.connectors.cis.protocol.events import AnyEvent
 from bridge.connectors.cis.protocol.rooms import FederationRoom
-from tests.bridge.connectors.cis.event_builders import (
-    COORDINATOR,
-    WORKER,
-    message,
-    registered,
-    request,
-    unregistered,
-)
+from tests.bridge.connectors.cis.event_builders import COORDINATOR, WORKER, message, registered, request, unregistered
 
 ROOM = FederationRoom("default", "kitchen.local")
 

@@ -82,9 +82,7 @@ def test_an_answer_finishes_a_task_of_this_node() -> None:
 
 def test_progress_and_cancellation_are_messages() -> None:
     """With their own message types. Progress may name no task; a cancellation must."""
-    assert effect(typed("progress", {"request_id": "r", "n": 1})) == ReportProgress(
-        "r", {"n": 1}, WORKER, COORDINATOR
-    )
+    assert effect(typed("progress", {"request_id": "r", "n": 1})) == ReportProgress("r", {"n": 1}, WORKER, COORDINATOR)
     assert effect(typed("progress", {"n": 1})) == ReportProgress(None, {"n": 1}, WORKER, COORDINATOR)
     assert effect(typed("cancel", {"request_id": "r", "reason": "x"})) == CancelTask(
         TaskKey("kitchen.local", "r"), str(WORKER), "x"
@@ -97,9 +95,7 @@ def test_progress_and_cancellation_are_messages() -> None:
 def test_agent_events_update_the_routing_table(event: AnyEvent) -> None:
     """Agents of published nodes send their own heartbeats; others are covered by their node's."""
     for profile in PeerProfile:
-        news = effect_of(
-            ValidEvent(event, AgentSender(WORKER), ALPHA), Peer("kitchen.local", profile), LIVING
-        )
+        news = effect_of(ValidEvent(event, AgentSender(WORKER), ALPHA), Peer("kitchen.local", profile), LIVING)
         assert isinstance(news, UpdateAgent)
         if isinstance(news.update, agent_updates.Registration):
             assert news.update.sends_heartbeats is (profile is PeerProfile.CIS_1_1)

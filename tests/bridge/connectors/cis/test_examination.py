@@ -44,9 +44,7 @@ def examined(peer: Peer | None = PEER, header: str | None = None, **changes: Any
 def test_a_valid_event() -> None:
     """Without `origin`, as published nodes send it, or with `origin` and the header."""
     assert examined() == ValidEvent(BEAT, AgentSender(WORKER), ROOM)
-    assert examined(origin="kitchen.local", header="kitchen.local") == ValidEvent(
-        BEAT, AgentSender(WORKER), ROOM
-    )
+    assert examined(origin="kitchen.local", header="kitchen.local") == ValidEvent(BEAT, AgentSender(WORKER), ROOM)
 
 
 def test_an_unknown_peer_is_refused_first() -> None:
@@ -99,16 +97,8 @@ def test_an_event_of_a_room() -> None:
         said = content.render(BEAT, profile)
         for room_id, sender, expected in (
             (ENVELOPE.room_id, ENVELOPE.sender, ValidEvent(BEAT, AgentSender(WORKER), ROOM)),
-            (
-                ENVELOPE.room_id,
-                "@worker-1:third.local",
-                Forbidden("The sender does not name the peer that sent this."),
-            ),
-            (
-                "!agent-broadcast:living.local",
-                ENVELOPE.sender,
-                Forbidden("A node may only broadcast in its own room."),
-            ),
+            (ENVELOPE.room_id, "@worker-1:third.local", Forbidden("The sender does not name the peer that sent this.")),
+            ("!agent-broadcast:living.local", ENVELOPE.sender, Forbidden("A node may only broadcast in its own room.")),
         ):
             assert examine_pdu(BEAT.TYPE, said, room_id, sender, Peer("kitchen.local"), OWN) == expected
         assert examine_pdu(BEAT.TYPE, said, ENVELOPE.room_id, ENVELOPE.sender, None, OWN) == UNKNOWN_PEER

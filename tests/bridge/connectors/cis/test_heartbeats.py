@@ -61,9 +61,7 @@ def test_the_heartbeat_of_one_agent(profile: PeerProfile) -> None:
     assert heartbeats.of_event(event) == expected
     said = content.render(event, profile)
     assert heartbeats.read_edu(said, NODE) == expected
-    assert heartbeats.read_edu(said, "living.local") == Forbidden(
-        "The node_id does not name the peer that sent this."
-    )
+    assert heartbeats.read_edu(said, "living.local") == Forbidden("The node_id does not name the peer that sent this.")
     assert heartbeats.read_edu({"agent_id": "worker-1"}, NODE) == InvalidPayload("node_id", "is missing")
 
 
@@ -105,9 +103,7 @@ def test_malformed_entries_are_skipped() -> None:
     assert heartbeats.read_edu({**SAID, "agents": agents}, NODE) == NodeHeartbeat(NODE, SAID_AT, expected)
 
 
-@given(
-    st.dictionaries(st.sampled_from([*SAID, "agents", "agent_id", "payload", "status"]), HOSTILE, max_size=4)
-)
+@given(st.dictionaries(st.sampled_from([*SAID, "agents", "agent_id", "payload", "status"]), HOSTILE, max_size=4))
 def test_any_content_is_read_or_refused(changes: dict[str, Any]) -> None:
     """Without an exception."""
     heartbeats.read_edu({**SAID, **changes}, NODE)

@@ -66,11 +66,7 @@ def test_the_number_of_remembered_peers_is_limited() -> None:
 
 
 @given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["registered", "lost", "due"]), st.sampled_from("ab"), st.integers(0, 40_000)
-        )
-    )
+    st.lists(st.tuples(st.sampled_from(["registered", "lost", "due"]), st.sampled_from("ab"), st.integers(0, 40_000)))
 )
 def test_two_nodes_that_answer_each_other_stop(steps: list[tuple[str, str, int]]) -> None:
     """In any sequence of events, two answers to a peer are at least a minute apart, and a pending answer has

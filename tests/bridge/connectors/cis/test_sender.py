@@ -35,10 +35,7 @@ PUBLISHED = Peer("kitchen.local", PeerProfile.CIS_1_1)
 @pytest.mark.parametrize("event", [heartbeat(), registered(), unregistered(), response(), message()])
 def test_the_sender_is_the_named_agent(event: AnyEvent) -> None:
     """If all claims name the peer."""
-    for claims in (
-        [],
-        [Claim(SENDER, "kitchen.local"), Claim(ORIGIN, None), Claim(HEADER, "kitchen.local:7676")],
-    ):
+    for claims in ([], [Claim(SENDER, "kitchen.local"), Claim(ORIGIN, None), Claim(HEADER, "kitchen.local:7676")]):
         assert sender_of(event, claims, KITCHEN, OWN) == AgentSender(WORKER)
 
 

@@ -9,9 +9,7 @@ KITCHEN = Peer("kitchen", namespaces=frozenset({"beta", "default"}))
 OLD = Peer("old", PeerProfile.CIS_1_1)
 BAD = Peer("bad", trusted=False)
 SETTINGS = CisSettings(
-    "living",
-    {peer.node_id: PeerAccess(peer) for peer in (KITCHEN, OLD, BAD)},
-    namespaces=("default", "alpha", "beta"),
+    "living", {peer.node_id: PeerAccess(peer) for peer in (KITCHEN, OLD, BAD)}, namespaces=("default", "alpha", "beta")
 )
 
 

@@ -62,8 +62,7 @@ def test_a_request_is_read_by_the_other_node() -> None:
     assert read == replace(
         OURS.request,
         origin=Origin(
-            "cis",
-            {"node": "living.local", "namespace": "alpha", "from": str(COORDINATOR), "to": str(WORKER)},
+            "cis", {"node": "living.local", "namespace": "alpha", "from": str(COORDINATOR), "to": str(WORKER)}
         ),
         timeout_ms=50_000,
     )
@@ -91,10 +90,7 @@ def test_a_forwarded_task_is_sent_by_the_node() -> None:
 def test_an_id_that_would_be_too_long() -> None:
     """It is refused with its error code."""
     task = replace(OURS, request=replace(OURS.request, key=TaskKey("elsewhere", "x" * 250)))
-    for event in (
-        task_events.request_event(task, SETTINGS, NOW),
-        task_events.cancel_event(task, SETTINGS, NOW),
-    ):
+    for event in (task_events.request_event(task, SETTINGS, NOW), task_events.cancel_event(task, SETTINGS, NOW)):
         assert isinstance(event, TaskError)
         assert event.code is ErrorCode.INVALID_PAYLOAD
 
@@ -144,9 +140,7 @@ def test_progress_names_the_request_and_keeps_its_content() -> None:
         ({"request_id": "r", "task_id": "t", "reason": "x"}, "r", {"reason": "x"}, "x"),
     ],
 )
-def test_messages_that_name_no_task(
-    payload: Any, named: str | None, progress: Any, reason: str | None
-) -> None:
+def test_messages_that_name_no_task(payload: Any, named: str | None, progress: Any, reason: str | None) -> None:
     """As in the specification's example."""
     event = message(payload)
     assert task_events.referenced_request(event) == named
@@ -167,15 +161,11 @@ def test_a_refusal_is_sent_by_a_local_agent_or_the_node() -> None:
 
 EVENTS = st.builds(
     lambda prompt, metadata: task_events.request_event(
-        replace(OURS, request=replace(OURS.request, prompt=prompt, context=prompt, metadata=metadata)),
-        SETTINGS,
-        NOW,
+        replace(OURS, request=replace(OURS.request, prompt=prompt, context=prompt, metadata=metadata)), SETTINGS, NOW
     ),
     HOSTILE_TEXT,
     st.dictionaries(HOSTILE_TEXT, HOSTILE),
-) | st.builds(
-    lambda said: task_events.progress_event(theirs(), said, "m", NOW), st.dictionaries(HOSTILE_TEXT, HOSTILE)
-)
+) | st.builds(lambda said: task_events.progress_event(theirs(), said, "m", NOW), st.dictionaries(HOSTILE_TEXT, HOSTILE))
 
 
 @given(EVENTS)

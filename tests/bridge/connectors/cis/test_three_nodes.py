@@ -19,13 +19,7 @@ from bridge.tasks.task import State
 from federation.matrix.errors import MatrixError
 from tests.bridge.connectors.cis.agents_walk import AgentsWalk
 from tests.bridge.connectors.cis.cis_nodes import CisNode
-from tests.bridge.connectors.cis.far_agents import (
-    TIMEOUT,
-    FarAgents,
-    far_agents,
-    known_to_each_other,
-    until,
-)
+from tests.bridge.connectors.cis.far_agents import TIMEOUT, FarAgents, far_agents, known_to_each_other, until
 from tests.federation.nodes import now_ms
 from tests.support.agents import address, registered
 from tests.support.bad_link import Trouble
@@ -166,9 +160,7 @@ async def test_a_broadcast_is_received_once_by_each_node(three: Three) -> None:
 
 
 @pytest.mark.parametrize("join_rule", ["public", "invite"])
-async def test_agents_of_a_foreign_namespace_are_invisible_and_unreachable(
-    three: Three, join_rule: str
-) -> None:
+async def test_agents_of_a_foreign_namespace_are_invisible_and_unreachable(three: Three, join_rule: str) -> None:
     """In both directions, also if the address is known; the refusal names the reason. The node cannot join
     the namespace's room either."""
     async with three(PARTLY, join_rule=join_rule) as far:
@@ -346,11 +338,7 @@ async def test_a_long_network_partition(three: Three) -> None:
             assert (await one.wait_offline(f"worker@{name}")).gone_reason == "timeout"
         failed = (await a.answered()).answer
         assert failed is not None
-        for answer in (
-            failed,
-            await _refused(c, "worker@b.test", "c"),
-            await _refused(b, "worker@a.test", "b"),
-        ):
+        for answer in (failed, await _refused(c, "worker@b.test", "c"), await _refused(b, "worker@a.test", "b")):
             assert answer.error_code is ErrorCode.NODE_UNREACHABLE
             assert "is offline" in answer.output
         assert await a.wait_online("worker@c.test")
@@ -428,9 +416,7 @@ async def test_clocks_may_be_a_minute_fast_and_a_minute_slow(three: Three) -> No
         begun_at = {one.name: one.routes._now_ms() for one in far.all}
         pairs = list(permutations(far.all, 2))
         keys = {
-            (one.name, other.name): await one.ask(
-                f"idler@{other.name}", f"{one.name} {other.name}", timeout_ms=5_000
-            )
+            (one.name, other.name): await one.ask(f"idler@{other.name}", f"{one.name} {other.name}", timeout_ms=5_000)
             for one, other in pairs
         }
         for one in far.all:

@@ -214,11 +214,7 @@ class Service(Protocol):
 
 @asynccontextmanager
 async def serving(
-    app: web.Application,
-    service: Service,
-    server: SmcpServer,
-    problems: list[str],
-    records: FakeRecords | None = None,
+    app: web.Application, service: Service, server: SmcpServer, problems: list[str], records: FakeRecords | None = None
 ) -> AsyncIterator[Running]:
     """Serve `app` on loopback. Clients are disconnected before the server stops."""
     # A polling client that disconnects leaves an open request behind.
@@ -245,11 +241,7 @@ async def offices_on(**settings: Any) -> AsyncIterator[Running]:
 
     records = FakeRecords()
     server = SmcpServer(
-        OfficeSettings(**settings),
-        check,
-        records,
-        records,
-        report=lambda sentence, error: problems.append(sentence),
+        OfficeSettings(**settings), check, records, records, report=lambda sentence, error: problems.append(sentence)
     )
     app = web.Application()
     app.add_routes(list(server.routes()))

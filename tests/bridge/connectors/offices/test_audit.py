@@ -14,11 +14,6 @@ async def test_an_ignored_cancel_is_audited(database: Database) -> None:
     trail.record(ignored_cancel("the build agent", "r-1", NOW))
     await trail.close()
     [row] = await trail.search(AuditSearch(), 10)
-    assert (row.peer, row.direction, row.act, row.outcome) == (
-        "the build agent",
-        "in",
-        "office_cancel",
-        "refused",
-    )
+    assert (row.peer, row.direction, row.act, row.outcome) == ("the build agent", "in", "office_cancel", "refused")
     assert row.subject == "r-1"
     assert row.detail is not None

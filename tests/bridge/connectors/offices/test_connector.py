@@ -47,9 +47,7 @@ async def test_clients_with_a_revoked_token_are_disconnected(node: Node) -> None
         assert await computer.leave() == [True, None]
 
 
-async def test_a_token_revoked_by_another_process_is_noticed(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_token_revoked_by_another_process_is_noticed(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while, in the same way as an expired token."""
     monkeypatch.setattr(module, "TOKEN_CHECK_INTERVAL", 0.05)
     async with offices_of(node) as (running, _, tokens):

@@ -55,9 +55,7 @@ async def test_the_life_of_a_token(database: Database) -> None:
 
 async def test_the_defaults_of_a_token(database: Database) -> None:
     """Both roles, all offices, no expiry."""
-    made = await token_commands(OfficeTokens(database, Clock()), database)["offices-token-create"](
-        {"owner": "alice"}
-    )
+    made = await token_commands(OfficeTokens(database, Clock()), database)["offices-token-create"]({"owner": "alice"})
     assert (made["roles"], made["offices"], made["expires_at"]) == (["agent", "computer"], [], None)
 
 

@@ -39,9 +39,7 @@ async def tokens(database: Database, clock: Clock) -> OfficeTokens:
 
 async def test_a_token_carries_its_permissions(tokens: OfficeTokens, database: Database) -> None:
     """Owner, roles and offices. The secret is not in the database."""
-    text = await tokens.create(
-        "Alice, laptop", ["computer", "agent", "agent"], ["kitchen", "team-*", "kitchen"]
-    )
+    text = await tokens.create("Alice, laptop", ["computer", "agent", "agent"], ["kitchen", "team-*", "kitchen"])
     grant = await tokens.check(text)
     assert grant == Grant(id_of(text), "Alice, laptop", BOTH, ("kitchen", "team-*"))
     assert grant.allows_office("team-a")
@@ -160,9 +158,7 @@ async def test_processes_share_tokens(database_address: DatabaseAddress, clock: 
         assert await there.valid_ids([grant.token_id]) == frozenset()
 
 
-async def test_the_last_use_is_stored_once_per_minute(
-    tokens: OfficeTokens, clock: Clock, database: Database
-) -> None:
+async def test_the_last_use_is_stored_once_per_minute(tokens: OfficeTokens, clock: Clock, database: Database) -> None:
     """Whichever process is used. A refused token counts as not used."""
     text = await tokens.create("alice", ["agent"])
     again = OfficeTokens(database, clock)

@@ -86,9 +86,7 @@ def test_other_values_are_no_tokens(value: Any) -> None:
 def test_only_named_roles_are_allowed() -> None:
     """Spelled exactly."""
     grant = Grant("id", "alice", frozenset({"computer"}))
-    assert [role for role in ("agent", "computer", "Computer", "", "*") if grant.allows_role(role)] == [
-        "computer"
-    ]
+    assert [role for role in ("agent", "computer", "Computer", "", "*") if grant.allows_role(role)] == ["computer"]
 
 
 def test_only_named_offices_are_allowed() -> None:
@@ -119,9 +117,7 @@ def test_valid_owners(owner: str) -> None:
     assert owner_error(owner) is None
 
 
-@pytest.mark.parametrize(
-    "owner", ["", " ", " a", "a ", "x" * 256, "ä" * 128, "a\nb", "a\0", "\ud800", "\x1b[31m"]
-)
+@pytest.mark.parametrize("owner", ["", " ", " a", "a ", "x" * 256, "ä" * 128, "a\nb", "a\0", "\ud800", "\x1b[31m"])
 def test_invalid_owners(owner: str) -> None:
     """It appears in the audit log, one line per entry."""
     assert owner_error(owner) is not None

@@ -31,9 +31,7 @@ def _operator(node: CisNode) -> Operated:
     return Operated(parts, node.core, node.local_agents, RecordingObserver(feed))
 
 
-async def test_a_task_can_be_sent_to_an_agent_of_another_node(
-    postgres_server: Server, migrated_template: str
-) -> None:
+async def test_a_task_can_be_sent_to_an_agent_of_another_node(postgres_server: Server, migrated_template: str) -> None:
     """The agent is listed and has a route, and its progress and answer arrive at the waiting command."""
     async with cis_nodes(postgres_server, migrated_template) as nodes:
         here, there = await nodes.start_peers("here.test", "there.test")
@@ -41,11 +39,7 @@ async def test_a_task_can_be_sent_to_an_agent_of_another_node(
         await here.wait_online("cook@there.test")
         operator = _operator(here)
         shown = await operator.ask("agents-show", agent="cook")
-        assert (shown["address"], shown["is_local"], shown["connector"] != LOCAL) == (
-            "cook@there.test",
-            False,
-            True,
-        )
+        assert (shown["address"], shown["is_local"], shown["connector"] != LOCAL) == ("cook@there.test", False, True)
         assert (await operator.ask("route", address="cook@there.test"))["decision"] == "remote"
         waiting = asyncio.create_task(
             operator.whole("task-send", to="cook@there.test", prompt="Cook.", id="one", wait=True)

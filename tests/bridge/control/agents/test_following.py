@@ -20,9 +20,7 @@ async def test_items_are_in_order(node: Operated) -> None:
     await node.local_agents.register("worker")
     await node.whole("task-send", to="worker", prompt="Do it.", id="one")
     doing = asyncio.create_task(
-        node.local_agents.run(
-            await node.given(), Answer(True, "Done.", 0), *({"message": str(n)} for n in range(5))
-        )
+        node.local_agents.run(await node.given(), Answer(True, "Done.", 0), *({"message": str(n)} for n in range(5)))
     )
     items = [one async for one in follow(node.parts, KEY)]
     await doing

@@ -44,9 +44,7 @@ async def test_the_person_has_an_address_of_this_node() -> None:
         (f"@{'=' * 100}:y", FOR_PEOPLE, "cannot request tasks here"),
     ],
 )
-async def test_a_request_that_is_not_possible_is_refused(
-    person: str, for_people: ForPeople | None, words: str
-) -> None:
+async def test_a_request_that_is_not_possible_is_refused(person: str, for_people: ForPeople | None, words: str) -> None:
     """Each reason has its own message."""
     with pytest.raises(LocalError, match=words):
         await address_of(person, for_people, "here")

@@ -40,9 +40,7 @@ async def test_an_agent_in_the_configuration_cannot_be_removed(node: Operated) -
 
 async def test_a_connector_can_refuse_a_removal(node: Operated) -> None:
     """It would register the agent again at once."""
-    parts = replace(
-        node.parts, removal_refusal=lambda agent: LocalError(f"{agent.agent_id} is there.", "Wait.")
-    )
+    parts = replace(node.parts, removal_refusal=lambda agent: LocalError(f"{agent.agent_id} is there.", "Wait."))
     await node.local_agents.register("worker")
     with pytest.raises(LocalError, match="worker is there"):
         await agents_remove(parts, {"agent": "worker"})

@@ -32,11 +32,7 @@ async def test_a_task_is_sent_and_answered(node: Operated) -> None:
     }
     async with node.stream("task-send", **given) as items:
         accepted = await item(items, type="accepted")
-        assert (accepted["task"], accepted["to"], accepted["again"]) == (
-            "one@here.test",
-            "worker@here.test",
-            False,
-        )
+        assert (accepted["task"], accepted["to"], accepted["again"]) == ("one@here.test", "worker@here.test", False)
         task = await node.given()
         assert task.request.content() == {
             "prompt": "Do it.",
@@ -117,9 +113,7 @@ async def test_a_request_that_is_too_large_is_refused(node: Operated) -> None:
     [refused] = await node.whole("task-send", to="worker", prompt="x" * 300_000, wait=True)
     assert (refused["error_code"], "are allowed" in refused["reason"]) == ("INVALID_PAYLOAD", True)
     with pytest.raises(LocalError, match="metadata"):
-        await node.whole(
-            "task-send", to="worker", prompt="x", metadata=dict.fromkeys(map(str, range(101)), "")
-        )
+        await node.whole("task-send", to="worker", prompt="x", metadata=dict.fromkeys(map(str, range(101)), ""))
 
 
 async def test_a_task_survives_a_restart(node: Operated, database: Database) -> None:
@@ -139,9 +133,7 @@ async def test_a_task_can_be_sent_in_a_persons_name(database: Database) -> None:
     """The person is its requester, and the operator can wait for it."""
     async with operated(database, for_people=FOR_PEOPLE) as node:
         await node.local_agents.register("worker")
-        async with node.stream(
-            "task-send", to="worker", prompt="Do it.", **{"as": ALICE}, wait=True
-        ) as items:
+        async with node.stream("task-send", to="worker", prompt="Do it.", **{"as": ALICE}, wait=True) as items:
             accepted = await item(items, type="accepted")
             assert accepted["from"] == "alice:their.server@here.test"
             task = await node.given()

@@ -20,9 +20,7 @@ async def test_tasks_are_listed_newest_first(node: Operated) -> None:
     for request_id in ("one", "two", "three"):
         await _send(node, request_id)
     await _send(node, "four", "other")
-    await node.core.tasks.submit(
-        request("five", key=TaskKey("living", "five"), to="nobody@here.test", task_id="t5")
-    )
+    await node.core.tasks.submit(request("five", key=TaskKey("living", "five"), to="nobody@here.test", task_id="t5"))
 
     async def found(**given: object) -> list[str]:
         return [one["task"].partition("@")[0] for one in (await node.ask("task-list", **given))["tasks"]]
@@ -45,9 +43,7 @@ async def test_a_task_is_shown(node: Operated) -> None:
     await node.local_agents.register("worker")
     await _send(node, "one", context="Before.", metadata={"a": "b"}, model="large")
     task = await node.given()
-    await node.local_agents.run(
-        task, Answer(False, "No.", 3, {"tokens": 7}), {"message": "halfway"}, {"percent": 90}
-    )
+    await node.local_agents.run(task, Answer(False, "No.", 3, {"tokens": 7}), {"message": "halfway"}, {"percent": 90})
     shown = await node.ask("task-show", task="one")
     assert shown["request"]["prompt"] == "Do it."
     assert (shown["request"]["context"], shown["request"]["metadata"]) == ("Before.", {"a": "b"})

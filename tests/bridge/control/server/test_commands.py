@@ -12,13 +12,7 @@ async def test_a_command_answers_or_raises_a_local_error(operator: Operator, nam
     """With any arguments the answer is valid JSON, or the error has advice."""
     junk = {"room": "\0", "event": 7, "server": ["a"], "limit": 10**30, "after": {"a": 1}, "type": "\ud800"}
     refusals = []
-    for given in (
-        {},
-        junk,
-        dict.fromkeys(junk),
-        {"limit": True},
-        {"room": "!" * 5_000, "event": "$" * 5_000},
-    ):
+    for given in ({}, junk, dict.fromkeys(junk), {"limit": True}, {"room": "!" * 5_000, "event": "$" * 5_000}):
         try:
             await operator.ask(name, **given)
         except LocalError as refused:

@@ -9,19 +9,12 @@ async def test_without_a_sender_the_state_is_derived_from_the_database(operator:
     """Another process sends to the server, or none since the start."""
     parts = operator.node.homeserver
     # This process has no sender for these names.
-    loaded = Destinations(
-        {"waits.test": QueueDepth("waits.test", 2, 1, 1_000)}, {"down.test": OutageRow(5, 3, 9)}, {}
-    )
+    loaded = Destinations({"waits.test": QueueDepth("waits.test", 2, 1, 1_000)}, {"down.test": OutageRow(5, 3, 9)}, {})
     assert loaded.names() == {"waits.test", "down.test"}
     waits, down, fine = (loaded.shown(parts, name) for name in ("waits.test", "down.test", "fine.test"))
     assert (waits["state"], waits["pdus"], waits["edus"], waits["oldest_at"]) == ("waiting", 2, 1, 1_000)
     assert waits["lag_ms"] > 0
-    assert (down["state"], down["failures"], down["failing_since"], down["retry_at"]) == (
-        "backing_off",
-        3,
-        5,
-        9,
-    )
+    assert (down["state"], down["failures"], down["failing_since"], down["retry_at"]) == ("backing_off", 3, 5, 9)
     assert [one["catching_up"] for one in (waits, down, fine)] == [False, True, False]
     assert (fine["state"], fine["lag_ms"], fine["oldest_at"], fine["failure"]) == ("idle", 0, None, None)
 

@@ -26,9 +26,7 @@ async def test_a_state_event_is_marked(operator: Operator) -> None:
     node, alice = operator.node, operator.node.user("alice")
     room_id = await node.create("12", alice)
     event_id = await node.say(room_id, alice, "one")
-    topics = [
-        await node.graph.send_event(room_id, "m.room.topic", {"topic": text}, alice, "") for text in "ab"
-    ]
+    topics = [await node.graph.send_event(room_id, "m.room.topic", {"topic": text}, alice, "") for text in "ab"]
     shown = [await operator.ask("events-show", event=topic.event_id) for topic in topics]
     assert [one["is_current_state"] for one in shown] == [False, True]
     state = await node.graph.current_state(room_id)
@@ -43,9 +41,7 @@ async def test_a_redacted_event_is_shown_as_clients_see_it(operator: Operator) -
     node, alice = operator.node, operator.node.user("alice")
     room_id = await node.create("12", alice)
     event_id = await node.say(room_id, alice, "secret")
-    redaction = await node.graph.send_event(
-        room_id, "m.room.redaction", {"redacts": event_id}, alice, redacts=event_id
-    )
+    redaction = await node.graph.send_event(room_id, "m.room.redaction", {"redacts": event_id}, alice, redacts=event_id)
     event = await operator.ask("events-show", event=event_id)
     assert (event["is_redacted"], event["event"]["content"]) == (True, {})
     assert event["redactions"] == [{"event_id": redaction.event_id, "sender": alice, "verdict": "accepted"}]

@@ -95,9 +95,7 @@ async def test_rooms_are_searched_page_by_page(operator: Operator, monkeypatch: 
     """In one order, whatever the batch size. The number of searched rooms is limited."""
     monkeypatch.setattr(finding, "AT_ONCE", 2)
     parts = operator.node.homeserver
-    rooms = sorted(
-        [await named(operator, name) for name in ("Kitchen 1", "kitchen 2", "Cellar", "KITCHEN 3")]
-    )
+    rooms = sorted([await named(operator, name) for name in ("Kitchen 1", "kitchen 2", "Cellar", "KITCHEN 3")])
     kitchens = [room for room in rooms if room != await find_room(parts, "Cellar")]
     found, on = await search(parts, "kitchen", "", 2)
     assert ([one.row.room_id for one in found], on) == (kitchens[:2], kitchens[1])

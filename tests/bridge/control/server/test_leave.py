@@ -56,9 +56,7 @@ async def test_an_invite_to_a_remote_room_is_rejected(operator: Operator) -> Non
     bob, carol = node.user("bob"), there.user("carol")
     room_id = await there.create("12", carol, join_rule="invite")
     await there.membership.invite(room_id, carol, bob)
-    assert (await operator.ask("rooms-leave", room=room_id, user=bob, look=True))["users"][0][
-        "membership"
-    ] == "invite"
+    assert (await operator.ask("rooms-leave", room=room_id, user=bob, look=True))["users"][0]["membership"] == "invite"
     left = await operator.ask("rooms-leave", room=room_id)
     assert [(one["user_id"], one["problem"]) for one in left["users"]] == [(bob, None)]
     await there.until_member(room_id, bob, "leave")

@@ -23,9 +23,7 @@ async def test_every_known_server_is_listed(operator: Operator) -> None:
     assert (peers["there.test"]["configured"], peers["there.test"]["rooms"]) == (True, 1)
     assert (peers["down.test"]["configured"], peers["down.test"]["admitted"]) == (False, True)
     assert peers["down.test"]["failing_since"] == 5
-    assert [peer["server"] for peer in (await operator.ask("peers-list", search="THERE"))["peers"]] == [
-        "there.test"
-    ]
+    assert [peer["server"] for peer in (await operator.ask("peers-list", search="THERE"))["peers"]] == ["there.test"]
     assert len((await operator.ask("peers-list", limit=1))["peers"]) == 1
 
 
@@ -61,10 +59,7 @@ async def test_a_server_is_retried_at_once(operator: Operator, how: dict[str, ob
 
 async def test_a_retry_that_is_not_possible_is_refused(operator: Operator) -> None:
     """Each reason has its own message."""
-    for server, problem in {
-        "no server": "is not a server name",
-        "here.test": "is this node itself",
-    }.items():
+    for server, problem in {"no server": "is not a server name", "here.test": "is this node itself"}.items():
         with pytest.raises(LocalError, match=problem):
             await operator.ask("peers-retry", server=server)
     with pytest.raises(LocalError, match="Name a server"):

@@ -55,10 +55,7 @@ async def test_the_queue_of_a_server_is_shown(operator: Operator) -> None:
     assert server["failure"].startswith("answered 503")
     assert server["retry_at"] > server["failing_since"] >= server["oldest_at"]
     one = await operator.ask("queue", server="there.test", limit=2)
-    assert [(pdu["event_id"], pdu["in_flight"]) for pdu in one["first_pdus"]] == [
-        (sent, True),
-        (later, False),
-    ]
+    assert [(pdu["event_id"], pdu["in_flight"]) for pdu in one["first_pdus"]] == [(sent, True), (later, False)]
     assert one["first_pdus"][0]["type"] == "m.room.message"
     assert [(edu["type"], edu["in_flight"]) for edu in one["first_edus"]] == [("m.direct_to_device", False)]
     assert (one["transaction"]["pdus"], one["transaction"]["edus"]) == (1, 0)

@@ -54,9 +54,7 @@ async def test_a_room_is_shown(operator: Operator, version: str) -> None:
     room_id = await node.create(version, alice, levels={"ban": 60})
     await node.graph.send_event(room_id, "m.room.name", {"name": "Kitchen"}, alice, "")
     await node.graph.send_event(room_id, "m.room.topic", {"topic": "Soup"}, alice, "")
-    await node.graph.send_event(
-        room_id, "m.room.history_visibility", {"history_visibility": "joined"}, alice, ""
-    )
+    await node.graph.send_event(room_id, "m.room.history_visibility", {"history_visibility": "joined"}, alice, "")
     await node.graph.send_event(room_id, "m.room.server_acl", {"allow": ["*"]}, alice, "")
     await there.membership.join(room_id, carol, ["here.test"])
     await node.membership.invite(room_id, alice, bob)

@@ -40,9 +40,7 @@ TIMEOUT = 30.0
 ALICE, BOB, CAROL, EVE = (f"@{name}:{THERE}" for name in ("alice", "bob", "carol", "eve"))
 NODE = f"@palaver:{HERE}"
 WORKER = f"@worker-1:{HERE}"
-RIGHTS = Rights(
-    {"*": Level.LOOK, ALICE: Level.WORK, BOB: Level.WORK, CAROL: Level.ADMINISTER, EVE: Level.NONE}
-)
+RIGHTS = Rights({"*": Level.LOOK, ALICE: Level.WORK, BOB: Level.WORK, CAROL: Level.ADMINISTER, EVE: Level.NONE})
 
 
 @dataclass
@@ -74,9 +72,7 @@ class RemoteUsers:
                         return entry.event
                 await self._changed.wait()
 
-    async def until_body(
-        self, *parts: str, room_id: str | None = None, sender: str | None = None
-    ) -> RoomEvent:
+    async def until_body(self, *parts: str, room_id: str | None = None, sender: str | None = None) -> RoomEvent:
         """Return a message or an edit whose text contains all parts."""
 
         def says(event: RoomEvent) -> bool:
@@ -126,9 +122,7 @@ class RemoteUsers:
     async def answer(self, room_id: str, user: str, root: str, body: str) -> str:
         return await self.node.rooms.send(room_id, user, "m.room.message", in_thread(root, text(body)))
 
-    async def edit(
-        self, room_id: str, user: str, event_id: str, body: str, mentions: Sequence[str] = ()
-    ) -> str:
+    async def edit(self, room_id: str, user: str, event_id: str, body: str, mentions: Sequence[str] = ()) -> str:
         content = edit(event_id, text(body, mentions=mentions))
         return await self.node.rooms.send(room_id, user, "m.room.message", content)
 
@@ -137,9 +131,7 @@ class RemoteUsers:
 
     async def chat(self, user: str, whom: str, **more: Any) -> str:
         """Create a direct chat that the other user has joined."""
-        request = CreateRoomRequest(
-            creator=user, preset="trusted_private_chat", invite=[whom], is_direct=True, **more
-        )
+        request = CreateRoomRequest(creator=user, preset="trusted_private_chat", invite=[whom], is_direct=True, **more)
         made = await self.node.rooms.create_room(request)
         assert made.not_invited == {}
         await self.until_member(made.room_id, whom, "join")
@@ -190,13 +182,9 @@ class RunningNode:
         assert await self.task_service.begin(task.key) is not None
         for content in progress:
             await self.task_service.progress(task.key, content)
-        await self.task_service.finish(
-            task.key, Answer(True, answer, 0) if isinstance(answer, str) else answer
-        )
+        await self.task_service.finish(task.key, Answer(True, answer, 0) if isinstance(answer, str) else answer)
 
-    async def request_task(
-        self, request_id: str = "req-1", to: str = f"worker-1@{HERE}", **changed: Any
-    ) -> Task:
+    async def request_task(self, request_id: str = "req-1", to: str = f"worker-1@{HERE}", **changed: Any) -> Task:
         """Request a task as an agent of another node."""
         known: dict[str, Any] = {
             "key": TaskKey("kitchen", request_id),
@@ -210,26 +198,18 @@ class RunningNode:
         assert submitted.task is not None
         return submitted.task
 
-    async def request_task_as(
-        self, person: str, request_id: str = "req-1", to: str = f"worker-1@{HERE}"
-    ) -> Task:
+    async def request_task_as(self, person: str, request_id: str = "req-1", to: str = f"worker-1@{HERE}") -> Task:
         """Request a task as an operator in the name of a person."""
         who = requesters.requester_address(person, self.node.name)
         assert isinstance(who, AgentAddress)
         return await self.request_task(
-            request_id,
-            to,
-            key=TaskKey(self.node.name, request_id),
-            from_address=who,
-            origin=Origin(OPERATOR),
+            request_id, to, key=TaskKey(self.node.name, request_id), from_address=who, origin=Origin(OPERATOR)
         )
 
     async def register_agents(self, *agents: str) -> None:
         """Register agents of this node or of others."""
         sent_at = now_ms()
-        await self.routes.update(
-            [Registration(address(one), "cis", "claude", ("coding",), sent_at) for one in agents]
-        )
+        await self.routes.update([Registration(address(one), "cis", "claude", ("coding",), sent_at) for one in agents])
 
 
 @dataclass
@@ -257,8 +237,7 @@ class Servers:
     async def join_when_invited(self, room_id: str, user: str) -> None:
         await self.there.until(
             lambda event: (
-                (event.room_id, event.state_key) == (room_id, user)
-                and event.content.get("membership") == "invite"
+                (event.room_id, event.state_key) == (room_id, user) and event.content.get("membership") == "invite"
             )
         )
         await self.join(room_id, user)
@@ -314,9 +293,7 @@ async def running_node(
         sweep_interval=3600.0,
     )
     people.use_task_service(task_service)
-    one = RunningNode(
-        node, people, task_service, routes, courier, requester, notebook, settings, agent_settings
-    )
+    one = RunningNode(node, people, task_service, routes, courier, requester, notebook, settings, agent_settings)
     async with AsyncExitStack() as stack:
         await routes.start()
         stack.push_async_callback(routes.close)

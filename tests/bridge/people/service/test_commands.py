@@ -31,9 +31,7 @@ async def test_every_message_in_a_chat_with_the_node_is_a_command(servers: Serve
     ):
         asked = await servers.there.say(chat, ALICE, line)
         answer = await servers.there.until(
-            lambda event, asked=asked: (
-                event.content.get("m.relates_to") == {"m.in_reply_to": {"event_id": asked}}
-            )
+            lambda event, asked=asked: event.content.get("m.relates_to") == {"m.in_reply_to": {"event_id": asked}}
         )
         assert answer.sender == NODE
         assert answer.content["msgtype"] == "m.notice"
@@ -107,8 +105,7 @@ async def test_the_command_rooms_invites_the_person(servers: Servers) -> None:
     await servers.there.until_body("You have been invited to them.")
     await servers.there.until(
         lambda event: (
-            (event.room_id, event.state_key) == (running.room_id, ALICE)
-            and event.content.get("membership") == "invite"
+            (event.room_id, event.state_key) == (running.room_id, ALICE) and event.content.get("membership") == "invite"
         )
     )
     await servers.join(running.room_id, ALICE)

@@ -127,13 +127,7 @@ async def test_a_reader_can_define_its_queues(database: Database) -> None:
             return None if entry.event.sender == eve else entry.event.sender
 
         inbox = EventInbox(
-            home.rooms,
-            database,
-            READER,
-            handler.handle,
-            handler.report,
-            wanted=is_message,
-            queue_of=queue_of,
+            home.rooms, database, READER, handler.handle, handler.report, wanted=is_message, queue_of=queue_of
         )
         inbox.start()
         await until_reading(home)
@@ -230,9 +224,7 @@ async def test_an_invalid_entry_is_set_aside(database: Database) -> None:
         assert [entry.event_id for entry in await set_aside_of(database)] == [broken]
 
 
-async def test_set_aside_is_forgotten_after_a_while(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_set_aside_is_forgotten_after_a_while(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SCAN_INTERVAL", 0.01)
     handler = Handler()
     async with homeserver_without_port("here", database) as home:
@@ -251,9 +243,7 @@ async def test_set_aside_is_forgotten_after_a_while(
                     await asyncio.sleep(0.01)
 
 
-async def test_queues_without_a_worker_are_found_later(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_queues_without_a_worker_are_found_later(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the next scan of the table."""
     monkeypatch.setattr(module, "MAX_QUEUES", 2)
     monkeypatch.setattr(module, "SCAN_INTERVAL", 0.01)

@@ -68,9 +68,7 @@ async def test_messages_handled_elsewhere_are_ignored(servers: Servers) -> None:
     assert not any("no command" in body for body in servers.there.bodies(task_service))
 
 
-async def test_a_failing_event_does_not_block_others(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failing_event_does_not_block_others(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is retried, set aside, and reported to the operator."""
     monkeypatch.setattr("bridge.people.service.event_inbox.FIRST_DELAY", 0.01)
     running = await servers.start_node()
@@ -81,6 +79,6 @@ async def test_a_failing_event_does_not_block_others(
     await servers.there.say(running.room_id, ALICE, "@worker-2: peel")
     await servers.there.say(running.room_id, ALICE, "@worker-1: peel")
     assert (await running.given()).request.to_address.agent_id == "worker-1"
-    assert [
-        f"attempt {number} of" in problem for number, problem in enumerate(running.notebook.problems, 1)
-    ] == ([True] * 5)
+    assert [f"attempt {number} of" in problem for number, problem in enumerate(running.notebook.problems, 1)] == (
+        [True] * 5
+    )

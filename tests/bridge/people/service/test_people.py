@@ -11,12 +11,7 @@ from tests.bridge.people.service.running_node import ALICE, HERE, NODE, WORKER, 
 
 def thread_of(root: str) -> dict[str, Any]:
     """The relation of a message in a thread, with the fallback for other clients."""
-    return {
-        "rel_type": "m.thread",
-        "event_id": root,
-        "m.in_reply_to": {"event_id": root},
-        "is_falling_back": True,
-    }
+    return {"rel_type": "m.thread", "event_id": root, "m.in_reply_to": {"event_id": root}, "is_falling_back": True}
 
 
 async def messages_in(running: RunningNode, room_id: str) -> list[RoomEvent]:
@@ -48,17 +43,13 @@ async def test_a_person_mentions_an_agent_and_receives_the_answer(servers: Serve
     assert answer.content.get("m.mentions", {}) == {}
     await servers.there.until_reaction(asked, "✅")
     assert await running.node.rooms.relations(running.room_id, asked, "m.annotation") == [
-        await running.node.rooms.event(
-            running.room_id, (await servers.there.until_reaction(asked, "✅")).event_id
-        )
+        await running.node.rooms.event(running.room_id, (await servers.there.until_reaction(asked, "✅")).event_id)
     ]
 
     further = await servers.there.answer(running.room_id, ALICE, asked, "and the carrots")
     task = await running.given()
     assert task.request.prompt == "and the carrots"
-    assert task.request.context == (
-        f"{ALICE}: worker-1: peel the potatoes\n\n{WORKER}: **Done**, all of <b>them</b>."
-    )
+    assert task.request.context == (f"{ALICE}: worker-1: peel the potatoes\n\n{WORKER}: **Done**, all of <b>them</b>.")
     await running.complete(task, "Those too.")
     answer = await servers.there.until_body("Those too.")
     assert answer.content["m.relates_to"] == {

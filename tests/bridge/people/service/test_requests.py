@@ -83,9 +83,7 @@ async def test_in_a_direct_chat_every_message_is_a_task(servers: Servers) -> Non
 async def test_an_agent_can_be_invited_to_a_room_of_people(servers: Servers) -> None:
     """In a thread, earlier messages are the context."""
     running = await servers.start_node()
-    made = await servers.there.node.rooms.create_room(
-        CreateRoomRequest(creator=ALICE, invite=[WORKER, CAROL])
-    )
+    made = await servers.there.node.rooms.create_room(CreateRoomRequest(creator=ALICE, invite=[WORKER, CAROL]))
     await servers.there.node.rooms.join(made.room_id, CAROL)
     await servers.there.until_member(made.room_id, WORKER, "join")
     root = await servers.there.say(made.room_id, CAROL, "The potatoes are dirty.")
@@ -93,9 +91,7 @@ async def test_an_agent_can_be_invited_to_a_room_of_people(servers: Servers) -> 
     assert running.courier.delivered.empty()
     await servers.there.answer(made.room_id, ALICE, root, "@worker-1: do it")
     task = await running.given()
-    assert task.request.context == (
-        f"{CAROL}: The potatoes are dirty.\n\n{ALICE}: Then they have to be peeled."
-    )
+    assert task.request.context == (f"{CAROL}: The potatoes are dirty.\n\n{ALICE}: Then they have to be peeled.")
     await running.complete(task, "Done.")
     answer = await servers.there.until_body("Done.", room_id=made.room_id)
     assert answer.content["m.relates_to"]["event_id"] == root

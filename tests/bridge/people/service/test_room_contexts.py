@@ -24,12 +24,7 @@ async def test_a_context_is_cached_until_the_members_change(database: Database) 
         settings = PeopleSettings(HomeserverGhostNames("here"))
         identities = Identities(settings.names, routes)
         rooms = AgentsRooms(
-            home.rooms,
-            settings,
-            identities,
-            ghosts_of(home, routes),
-            lambda address: (),
-            lambda sentence, error: None,
+            home.rooms, settings, identities, ghosts_of(home, routes), lambda address: (), lambda sentence, error: None
         )
         contexts = RoomContextCache(home.rooms, identities, rooms)
         room_id = await home.room(worker)
@@ -54,12 +49,7 @@ async def test_an_unknown_room_has_no_context(database: Database) -> None:
         settings = PeopleSettings(HomeserverGhostNames("here"))
         identities = Identities(settings.names, routes)
         rooms = AgentsRooms(
-            home.rooms,
-            settings,
-            identities,
-            ghosts_of(home, routes),
-            lambda address: (),
-            lambda sentence, error: None,
+            home.rooms, settings, identities, ghosts_of(home, routes), lambda address: (), lambda sentence, error: None
         )
         contexts = RoomContextCache(home.rooms, identities, rooms)
         assert await contexts.context("!nowhere") is None

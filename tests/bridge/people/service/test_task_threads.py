@@ -6,16 +6,7 @@ from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode, TaskError
 from federation.matrix.message_content import HTML
 from federation.peers.limits import Rate
-from tests.bridge.people.service.running_node import (
-    ALICE,
-    BOB,
-    CAROL,
-    HERE,
-    NODE,
-    WORKER,
-    ActsForPeople,
-    Servers,
-)
+from tests.bridge.people.service.running_node import ALICE, BOB, CAROL, HERE, NODE, WORKER, ActsForPeople, Servers
 from tests.support.agents import address
 
 NEVER = 3_600.0
@@ -28,9 +19,7 @@ async def test_a_long_answer_is_a_file(servers: Servers) -> None:
     root = await servers.there.say(running.room_id, ALICE, "@worker-1: peel")
     output = "".join(f"potato {number}\n" for number in range(1_000))
     await running.complete(await running.given(), output)
-    answer = await servers.there.until_body(
-        "potato 1\n", "The complete answer is in the file below: 1000 lines"
-    )
+    answer = await servers.there.until_body("potato 1\n", "The complete answer is in the file below: 1000 lines")
     sent = await servers.there.until(lambda event: event.content.get("msgtype") == "m.file")
     for one in (answer, sent):
         assert one.sender == WORKER
@@ -141,9 +130,7 @@ async def test_only_requests_of_people_can_be_shown(servers: Servers) -> None:
     await servers.there.say(running.room_id, ALICE, "@worker-1: peel")
     await running.complete(await running.given(), Answer(False, "The peeler broke.", 3))
     await servers.there.until_body("❌ Failed with exit code 3.\n\nThe peeler broke.")
-    assert not any(
-        "kitchen" in body or "Not for you" in body for body in servers.there.bodies(running.room_id)
-    )
+    assert not any("kitchen" in body or "Not for you" in body for body in servers.there.bodies(running.room_id))
 
 
 async def test_the_node_answers_for_an_agent_that_was_banned(servers: Servers) -> None:

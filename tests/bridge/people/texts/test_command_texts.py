@@ -19,20 +19,13 @@ RIGHTS = Rights({"*": Level.LOOK, "@carol:there": Level.ADMINISTER})
 
 
 def agent(agent_id: str = "worker", **changed: Any) -> Agent:
-    known = Agent(
-        agent_id, "here", "cis", "claude", ("coding", "a<b>"), AgentStatus.IDLE, None, NOW, NOW, NOW - 5_000
-    )
+    known = Agent(agent_id, "here", "cis", "claude", ("coding", "a<b>"), AgentStatus.IDLE, None, NOW, NOW, NOW - 5_000)
     return known._replace(**changed)
 
 
 def task(**changed: Any) -> Task:
     request = TaskRequest(
-        TaskKey("here", "r"),
-        "t-1",
-        address("alice:there@here"),
-        address("worker@here"),
-        "Peel",
-        Origin("people"),
+        TaskKey("here", "r"), "t-1", address("alice:there@here"), address("worker@here"), "Peel", Origin("people")
     )
     return Task(request, NOW - 60_000, NOW + 240_000, **changed)
 
@@ -131,9 +124,7 @@ def test_tasks_are_listed() -> None:
     assert texts.tasks_text([task()], NOW, "here", name="t-1").plain == (
         "- ⏳ t-1: @alice:there asks worker@here · received · requested 1 min ago, 4 min left"
     )
-    failed = task(
-        state=State.TIMED_OUT, finished_at=NOW - 10_000, answer=failure(TaskError(ErrorCode.TIMEOUT, "x"))
-    )
+    failed = task(state=State.TIMED_OUT, finished_at=NOW - 10_000, answer=failure(TaskError(ErrorCode.TIMEOUT, "x")))
     assert texts.task_text(failed, NOW, "here").plain == (
         "❌ t-1: @alice:there asks worker@here · timed out (TIMEOUT) · 10 s ago, after 50 s"
     )
@@ -145,14 +136,10 @@ def test_peers_are_listed() -> None:
     """Where they are, whether they are trusted, and since when one is silent."""
     nodes = [
         AgentNode("garden", None, trusted=True, first_seen_at=1, last_heartbeat=NOW - 3_000),
-        AgentNode(
-            "kitchen", "http://10.0.0.1:7676", trusted=False, first_seen_at=1, silent_since=NOW - 60_000
-        ),
+        AgentNode("kitchen", "http://10.0.0.1:7676", trusted=False, first_seen_at=1, silent_since=NOW - 60_000),
     ]
     nodes.append(AgentNode("here", None, trusted=False, first_seen_at=1, last_heartbeat=NOW))
-    said = texts.peers_text(
-        Page(nodes, 1, 3), {"garden": 1, "kitchen": 3, "here": 0}.__getitem__, NOW, "here"
-    )
+    said = texts.peers_text(Page(nodes, 1, 3), {"garden": 1, "kitchen": 3, "here": 0}.__getitem__, NOW, "here")
     assert said.plain == (
         "- garden · 1 agent, discovered by name, last heartbeat 3 s ago\n"
         "- kitchen · 3 agents, at http://10.0.0.1:7676, not trusted, silent since 1 min ago\n"

@@ -46,10 +46,7 @@ def test_blocks_are_rendered(text: str, html: str) -> None:
     ("text", "html"),
     [
         ("plain <b>&\"'", "plain &lt;b&gt;&amp;\"'"),
-        (
-            "**a** and *b* and __c__ and _d_",
-            "<strong>a</strong> and <em>b</em> and <strong>c</strong> and <em>d</em>",
-        ),
+        ("**a** and *b* and __c__ and _d_", "<strong>a</strong> and <em>b</em> and <strong>c</strong> and <em>d</em>"),
         ("snake_case_name and __init__.py", "snake_case_name and <strong>init</strong>.py"),
         ("2 * 3 * 4", "2 * 3 * 4"),
         ("*not closed", "*not closed"),
@@ -181,20 +178,7 @@ def test_the_html_is_safe_for_any_text(pieces: list[str]) -> None:
             mark * 30_000
             for mark in (
                 *("> ", "- ", "[", "`", "*a ", "# ", ".-", "matrix:", "|", "<", "*a**b_c", "![", "[]"),
-                *(
-                    "![a](",
-                    "[a](",
-                    "[](a)",
-                    "<a:",
-                    "\n> - ",
-                    "``a`",
-                    "| a |\n",
-                    "1. ",
-                    "- a\n",
-                    "~~~\n",
-                    "\\",
-                    "&",
-                ),
+                *("![a](", "[a](", "[](a)", "<a:", "\n> - ", "``a`", "| a |\n", "1. ", "- a\n", "~~~\n", "\\", "&"),
             )
         ),
         "-" * 60_000 + "x",

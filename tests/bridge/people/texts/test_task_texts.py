@@ -26,9 +26,7 @@ REQUEST = TaskRequest(
 
 
 def ended(answer: Answer, **changed: Any) -> Task:
-    return Task(
-        replace(REQUEST, **changed), NOW, NOW + 1, state=State.DONE, finished_at=NOW + 90_000, answer=answer
-    )
+    return Task(replace(REQUEST, **changed), NOW, NOW + 1, state=State.DONE, finished_at=NOW + 90_000, answer=answer)
 
 
 # ---- the request -------------------------------------------------------------------------------------
@@ -67,15 +65,9 @@ def test_the_duration_is_shown() -> None:
 def test_a_person_is_shown_by_the_user_id() -> None:
     """An agent with the same address is not."""
     asked = replace(REQUEST, from_address=address("alice:there@here"))
-    assert (
-        "⏳ alice:there@here asks"
-        in request_text(Task(asked, NOW, NOW + 1), StatusReaction.WAITING, "here").plain
-    )
+    assert "⏳ alice:there@here asks" in request_text(Task(asked, NOW, NOW + 1), StatusReaction.WAITING, "here").plain
     asked = replace(asked, origin=Origin("people"))
-    assert (
-        "⏳ @alice:there asks"
-        in request_text(Task(asked, NOW, NOW + 1), StatusReaction.WAITING, "here").plain
-    )
+    assert "⏳ @alice:there asks" in request_text(Task(asked, NOW, NOW + 1), StatusReaction.WAITING, "here").plain
 
 
 def test_a_long_prompt_is_folded() -> None:
@@ -125,8 +117,7 @@ def test_a_failed_command_shows_its_output() -> None:
     result = outcome(ended(Answer(False, "no such file", 2)))
     assert result.is_of_agent
     assert result.text.plain == (
-        "❌ Failed with exit code 2.\n\nno such file\n\n"
-        "Reply to this message to continue, or send a new request."
+        "❌ Failed with exit code 2.\n\nno such file\n\nReply to this message to continue, or send a new request."
     )
     result = outcome(ended(Answer(False, "half", 2, {"stderr": "line\n" * 50 + "<b>no</b> flour\x1b[0m\n"})))
     assert "\n\nhalf\n\nLast error output:\nline\nline\n" in result.text.plain

@@ -43,9 +43,7 @@ def test_an_invalid_claim_is_refused(body: object) -> None:
         claimed_keys(body, HERE)
 
 
-@pytest.mark.parametrize(
-    "user", ["@alice:b.example", "@alice:A.example", "alice", "", "@\0:a.example", "@a:"]
-)
+@pytest.mark.parametrize("user", ["@alice:b.example", "@alice:A.example", "alice", "", "@\0:a.example", "@a:"])
 def test_remote_users_are_refused(user: str) -> None:
     """ "Requested users must be local to the receiving homeserver." """
     with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):

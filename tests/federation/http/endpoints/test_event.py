@@ -10,9 +10,7 @@ PATH = f"{V1}/event/{{eventId}}"
 
 
 @pytest.mark.parametrize("version", ["11", "12"])
-async def test_an_event_is_returned_unchanged(
-    version: str, postgres_server: Server, migrated_template: str
-) -> None:
+async def test_an_event_is_returned_unchanged(version: str, postgres_server: Server, migrated_template: str) -> None:
     """With the name of this server and the time; a create event has a room id if its version requires it."""
     async with room_pair(postgres_server, migrated_template, version) as pair:
         said = await pair.says("hello")

@@ -10,9 +10,7 @@ PATH = f"{V1}/event_auth/{{roomId}}/{{eventId}}"
 
 
 @pytest.mark.parametrize("version", ["11", "12"])
-async def test_the_auth_chain_of_an_event(
-    version: str, postgres_server: Server, migrated_template: str
-) -> None:
+async def test_the_auth_chain_of_an_event(version: str, postgres_server: Server, migrated_template: str) -> None:
     """With the create event in each room version."""
     async with room_pair(postgres_server, migrated_template, version) as pair:
         said = await pair.says("hello")

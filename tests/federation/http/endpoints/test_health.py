@@ -14,10 +14,7 @@ AWAY = "The database does not answer."
 
 async def test_live_does_not_depend_on_checks() -> None:
     """It shows only that the process responds."""
-    async with (
-        running(readiness=lambda: Readiness({"database": AWAY})) as node,
-        await node.connect() as client,
-    ):
+    async with running(readiness=lambda: Readiness({"database": AWAY})) as node, await node.connect() as client:
         answer = await client.ask("/health/live")
         assert (answer.status, answer.json) == (200, {"status": "alive"})
 
@@ -53,9 +50,7 @@ async def test_other_networks_get_the_status_only(tls_files: TlsFiles, authority
     for readiness, status in ((Readiness({"database": AWAY}), 503), (Readiness({"database": None}), 200)):
         async with (
             running(
-                tls=Tls(tls_files),
-                plain_networks=(ip_network("192.0.2.0/24"),),
-                readiness=partial(copy, readiness),
+                tls=Tls(tls_files), plain_networks=(ip_network("192.0.2.0/24"),), readiness=partial(copy, readiness)
             ) as node,
             await node.connect(client_context(authority)) as client,
         ):

@@ -40,9 +40,7 @@ async def test_requests_need_no_signature(postgres_server: Server, migrated_temp
         assert proves(answer, other, us)
 
 
-async def test_an_unreachable_server_has_an_empty_list(
-    postgres_server: Server, migrated_template: str
-) -> None:
+async def test_an_unreachable_server_has_an_empty_list(postgres_server: Server, migrated_template: str) -> None:
     """It is never a 404."""
     async with key_pair(postgres_server, migrated_template) as pair:
         assert await pair.ask("GET", f"{PATH}/127.0.0.1:1") == (200, {"server_keys": []})
@@ -61,12 +59,7 @@ async def test_an_unreachable_server_has_an_empty_list(
     ],
 )
 async def test_invalid_requests_are_refused(
-    postgres_server: Server,
-    migrated_template: str,
-    method: str,
-    path: str,
-    body: bytes | None,
-    errcode: str,
+    postgres_server: Server, migrated_template: str, method: str, path: str, body: bytes | None, errcode: str
 ) -> None:
     """With a 400, never a 500."""
     async with key_pair(postgres_server, migrated_template) as pair:

@@ -54,9 +54,7 @@ async def test_invalid_requests_are_refused(postgres_server: Server, migrated_te
             assert await pair.refusal(pair.post(PATH, body)) == (400, errcode)
 
 
-async def test_the_directory_can_be_closed_to_other_servers(
-    postgres_server: Server, migrated_template: str
-) -> None:
+async def test_the_directory_can_be_closed_to_other_servers(postgres_server: Server, migrated_template: str) -> None:
     """By a setting."""
     async with query_pair(postgres_server, migrated_template, listed=False) as pair:
         await published(pair, "Kitchen")

@@ -21,9 +21,7 @@ async def test_the_join_is_accepted(postgres_server: Server, migrated_template: 
         assert {"state", "auth_chain"} <= answer.keys()
         # In a room with few members all are sent, even with `omit_members`.
         query = (("omit_members", "true"),)
-        assert answer == await pair.put(
-            PATH, event.event, query=query, roomId=room_id, eventId=event.event_id
-        )
+        assert answer == await pair.put(PATH, event.event, query=query, roomId=room_id, eventId=event.event_id)
         assert await pair.asked.membership_of(room_id, pair.bob) == "join"
 
 

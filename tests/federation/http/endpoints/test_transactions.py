@@ -37,9 +37,7 @@ async def test_a_transaction_is_received(postgres_server: Server, migrated_templ
         assert await pair.asked.graph.events([said.event_id]) == {said.event_id: said}
 
 
-async def test_transactions_to_another_palaver_are_not_paced(
-    postgres_server: Server, migrated_template: str
-) -> None:
+async def test_transactions_to_another_palaver_are_not_paced(postgres_server: Server, migrated_template: str) -> None:
     """More events of one room than fit into a staging area are sent without a probe."""
     async with room_pair(postgres_server, migrated_template) as pair:
         said = [(await pair.says(str(number))).event_id for number in range(3 * WINDOW)]

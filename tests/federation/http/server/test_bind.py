@@ -69,10 +69,7 @@ def test_nothing_stays_bound_when_one_address_fails() -> None:
 
 def test_an_address_of_another_machine_is_reported() -> None:
     """192.0.2.0/24 is for documentation, so no machine has it."""
-    with (
-        pytest.raises(LocalError, match=r"no address 192\.0\.2\.1\. Set one that it has"),
-        bound(Bind("192.0.2.1")),
-    ):
+    with pytest.raises(LocalError, match=r"no address 192\.0\.2\.1\. Set one that it has"), bound(Bind("192.0.2.1")):
         pass
 
 
@@ -99,9 +96,7 @@ def test_at_least_one_address_is_required() -> None:
         pass
 
 
-@pytest.mark.parametrize(
-    "host", ["localhost", "", "127.0.0.1:80", "[::1]", "a" * 300, "é\udc80", "1.2.3.4.5"]
-)
+@pytest.mark.parametrize("host", ["localhost", "", "127.0.0.1:80", "[::1]", "a" * 300, "é\udc80", "1.2.3.4.5"])
 def test_host_names_are_refused(host: str) -> None:
     """A name can resolve to several and changing addresses."""
     with pytest.raises(LocalError, match="is not an IP address"), bound(Bind(host)):

@@ -119,10 +119,7 @@ async def test_handlers_are_not_limited_by_the_peers_timeouts() -> None:
 async def test_a_body_that_stops_is_answered_408() -> None:
     """Too few bytes arrive in a period."""
     limits = replace(PATIENT, body_progress_timeout=SOON, body_progress=100)
-    async with (
-        running(limits=limits, routes=[web.put("/size", size)]) as node,
-        await node.connect() as client,
-    ):
+    async with running(limits=limits, routes=[web.put("/size", size)]) as node, await node.connect() as client:
         await client.send(b"PUT /size HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nx")
         answer = await client.answer()
         assert (answer.status, answer.json["errcode"]) == (408, "M_UNKNOWN")
@@ -134,10 +131,7 @@ async def test_a_body_that_stops_is_answered_408() -> None:
 async def test_a_body_that_takes_too_long_is_answered_408() -> None:
     """However steadily it arrives."""
     limits = replace(PATIENT, body_timeout=0.1, body_progress=1, body_progress_timeout=0.05)
-    async with (
-        running(limits=limits, routes=[web.put("/size", size)]) as node,
-        await node.connect() as client,
-    ):
+    async with running(limits=limits, routes=[web.put("/size", size)]) as node, await node.connect() as client:
 
         async def dribble() -> None:
             await client.send(b"PUT /size HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
@@ -189,10 +183,7 @@ async def test_long_lines_and_too_many_fields_are_answered_431(sent: bytes) -> N
 
 async def test_the_connection_ends_at_once_after_a_last_response() -> None:
     """Though this side still drops bytes of the peer for a while."""
-    async with (
-        running(limits=replace(PATIENT, linger_timeout=TIMEOUT)) as node,
-        await node.connect() as client,
-    ):
+    async with running(limits=replace(PATIENT, linger_timeout=TIMEOUT)) as node, await node.connect() as client:
         await client.send(b"junk\r\n\r\n")
         assert (await client.answer()).status == 400
         assert await client.is_closed()
@@ -292,9 +283,7 @@ async def test_any_path_gets_a_json_response(what: str, method: str) -> None:
     assert all(route.startswith(("/health/", "un")) for route, _, _ in node.seen.answered)
 
 
-@pytest.mark.parametrize(
-    "sent", [b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n"]
-)
+@pytest.mark.parametrize("sent", [b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n"])
 async def test_other_request_targets_are_unrecognized(sent: bytes) -> None:
     """The node is no proxy and has no server-wide options."""
     async with running() as node, await node.connect() as client:
@@ -324,10 +313,7 @@ async def test_an_invalid_body_is_answered_at_once() -> None:
 
 async def test_pipelined_requests_are_answered_in_their_order() -> None:
     """Even more than one read returns; they do not count as slow heads."""
-    async with (
-        running(limits=replace(PATIENT, head_timeout=TIMEOUT)) as node,
-        await node.connect() as client,
-    ):
+    async with running(limits=replace(PATIENT, head_timeout=TIMEOUT)) as node, await node.connect() as client:
         client.writer.write(GET * 200)
         for _ in range(200):
             assert (await client.answer()).status == 200
@@ -347,9 +333,7 @@ async def test_a_request_waits_for_a_slow_one_before_it() -> None:
         assert (await client.answer()).json == {"status": "alive"}
 
 
-async def test_a_failure_before_there_is_a_request_is_reported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_failure_before_there_is_a_request_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection is closed, because there is nothing to respond to."""
 
     def fail(self: object, *args: object) -> None:

@@ -116,10 +116,7 @@ async def test_a_peer_that_refuses_the_certificate_is_counted(tls_files: TlsFile
 
     def connect(port: int) -> None:
         context = client_context(Authority("Somebody else"))
-        with (
-            socket.create_connection(("127.0.0.1", port)) as connection,
-            pytest.raises(ssl.SSLCertVerificationError),
-        ):
+        with socket.create_connection(("127.0.0.1", port)) as connection, pytest.raises(ssl.SSLCertVerificationError):
             context.wrap_socket(connection, server_hostname="localhost")
 
     async with running(tls=Tls(tls_files)) as node:
@@ -306,9 +303,7 @@ def claiming(origin: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("shown", [None, *NAMES])
-async def test_a_peer_must_present_its_certificate(
-    peers: Peers, authority: Authority, shown: str | None
-) -> None:
+async def test_a_peer_must_present_its_certificate(peers: Peers, authority: Authority, shown: str | None) -> None:
     """For each peer and certificate: only its own permits a request in its name."""
     context = client_context(authority, peers.shown[shown] if shown else None, peers.directory)
     async with (
@@ -327,10 +322,7 @@ async def test_a_peer_must_present_its_certificate(
 
 async def test_plain_http_has_no_certificate(peers: Peers) -> None:
     """So these peers' names are refused there in each form of the header."""
-    async with (
-        running(tls=peers.tls, routes=[web.get("/whoami", whoami)]) as node,
-        await node.connect() as client,
-    ):
+    async with running(tls=peers.tls, routes=[web.get("/whoami", whoami)]) as node, await node.connect() as client:
         assert (await client.ask("/whoami", headers=claiming("LEAF.example"))).status == 401
         header = {"authorization": "x-matrix sig=c2ln,key=ed25519:x,ORIGIN=leaf.example"}
         assert (await client.ask("/whoami", headers=header)).status == 401
@@ -338,9 +330,7 @@ async def test_plain_http_has_no_certificate(peers: Peers) -> None:
 
 
 @pytest.mark.parametrize("which", ["unknown", "forged"])
-async def test_an_unknown_certificate_ends_the_handshake(
-    peers: Peers, authority: Authority, which: str
-) -> None:
+async def test_an_unknown_certificate_ends_the_handshake(peers: Peers, authority: Authority, which: str) -> None:
     """One that is not configured, and one signed with a leaf certificate."""
     context = client_context(authority, getattr(peers, which), peers.directory)
     async with running(tls=peers.tls) as node:
@@ -377,7 +367,4 @@ async def test_a_resumed_session_has_its_certificate(peers: Peers, authority: Au
         return answers
 
     async with running(tls=peers.tls, routes=[web.get("/whoami", whoami)]) as node:
-        assert await asyncio.to_thread(twice, node.port) == [
-            b'["leaf.example"]\x00',
-            b'["leaf.example"]\x01',
-        ]
+        assert await asyncio.to_thread(twice, node.port) == [b'["leaf.example"]\x00', b'["leaf.example"]\x01']

@@ -36,11 +36,7 @@ def made() -> DevelopmentCertificate:
 
 @pytest.mark.parametrize(
     ("server_name", "first"),
-    [
-        ("Kitchen.local:7676", "kitchen.local"),
-        ("192.0.2.7:7676", "192.0.2.7"),
-        ("[2001:db8::1]", "2001:db8::1"),
-    ],
+    [("Kitchen.local:7676", "kitchen.local"), ("192.0.2.7:7676", "192.0.2.7"), ("[2001:db8::1]", "2001:db8::1")],
 )
 def test_it_is_for_the_server_name_and_for_this_machine(server_name: str, first: str) -> None:
     """The server name's host, and all names of loopback."""
@@ -102,9 +98,7 @@ def test_files_of_different_runs_are_not_usable(made: DevelopmentCertificate) ->
         assert not is_usable(mixed, NAMES, NOW)
 
 
-@pytest.mark.parametrize(
-    "junk", [b"", b"junk", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
-)
+@pytest.mark.parametrize("junk", [b"", b"junk", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
 def test_damaged_files_are_not_usable(made: DevelopmentCertificate, junk: bytes) -> None:
     """Whatever they contain."""
     assert not is_usable(DevelopmentCertificate(junk, made.certificate, made.private_key), NAMES, NOW)
@@ -121,9 +115,7 @@ def test_it_is_created_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "now"), [("garden.local", NOW), ("kitchen.local", NOW + LIFETIME - RENEW_BEFORE + SECOND)]
 )
-def test_it_is_replaced_for_another_name_or_before_its_expiry(
-    tmp_path: Path, name: str, now: datetime
-) -> None:
+def test_it_is_replaced_for_another_name_or_before_its_expiry(tmp_path: Path, name: str, now: datetime) -> None:
     """All three files, since the authority's key was discarded."""
     first = _contents(ensure(tmp_path, "kitchen.local", NOW))
     second = _contents(ensure(tmp_path, name, now))
@@ -143,11 +135,7 @@ def test_only_this_program_can_read_the_key(tmp_path: Path) -> None:
     files = ensure(tmp_path / "tls", "kitchen.local", NOW)
     assert stat.S_IMODE(files.private_key.stat().st_mode) == 0o600
     assert stat.S_IMODE(files.authority.parent.stat().st_mode) == 0o700
-    assert sorted(path.name for path in (tmp_path / "tls").iterdir()) == [
-        "ca.pem",
-        "certificate.pem",
-        "key.pem",
-    ]
+    assert sorted(path.name for path in (tmp_path / "tls").iterdir()) == ["ca.pem", "certificate.pem", "key.pem"]
 
 
 def test_an_unusable_directory_is_reported(tmp_path: Path) -> None:

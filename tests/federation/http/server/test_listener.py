@@ -178,11 +178,7 @@ async def test_close_cancels_requests_after_the_timeout(
 
 async def test_close_ends_connections_that_are_being_set_up(tls_files: TlsFiles) -> None:
     """A silent one, and one in its handshake."""
-    async with (
-        running(tls=Tls(tls_files)) as node,
-        await node.connect() as silent,
-        await node.connect() as half,
-    ):
+    async with running(tls=Tls(tls_files)) as node, await node.connect() as silent, await node.connect() as half:
         await half.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
         while node.entrance._setups.running < 2:
             await asyncio.sleep(0)
@@ -279,9 +275,7 @@ async def test_the_port_is_free_after_close() -> None:
     """For a restart."""
     async with running() as node:
         await node.listener.close(TIMEOUT)
-        again = Listener(
-            web.Application(), ListenerSettings([Bind("127.0.0.1")], node.port), None, Recorder()
-        )
+        again = Listener(web.Application(), ListenerSettings([Bind("127.0.0.1")], node.port), None, Recorder())
         await again.start()
         await again.close(TIMEOUT)
 

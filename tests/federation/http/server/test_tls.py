@@ -28,12 +28,8 @@ def problem_of(files: TlsFiles) -> str:
 def test_a_missing_certificate_or_key_is_reported(files: TlsFiles, tmp_path: Path) -> None:
     """With the path."""
     missing = tmp_path / "nowhere.pem"
-    assert f"certificate {missing} could not be read: No such file" in problem_of(
-        TlsFiles(missing, files.private_key)
-    )
-    assert f"private key {missing} could not be read: No such file" in problem_of(
-        TlsFiles(files.certificate, missing)
-    )
+    assert f"certificate {missing} could not be read: No such file" in problem_of(TlsFiles(missing, files.private_key))
+    assert f"private key {missing} could not be read: No such file" in problem_of(TlsFiles(files.certificate, missing))
 
 
 def test_an_invalid_certificate_or_key_is_reported(files: TlsFiles, tmp_path: Path) -> None:
@@ -44,9 +40,7 @@ def test_an_invalid_certificate_or_key_is_reported(files: TlsFiles, tmp_path: Pa
     assert "cannot be used: OpenSSL reports" in problem_of(TlsFiles(files.certificate, junk))
 
 
-def test_a_key_of_another_certificate_is_reported(
-    files: TlsFiles, authority: Authority, tmp_path: Path
-) -> None:
+def test_a_key_of_another_certificate_is_reported(files: TlsFiles, authority: Authority, tmp_path: Path) -> None:
     """A common mistake after a renewal."""
     _, key = authority.issue("localhost").write(tmp_path, "other")
     assert "does not match the certificate" in problem_of(TlsFiles(files.certificate, key))
@@ -56,15 +50,12 @@ def test_an_encrypted_key_is_reported(files: TlsFiles, authority: Authority, tmp
     """Without a prompt for a password."""
     issued = authority.issue("localhost")
     certificate, key = issued.write(tmp_path, "encrypted")
-    key.write_bytes(
-        issued.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
-    )
+    key.write_bytes(issued.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")))
     assert "is encrypted" in problem_of(TlsFiles(certificate, key))
 
 
 @pytest.mark.parametrize(
-    ("begins", "ends", "problem"),
-    [(-2 * DAY, -DAY, "expired on"), (DAY, 2 * DAY, "is not valid before")],
+    ("begins", "ends", "problem"), [(-2 * DAY, -DAY, "expired on"), (DAY, 2 * DAY, "is not valid before")]
 )
 def test_an_expired_or_future_certificate_is_reported(
     authority: Authority, tmp_path: Path, begins: timedelta, ends: timedelta, problem: str
@@ -86,9 +77,7 @@ def test_client_certificates_are_requested_only_if_a_peer_has_one(
     assert context.verify_flags & ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
 
 
-async def test_old_tls_versions_and_other_protocols_are_refused(
-    files: TlsFiles, authority: Authority
-) -> None:
+async def test_old_tls_versions_and_other_protocols_are_refused(files: TlsFiles, authority: Authority) -> None:
     """At least TLS 1.2 with forward secrecy; of ALPN only HTTP/1.1."""
     async with running(tls=Tls(files)) as node:
         context = client_context(authority)
@@ -106,9 +95,7 @@ async def test_old_tls_versions_and_other_protocols_are_refused(
         await node.seen.until(lambda seen: seen.failed == ["protocol"])
 
 
-async def test_a_reload_affects_new_connections_only(
-    files: TlsFiles, authority: Authority, tmp_path: Path
-) -> None:
+async def test_a_reload_affects_new_connections_only(files: TlsFiles, authority: Authority, tmp_path: Path) -> None:
     """A renewed certificate is used at once, and open connections stay."""
     tls = Tls(files)
     async with running(tls=tls) as node:

@@ -28,11 +28,7 @@ HTTP_DATE = "Tue, 14 Nov 2023 22:13:20 GMT"  # NOW
 KEYS = ProbeResponse(None, key_document(PEER, key("1")), HTTP_DATE, NOW, NOW + 100)
 VERSION = ProbeResponse(None, {"server": {"name": "Test", "version": "1.2"}}, HTTP_DATE, NOW, NOW + 100)
 PLACE = AddressProbe(
-    CANDIDATE,
-    "192.0.2.1",
-    handshake=TlsHandshake("TLSv1.3", certificate=CERTIFICATE),
-    keys=KEYS,
-    version=VERSION,
+    CANDIDATE, "192.0.2.1", handshake=TlsHandshake("TLSv1.3", certificate=CERTIFICATE), keys=KEYS, version=VERSION
 )
 HEALTHY = Facts(
     PEER,
@@ -45,11 +41,7 @@ HEALTHY = Facts(
     signed=SignedProbe(PeerRefused(PEER, 404, "M_NOT_FOUND", "No.")),
 )
 ITSELF = replace(
-    HEALTHY,
-    own_name=PEER,
-    status=ServerStatus(is_self=True),
-    signed=None,
-    own_keys={"ed25519:1": public(key("1"))},
+    HEALTHY, own_name=PEER, status=ServerStatus(is_self=True), signed=None, own_keys={"ed25519:1": public(key("1"))}
 )
 
 

@@ -4,21 +4,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from federation.peers.check.certificate import (
-    MAX_NAMES_SHOWN,
-    Certificate,
-    explain_certificate_error,
-    read_certificate,
-)
+from federation.peers.check.certificate import MAX_NAMES_SHOWN, Certificate, explain_certificate_error, read_certificate
 from tests.support.tls import Authority
 
 
 def test_a_certificate_is_read() -> None:
     """Its names, its issuer, and its validity."""
     begins = datetime(2026, 1, 1, tzinfo=UTC)
-    issued = Authority("Somebody").issue(
-        "a.test", "127.0.0.1", begins=begins, ends=begins + timedelta(days=90)
-    )
+    issued = Authority("Somebody").issue("a.test", "127.0.0.1", begins=begins, ends=begins + timedelta(days=90))
     certificate = read_certificate(issued.der)
     assert certificate is not None
     assert set(certificate.names) == {"a.test", "127.0.0.1"}

@@ -91,9 +91,7 @@ def test_srv_records() -> None:
     assert "_matrix-fed._tcp" in finding.advice
     assert wrong(with_query(HEALTHY, SRV, SrvAnswer((), 1.0))) == []
     many = SrvAnswer(tuple(SrvRecord(1, 1, port, "h.test.") for port in range(1, 33)), 1.0)
-    [text] = [
-        finding.text for finding in report(with_query(HEALTHY, SRV, many)) if finding.subject == "SRV records"
-    ]
+    [text] = [finding.text for finding in report(with_query(HEALTHY, SRV, many)) if finding.subject == "SRV records"]
     assert text.count("priority") == 5
 
 

@@ -28,9 +28,7 @@ def test_steps_that_were_not_tested_have_no_findings() -> None:
     """Steps after a fault are not tested."""
     [name] = report(Facts("no name", "us.test", NOW))[:1]
     assert name.verdict is Verdict.FAULT
-    assert "signature" not in {
-        finding.subject for finding in report(replace(HEALTHY, probes=(), signed=None))
-    }
+    assert "signature" not in {finding.subject for finding in report(replace(HEALTHY, probes=(), signed=None))}
 
 
 def test_equal_findings_of_several_addresses_are_reported_once() -> None:

@@ -75,9 +75,7 @@ def test_the_software_version() -> None:
         assert text in texts
 
 
-@pytest.mark.parametrize(
-    "problem", [None, PeerRefused(PEER, 404, "M_NOT_FOUND", ""), PeerRefused(PEER, 404, None, "")]
-)
+@pytest.mark.parametrize("problem", [None, PeerRefused(PEER, 404, "M_NOT_FOUND", ""), PeerRefused(PEER, 404, None, "")])
 def test_a_server_that_has_looked_for_the_event_accepts_our_signature(problem: PeerError | None) -> None:
     """Whether it was found or not. Synapse returns no errcode."""
     texts = [finding.text for finding in report(replace(HEALTHY, signed=SignedProbe(problem)))]
@@ -98,9 +96,7 @@ def test_a_server_that_has_looked_for_the_event_accepts_our_signature(problem: P
         (PeerNotAllowed(PEER, "is not one"), Verdict.WARNING, "above"),
     ],
 )
-def test_a_server_that_does_not_accept_our_signature(
-    problem: PeerError, verdict: Verdict, advice: str
-) -> None:
+def test_a_server_that_does_not_accept_our_signature(problem: PeerError, verdict: Verdict, advice: str) -> None:
     """Each error with its meaning."""
     found: Any = wrong(replace(HEALTHY, signed=SignedProbe(problem)))
     [finding] = found

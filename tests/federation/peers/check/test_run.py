@@ -81,9 +81,7 @@ async def us(
         name_servers=(("127.0.0.1", neighbourhood.names.port),),
         **given,
     )
-    opening = open_homeserver(
-        settings, database, lambda: OWN_KEYS, now_ms=now_ms, observer=HomeserverObserver()
-    )
+    opening = open_homeserver(settings, database, lambda: OWN_KEYS, now_ms=now_ms, observer=HomeserverObserver())
     async with opening as homeserver:
         yield homeserver
 
@@ -225,12 +223,8 @@ async def test_a_server_that_does_not_answer_times_out(
     assert isinstance(probe.keys.problem, PeerTimedOut)
 
 
-@pytest.mark.parametrize(
-    "keys", [b"<html>", b"[]", b"\xff", b"[" * 5_000, b'{"x": "' + b"x" * 300_000 + b'"}']
-)
-async def test_an_invalid_response_is_a_finding(
-    neighbourhood: Neighbourhood, check: Any, keys: bytes
-) -> None:
+@pytest.mark.parametrize("keys", [b"<html>", b"[]", b"\xff", b"[" * 5_000, b'{"x": "' + b"x" * 300_000 + b'"}'])
+async def test_an_invalid_response_is_a_finding(neighbourhood: Neighbourhood, check: Any, keys: bytes) -> None:
     """Whatever is received."""
     await listening(neighbourhood, Peer(keys=keys))
     facts = await check()
@@ -272,9 +266,7 @@ async def test_whether_our_signature_is_accepted(
     assert (problem.status if problem is not None else None) == status
 
 
-async def test_a_server_that_is_not_admitted_gets_no_signed_request(
-    neighbourhood: Neighbourhood, check: Any
-) -> None:
+async def test_a_server_that_is_not_admitted_gets_no_signed_request(neighbourhood: Neighbourhood, check: Any) -> None:
     """The unsigned tests are made."""
     peer = Peer()
     await listening(neighbourhood, peer)

@@ -71,9 +71,7 @@ async def test_an_unreachable_peer_is_a_temporary_failure() -> None:
         assert isinstance(await client.send("http://", b"{}"), TemporaryFailure)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port).start()
-        assert await client.send(f"http://127.0.0.1:{port}/hang", b"{}") == TemporaryFailure(
-            "did not respond in time"
-        )
+        assert await client.send(f"http://127.0.0.1:{port}/hang", b"{}") == TemporaryFailure("did not respond in time")
         assert isinstance(await client.send(f"http://127.0.0.1:{port}/pour", b"{}"), PermanentFailure)
     finally:
         over.set()

@@ -36,14 +36,9 @@ async def test_the_key_endpoint_is_the_nodes_own(postgres_server: Server, migrat
             assert (await response.json())["server_name"] == "a.test"
 
 
-async def test_the_body_from_an_unknown_client_is_not_read(
-    postgres_server: Server, migrated_template: str
-) -> None:
+async def test_the_body_from_an_unknown_client_is_not_read(postgres_server: Server, migrated_template: str) -> None:
     """The response is 403 in the shape of published nodes; other methods are refused by the port."""
-    async with (
-        cis_nodes(postgres_server, migrated_template) as nodes,
-        published_node("old.local") as stranger,
-    ):
+    async with cis_nodes(postgres_server, migrated_template) as nodes, published_node("old.local") as stranger:
         await nodes.start_with(replace(QUICK, node_id="a.test"))
         url = await _url(nodes, "a.test")
         for body in (stranger.registered(), b"{", b"x" * 100):

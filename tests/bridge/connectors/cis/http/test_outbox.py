@@ -141,9 +141,7 @@ async def test_another_process_continues_the_queue(fixture: OutboxFixture, their
     assert (await theirs.taken.get())["event_id"] == "$a"
 
 
-async def test_a_peer_is_removed_while_events_are_queued(
-    fixture: OutboxFixture, theirs: PublishedNode
-) -> None:
+async def test_a_peer_is_removed_while_events_are_queued(fixture: OutboxFixture, theirs: PublishedNode) -> None:
     """The pause before a retry ends at once and the events are dropped, without a report. Events that are
     enqueued after the peer was added again are sent to its new URL."""
     peers = dict(fixture.outbox._settings.peers)

@@ -62,12 +62,7 @@ async def test_a_task_of_a_published_node_is_answered(both: Both) -> None:
     assert progress["content"]["payload"]["payload"]["percent"] == 50
     answer = await both.theirs.next("task.response")
     payload = answer["content"]["payload"]
-    assert payload["result"] == {
-        "success": True,
-        "output": "done",
-        "exit_code": 0,
-        "metadata": {"tokens_used": 7},
-    }
+    assert payload["result"] == {"success": True, "output": "done", "exit_code": 0, "metadata": {"tokens_used": 7}}
     assert (payload["request_id"], payload["to_agent"]) == ("req-1", "old-1@old.local")
     assert answer["room_id"] == "!agent-federation-default:old.local"
     again = both.theirs.request("worker@new.local")
@@ -105,9 +100,7 @@ async def test_heartbeats_keep_an_agent_online(both: Both) -> None:
             "heartbeat", {"agent_id": "old-2", "node_id": "old.local", "status": status, "timestamp": _now()}
         )
         assert (await both.send(beat))[0] == 200
-    await both.ours.until(
-        lambda table: any(a.agent_id == "old-2" and a.status == "busy" for a in table.agents())
-    )
+    await both.ours.until(lambda table: any(a.agent_id == "old-2" and a.status == "busy" for a in table.agents()))
     agent = await both.ours.wait_online("old-2@old.local")
     assert agent.runtime == "unknown"
 
@@ -135,9 +128,7 @@ def _now() -> str:
         ({"origin_server_ts": "now"}, 400, "INVALID_PAYLOAD: origin_server_ts"),
     ],
 )
-async def test_a_malformed_envelope_is_refused(
-    both: Both, changed: dict[str, Any], status: int, words: str
-) -> None:
+async def test_a_malformed_envelope_is_refused(both: Both, changed: dict[str, Any], status: int, words: str) -> None:
     """With the name of the field, and never with a response that published senders retry."""
     event = {**both.theirs.registered(), **changed}
     got, answer = await both.send(event)
@@ -157,9 +148,7 @@ async def test_a_malformed_envelope_is_refused(
         ({"agent_id": "a@b"}, 400, "payload.agent_id"),
     ],
 )
-async def test_malformed_content_is_refused(
-    both: Both, changed: dict[str, Any], status: int, words: str
-) -> None:
+async def test_malformed_content_is_refused(both: Both, changed: dict[str, Any], status: int, words: str) -> None:
     """With the name of the field, and never with a response that published senders retry."""
     got, answer = await both.send(both.theirs.registered(**changed))
     assert got == status
@@ -193,9 +182,7 @@ async def test_a_repeated_event_is_ignored_and_other_content_refused(both: Both)
     event = both.theirs.registered()
     answers = [await both.send(event) for _ in range(3)]
     assert [status for status, _ in answers] == [200, 200, 200]
-    verdicts = [
-        act.verdict for act in both.ours.observer.records if act.type == event["type"] and not act.is_outgoing
-    ]
+    verdicts = [act.verdict for act in both.ours.observer.records if act.type == event["type"] and not act.is_outgoing]
     assert verdicts == [Verdict.TAKEN, Verdict.REPEATED, Verdict.REPEATED]
     other = both.theirs.registered(capabilities=["everything"])
     got, answer = await both.send({**other, "event_id": event["event_id"]})
@@ -223,9 +210,7 @@ async def test_the_rate_limit(nodes: CisNodes, theirs: PublishedNode) -> None:
     statuses = [(await both.send(theirs.registered("flood")))[0] for _ in range(5)]
     assert statuses == [200, 200, 200, 429, 429]
     assert (await both.send(theirs.registered("other")))[0] == 200
-    async with theirs.session.post(
-        f"{both.url}/_cis/v1/event/receive", json=theirs.registered("flood")
-    ) as response:
+    async with theirs.session.post(f"{both.url}/_cis/v1/event/receive", json=theirs.registered("flood")) as response:
         assert int(response.headers["Retry-After"]) > 0
         text = await response.text()
     assert not any(digits in text for digits in ("400", "401", "403", "404"))

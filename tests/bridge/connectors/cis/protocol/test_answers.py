@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.connectors.cis.protocol import error_codes as answers
-from bridge.connectors.cis.protocol.error_codes import (
-    Delivered,
-    EventResponse,
-    PermanentFailure,
-    TemporaryFailure,
-)
+from bridge.connectors.cis.protocol.error_codes import Delivered, EventResponse, PermanentFailure, TemporaryFailure
 from bridge.connectors.cis.protocol.refusals import (
     Forbidden,
     InvalidPayload,
@@ -50,9 +45,7 @@ def test_each_refusal_has_its_status(refusal: Refusal, status: int, error: str) 
 
 def test_the_retry_time_is_in_the_header() -> None:
     """In whole seconds, at least one."""
-    assert [
-        answers.refused_response(RateLimited(wait)).retry_after for wait in (0, 1, 1000, 1001, 403_000)
-    ] == [
+    assert [answers.refused_response(RateLimited(wait)).retry_after for wait in (0, 1, 1000, 1001, 403_000)] == [
         1,
         1,
         1,
@@ -62,10 +55,7 @@ def test_the_retry_time_is_in_the_header() -> None:
     assert answers.refused_response(Unavailable()).retry_after is None
 
 
-@given(
-    st.sampled_from([RateLimited(400), RateLimited(404_000), Unavailable()]),
-    st.text("$0134abcdef-", max_size=40),
-)
+@given(st.sampled_from([RateLimited(400), RateLimited(404_000), Unavailable()]), st.text("$0134abcdef-", max_size=40))
 def test_a_retryable_response_does_not_stop_retries(refusal: Refusal, event_id: str) -> None:
     """Published senders give up if they find one of four statuses anywhere in the status or the body."""
     made = answers.refused_response(refusal, event_id)

@@ -28,10 +28,7 @@ FLAT: dict[str, dict[str, Any]] = {
 
 
 def nest(flat: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "event_type": flat["event_type"],
-        "payload": {name: flat[name] for name in flat if name != "event_type"},
-    }
+    return {"event_type": flat["event_type"], "payload": {name: flat[name] for name in flat if name != "event_type"}}
 
 
 def refusal(type_: str, given_: object) -> str:
@@ -47,10 +44,7 @@ def test_both_shapes_are_read_as_the_same_event(type_: str) -> None:
     assert isinstance(event, EVENTS[type_])
     assert content.read(type_, nest(FLAT[type_])) == event
     assert content.read(type_, {"payload": nest(FLAT[type_])["payload"]}) == event
-    assert (
-        content.read(type_, {name: FLAT[type_][name] for name in FLAT[type_] if name != "event_type"})
-        == event
-    )
+    assert content.read(type_, {name: FLAT[type_][name] for name in FLAT[type_] if name != "event_type"}) == event
 
 
 @pytest.mark.parametrize("type_", EVENTS)
@@ -96,10 +90,7 @@ def test_runtimes_of_each_profile() -> None:
     other = registered("my-runtime", ("coding",))
     assert content.render(other, PeerProfile.MATRIX)["runtime_type"] == "my-runtime"
     published = content.render(other, PeerProfile.CIS_1_1)["payload"]
-    assert (published["runtime_type"], published["capabilities"]) == (
-        "claude",
-        ["coding", "runtime:my-runtime"],
-    )
+    assert (published["runtime_type"], published["capabilities"]) == ("claude", ["coding", "runtime:my-runtime"])
 
 
 @pytest.mark.parametrize("type_", FLAT)
@@ -157,10 +148,7 @@ def test_unknown_keys_are_kept() -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (
-            {"event_type": "io.cis.agent.registered"},
-            "event_type is not the type of the event in which it stands.",
-        ),
+        ({"event_type": "io.cis.agent.registered"}, "event_type is not the type of the event in which it stands."),
         ({"event_type": None}, "event_type is not the type of the event in which it stands."),
         ({"agent_id": 5}, "agent_id is not a string."),
         ({"agent_id": ""}, "agent_id is not a valid id."),
@@ -177,10 +165,7 @@ def test_unknown_keys_are_kept() -> None:
         ({"x": 2**64}, "x is a number that is too large."),
         ({"x": nested(200)}, "x is nested deeper than 100 levels."),
         ({json_values.NUMBERS_KEY: 5}, "io.palaver.numbers is not a list of JSON pointers."),
-        (
-            {json_values.NUMBERS_KEY: ["/agent_id"]},
-            "io.palaver.numbers points to a value that is not a number.",
-        ),
+        ({json_values.NUMBERS_KEY: ["/agent_id"]}, "io.palaver.numbers points to a value that is not a number."),
     ],
 )
 def test_wrong_fields_are_named(change: dict[str, Any], text: str) -> None:
@@ -217,9 +202,7 @@ def test_wrong_fields_of_a_request(field: str, value: Any, text: str) -> None:
 def test_other_types() -> None:
     """Unknown types below `io.cis.agent.` are reported as unknown; other types are refused."""
     assert content.read("io.cis.agent.sang", {"a": 1}) == UnknownType("io.cis.agent.sang")
-    assert refusal("io.cis.agent.sang", {"event_type": "io.cis.agent.heartbeat"}).startswith(
-        "event_type is not"
-    )
+    assert refusal("io.cis.agent.sang", {"event_type": "io.cis.agent.heartbeat"}).startswith("event_type is not")
     assert refusal("io.cis.agent.sang", {"a": "\0"}) == "a holds NUL."
     assert refusal("m.room.message", {}) == "type is not the type of an agent event."
     assert refusal("io.cis.agent.heartbeat", []) == "content is not an object."

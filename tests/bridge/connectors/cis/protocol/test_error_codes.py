@@ -16,9 +16,7 @@ from federation.matrix.canonical_json import encode
 from tests.bridge.connectors.cis.event_builders import COORDINATOR, NOON, WORKER
 from tests.bridge.connectors.cis.samples import HONEST, HONEST_TEXT, HOSTILE, HOSTILE_TEXT
 
-ERRORS = st.builds(
-    TaskError, st.sampled_from(ErrorCode), HONEST_TEXT, st.dictionaries(HONEST_TEXT, HONEST, max_size=3)
-)
+ERRORS = st.builds(TaskError, st.sampled_from(ErrorCode), HONEST_TEXT, st.dictionaries(HONEST_TEXT, HONEST, max_size=3))
 ANSWERS = st.builds(
     Answer,
     st.booleans(),
@@ -65,8 +63,7 @@ def test_the_result_of_a_tool(answer: Answer, exit_code: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "metadata",
-    [{}, {"error_code": None}, {"error_code": "E_BUSY"}, {"error_code": ["TIMEOUT"]}, {"error_code": 5}],
+    "metadata", [{}, {"error_code": None}, {"error_code": "E_BUSY"}, {"error_code": ["TIMEOUT"]}, {"error_code": 5}]
 )
 def test_a_failure_without_a_known_code(metadata: dict[str, Any]) -> None:
     """Published nodes set none: it is read as a failure of the tool, with its output."""

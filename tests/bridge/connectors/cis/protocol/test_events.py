@@ -56,9 +56,7 @@ def test_missing_optional_fields_are_null() -> None:
     """Fields that published nodes require, even when empty, may be missing in events from others."""
     task = TaskPayload.model_validate({"task_id": "t", "prompt": ""})
     assert (task.context, task.system_prompt, task.model, task.metadata) == ("", None, None, {})
-    assert (
-        TaskPayload.model_validate({"task_id": "t", "prompt": "", "context": None, "metadata": None}) == task
-    )
+    assert TaskPayload.model_validate({"task_id": "t", "prompt": "", "context": None, "metadata": None}) == task
     assert TaskResult(success=True, output="", exit_code=0).metadata == {}
     assert Message.model_validate(
         {"message_id": "m", "from_agent": "a@b", "message_type": "x", "payload": None, "timestamp": NOON}

@@ -6,13 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from bridge.connectors.cis.protocol.json_values import (
-    MAX_DEPTH,
-    MAX_INTEGER,
-    MIN_INTEGER,
-    problem_of,
-    sendable,
-)
+from bridge.connectors.cis.protocol.json_values import MAX_DEPTH, MAX_INTEGER, MIN_INTEGER, problem_of, sendable
 from tests.bridge.connectors.cis.samples import HONEST, HOSTILE, nested
 
 

@@ -41,9 +41,7 @@ def test_a_small_event_is_sent_unchanged(event: AnyEvent) -> None:
     assert large_output.texts_to_store(event, PeerProfile.MATRIX) == ()
 
 
-@pytest.mark.parametrize(
-    "text", ["x" * 100_000, "ä\n" * 50_000, "\x01" * 70_000, '"\\' * 30_000, "💬" * 20_000]
-)
+@pytest.mark.parametrize("text", ["x" * 100_000, "ä\n" * 50_000, "\x01" * 70_000, '"\\' * 30_000, "💬" * 20_000])
 def test_a_long_output_becomes_media(text: str) -> None:
     """URL, size and SHA-256 are in the metadata; the beginning and the end stay in the event."""
     event = response(text, {"tokens_used": 5, "cost": 0.5})
@@ -57,13 +55,7 @@ def test_a_long_output_becomes_media(text: str) -> None:
     assert arrived.result.metadata == {
         "tokens_used": 5,
         "cost": 0.5,
-        KEY: {
-            "output": {
-                "url": "mxc://kitchen.local/abc",
-                "size": len(text.encode()),
-                "sha256": stored(text).sha256,
-            }
-        },
+        KEY: {"output": {"url": "mxc://kitchen.local/abc", "size": len(text.encode()), "sha256": stored(text).sha256}},
     }
     assert large_output.stored_of(arrived, "kitchen.local") == {"output": stored(text)}
 
@@ -91,11 +83,7 @@ def test_published_nodes_accept_larger_events() -> None:
 
 def test_an_event_that_cannot_be_shortened_is_too_large() -> None:
     """A message payload or metadata would be useless if shortened."""
-    for event in (
-        message("x" * 70_000),
-        response("x", {"a": "x" * 70_000}),
-        request(metadata={"a": "x" * 70_000}),
-    ):
+    for event in (message("x" * 70_000), response("x", {"a": "x" * 70_000}), request(metadata={"a": "x" * 70_000})):
         assert isinstance(large_output.texts_to_store(event, PeerProfile.MATRIX), TooLarge)
 
 

@@ -40,14 +40,7 @@ def test_the_signing_form() -> None:
 
 @pytest.mark.parametrize(
     ("number", "written"),
-    [
-        (1.0, "1.0"),
-        (-0.0, "-0.0"),
-        (0.1, "0.1"),
-        (1e15, "1000000000000000.0"),
-        (1e-5, "0.00001"),
-        (1e-7, "1e-7"),
-    ],
+    [(1.0, "1.0"), (-0.0, "-0.0"), (0.1, "0.1"), (1e15, "1000000000000000.0"), (1e-5, "0.00001"), (1e-7, "1e-7")],
 )
 def test_floats(number: float, written: str) -> None:
     """As the published node's library writes them, which differs from Python."""
@@ -108,12 +101,7 @@ def test_a_missing_signature() -> None:
     """Signatures of other servers are ignored. The peer's settings decide whether one is required."""
     held = published.sign(PLAIN, "kitchen.local", KEY).signatures or {}
     others = replace(PLAIN, signatures={"third.local": held["kitchen.local"]})
-    for event in (
-        PLAIN,
-        others,
-        replace(PLAIN, signatures={}),
-        replace(PLAIN, signatures={"kitchen.local": {}}),
-    ):
+    for event in (PLAIN, others, replace(PLAIN, signatures={}), replace(PLAIN, signatures={"kitchen.local": {}})):
         assert published.check_signature(event, PEER) is SignatureCheck.ABSENT
         assert published.signature_refusal(event, PEER) is None
         assert published.signature_refusal(event, replace(PEER, require_signature=True)) == NOT_SIGNED

@@ -10,14 +10,7 @@ from bridge.connectors.cis.protocol.refusals import Forbidden
 from bridge.connectors.cis.protocol.rooms import BroadcastRoom, FederationRoom
 from bridge.peers.peer import Peer
 from federation.matrix.identifiers import is_room_alias, is_room_id
-from tests.bridge.connectors.cis.event_builders import (
-    heartbeat,
-    message,
-    registered,
-    request,
-    response,
-    unregistered,
-)
+from tests.bridge.connectors.cis.event_builders import heartbeat, message, registered, request, response, unregistered
 
 PEER = Peer("living.local", namespaces=frozenset({"default", "team-alpha"}))
 
@@ -91,9 +84,7 @@ def test_broadcasts_are_sent_in_the_own_room(event: AnyEvent) -> None:
 
 def test_an_event_for_one_agent_goes_to_its_nodes_room() -> None:
     """To the federation room of the namespace."""
-    assert rooms.target_room(request(), "living.local", "default") == FederationRoom(
-        "default", "kitchen.local"
-    )
+    assert rooms.target_room(request(), "living.local", "default") == FederationRoom("default", "kitchen.local")
     assert rooms.target_room(response(), "kitchen.local", "a") == FederationRoom("a", "living.local")
     assert rooms.target_room(message(), "kitchen.local", "a") == FederationRoom("a", "living.local")
 

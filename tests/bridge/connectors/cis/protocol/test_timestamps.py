@@ -78,9 +78,7 @@ def test_times_are_written_short() -> None:
     """As in the specification, if the time has no fraction."""
     assert event_fields.format_timestamp(TIME) == "2026-02-08T10:30:00Z"
     assert event_fields.format_timestamp(TIME + timedelta(milliseconds=50)) == "2026-02-08T10:30:00.050Z"
-    assert (
-        event_fields.format_timestamp(TIME + timedelta(microseconds=50_001)) == "2026-02-08T10:30:00.050001Z"
-    )
+    assert event_fields.format_timestamp(TIME + timedelta(microseconds=50_001)) == "2026-02-08T10:30:00.050001Z"
 
 
 def test_milliseconds_survive_a_round_trip() -> None:

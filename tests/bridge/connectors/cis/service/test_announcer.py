@@ -42,12 +42,7 @@ async def test_registrations_are_room_state(nodes: CisNodes) -> None:
     await until(node, {("registered", "w1"): "kimi", ("registered", "w2"): "aider"})
     await node.local_agents.unregister("w1", "maintenance")
     await until(
-        node,
-        {
-            ("registered", "w1"): "kimi",
-            ("registered", "w2"): "aider",
-            ("unregistered", "w1"): "maintenance",
-        },
+        node, {("registered", "w1"): "kimi", ("registered", "w2"): "aider", ("unregistered", "w1"): "maintenance"}
     )
     assert await timeline(node) == ["registered", "registered", "registered", "unregistered"]
     events = await node.node.rooms.state(BROADCAST, "io.cis.agent.registered")
@@ -85,9 +80,7 @@ async def test_frequent_status_changes_are_throttled(nodes: CisNodes) -> None:
     agent = address("w@a.test")
     for number in range(30):
         status = AgentStatus.BUSY if number % 2 else AgentStatus.IDLE
-        await node.routes.update(
-            [StatusUpdate(agent, status, f"t{number}" if number % 2 else None, now_ms())]
-        )
+        await node.routes.update([StatusUpdate(agent, status, f"t{number}" if number % 2 else None, now_ms())])
     async with asyncio.timeout(TIMEOUT):
         while True:
             page = await node.node.rooms.messages(BROADCAST, limit=100)
@@ -127,9 +120,7 @@ async def test_a_lost_agent_is_announced_again(nodes: CisNodes) -> None:
         lost = gone._replace(gone_at=now_ms() + later, gone_reason="timeout", last_seen=1)
         await kitchen.connector.announce_lost([lost])
     await living.observer.until(
-        lambda observer: (
-            len([act for act in observer.records if act.type == "io.cis.agent.unregistered"]) == 2
-        )
+        lambda observer: len([act for act in observer.records if act.type == "io.cis.agent.unregistered"]) == 2
     )
     async with asyncio.timeout(TIMEOUT):
         while await timeline(living) != ["registered", "registered"]:

@@ -151,9 +151,7 @@ async def test_namespaces_are_separate(nodes: CisNodes) -> None:
     if it knows an agent's address."""
     both = ("default", "alpha")
     peers = {
-        "a.test": peers_of(
-            b=PeerAccess(Peer("b.test", namespaces=frozenset(both))), c=PeerAccess(Peer("c.test"))
-        ),
+        "a.test": peers_of(b=PeerAccess(Peer("b.test", namespaces=frozenset(both))), c=PeerAccess(Peer("c.test"))),
         "b.test": {"a.test": PeerAccess(Peer("a.test", namespaces=frozenset(both)))},
         "c.test": {"a.test": PeerAccess(Peer("a.test", namespaces=frozenset(both)))},
     }
@@ -270,9 +268,7 @@ async def test_a_repeated_request_is_one_task(nodes: CisNodes) -> None:
     [asked] = [event for event in page.events if event.type == "io.cis.agent.task.request"]
     await living.node.rooms.send(room_id, user, asked.type, asked.content)
     await kitchen.observer.until(
-        lambda observer: (
-            [a.verdict for a in observer.records if a.type == asked.type] == [Verdict.TAKEN, Verdict.TAKEN]
-        )
+        lambda observer: [a.verdict for a in observer.records if a.type == asked.type] == [Verdict.TAKEN, Verdict.TAKEN]
     )
     changed = {**asked.content, "task": {**asked.content["task"], "prompt": "something else"}}
     await living.node.rooms.send(room_id, user, asked.type, changed)

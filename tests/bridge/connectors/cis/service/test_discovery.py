@@ -51,8 +51,7 @@ async def test_a_returned_node_brings_back_lost_agents(nodes: CisNodes) -> None:
     await kitchen.close()
     async with kitchen.node.database.transaction() as connection:
         await connection.execute(
-            "UPDATE agents SET gone_at = 1, gone_reason = 'timeout', said_at = said_at + 5"
-            " WHERE agent_id = 'w1'"
+            "UPDATE agents SET gone_at = 1, gone_reason = 'timeout', said_at = said_at + 5 WHERE agent_id = 'w1'"
         )
     async with routing_table(kitchen.node.database, "b.test", now_ms=now_ms) as routes:
         settings = replace(QUICK, node_id="b.test", peers=peers_of("a.test"))

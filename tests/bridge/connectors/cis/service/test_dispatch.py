@@ -92,9 +92,7 @@ async def fixture(database: Database) -> AsyncIterator[DispatcherFixture]:
         yield one
 
 
-def submit_effect(
-    to: str = "worker@here", namespace: str = "default", request_id: str = "req-1"
-) -> SubmitTask:
+def submit_effect(to: str = "worker@here", namespace: str = "default", request_id: str = "req-1") -> SubmitTask:
     event = request(to_agent=address(to)).model_copy(update={"request_id": request_id})
     room = FederationRoom(namespace, "here")
     effect = effect_of(ValidEvent(event, AgentSender(COORDINATOR), room), Peer(COORDINATOR.node_id), SETTINGS)
@@ -182,9 +180,7 @@ async def test_a_request_above_the_limits_is_rejected_once(database: Database, r
         fixture = dispatcher_fixture(tasks)
         await tasks.routes.update([registered("worker@here")])
         for number in range(1, 3):
-            await fixture.dispatcher.dispatch_read(
-                [submit_effect(request_id=f"req-{number}")], reader, number
-            )
+            await fixture.dispatcher.dispatch_read([submit_effect(request_id=f"req-{number}")], reader, number)
         [refused] = fixture.rejections.rejected
         assert (refused.event.request_id, refused.error.code) == ("req-2", ErrorCode.AGENT_BUSY)
         async with database.transaction() as connection:
@@ -257,9 +253,7 @@ async def test_progress_without_a_task_belongs_to_the_only_open_task(fixture: Di
     for number in range(2):
         key = TaskKey("here", str(number))
         await fixture.tasks.tasks.submit(task(str(number), "worker@kitchen", key=key, from_address=boss))
-        await fixture.dispatch(
-            ReportProgress(None, {"n": number}, by, boss), ReportProgress(None, {"x": 1}, by, by)
-        )
+        await fixture.dispatch(ReportProgress(None, {"n": number}, by, boss), ReportProgress(None, {"x": 1}, by, by))
     assert (await fixture.tasks.requester.heard.get())[1] == {"n": 0}
     assert fixture.tasks.requester.heard.empty()
 

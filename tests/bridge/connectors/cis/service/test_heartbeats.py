@@ -78,9 +78,7 @@ async def fixture(database: Database) -> AsyncIterator[ReceiverFixture]:
         await heard.close()
 
 
-def heartbeat_content(
-    agents: Mapping[str, list[str]] | None, sent_at: int, node_id: str = "kitchen"
-) -> dict[str, Any]:
+def heartbeat_content(agents: Mapping[str, list[str]] | None, sent_at: int, node_id: str = "kitchen") -> dict[str, Any]:
     said = {
         "event_type": TYPE,
         "node_id": node_id,
@@ -90,9 +88,7 @@ def heartbeat_content(
 
 
 async def register(fixture: ReceiverFixture, *names: str) -> None:
-    await fixture.routes.update(
-        [Registration(address(name), "cis", "claude", (), NOW - 1000) for name in names]
-    )
+    await fixture.routes.update([Registration(address(name), "cis", "claude", (), NOW - 1000) for name in names])
 
 
 async def test_a_heartbeat_updates_all_agents_of_its_node(fixture: ReceiverFixture) -> None:

@@ -67,9 +67,7 @@ async def stored(node: Node, data: bytes) -> dict[str, object]:
         (b"text", {"size": 2**40}),
     ],
 )
-async def test_a_text_that_does_not_match_is_rejected(
-    nodes: CisNodes, data: bytes, changed: dict[str, object]
-) -> None:
+async def test_a_text_that_does_not_match_is_rejected(nodes: CisNodes, data: bytes, changed: dict[str, object]) -> None:
     """A wrong size, a wrong hash, binary data, or a text above the limit: INVALID_PAYLOAD."""
     [here] = await nodes.start("a.test")
     reference = {**await stored(here, data), **changed}

@@ -49,9 +49,7 @@ async def test_a_record_becomes_an_audit_row(trail: AuditTrail, clock: Clock) ->
     """With time, peer, act and verdict, written in the background."""
     observer = observing(trail, clock)
     observer.record(EventRecord("living", REQUEST, Verdict.TAKEN, "@boss:living", "!r:here", "req-1"))
-    observer.record(
-        EventRecord(None, "io.cis.agent.registered", Verdict.SENT, "@a:here", "!r:here", "a@here")
-    )
+    observer.record(EventRecord(None, "io.cis.agent.registered", Verdict.SENT, "@a:here", "!r:here", "a@here"))
     observer.record(EventRecord("living", "x\0y", Verdict.INVALID, detail="INVALID_PAYLOAD: it is wrong."))
     rows = await _rows(trail)
     assert [(row.peer, row.direction, row.act, row.outcome) for row in rows] == [
@@ -73,20 +71,14 @@ async def test_only_the_first_heartbeat_after_a_silence_is_audited(trail: AuditT
     clock.advance(1)
     observer.record(EventRecord("living", Heartbeat.TYPE, Verdict.TAKEN))
     rows = await _rows(trail)
-    assert [(row.peer, row.outcome) for row in rows] == [
-        ("living", "done"),
-        ("attic", "refused"),
-        ("living", "done"),
-    ]
+    assert [(row.peer, row.outcome) for row in rows] == [("living", "done"), ("attic", "refused"), ("living", "done")]
 
 
 async def test_equal_refusals_are_merged_into_one_row(trail: AuditTrail, clock: Clock) -> None:
     """So a peer above its rate limit cannot fill the disk."""
     observer = observing(trail, clock)
     for number in range(1_000):
-        observer.record(
-            EventRecord("living", REQUEST, Verdict.TOO_FAST, subject=str(number), detail=str(number))
-        )
+        observer.record(EventRecord("living", REQUEST, Verdict.TOO_FAST, subject=str(number), detail=str(number)))
     rows = await _rows(trail)
     assert len(rows) == 1
     assert rows[0].detail == "rate limit exceeded (1000 times)"

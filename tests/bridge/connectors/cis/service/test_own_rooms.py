@@ -83,9 +83,7 @@ async def test_a_room_of_another_creator_is_reported(nodes: CisNodes) -> None:
     """The other rooms are still created."""
     [node] = await nodes.start("a.test")
     alice = node.user("alice")
-    await node.rooms.create_room(
-        CreateRoomRequest(creator=alice, version="11", room_id="agent-federation-default")
-    )
+    await node.rooms.create_room(CreateRoomRequest(creator=alice, version="11", room_id="agent-federation-default"))
     observer = await make(node.rooms)
     [(sentence, error)] = observer.problems
     assert "!agent-federation-default:a.test" in sentence

@@ -38,9 +38,7 @@ async def test_the_namespace_of_an_agent(nodes: CisNodes) -> None:
     await living.local_agents.register("secret", namespaces=("alpha",))
     for name in ("open", "secret"):
         await kitchen.wait_online(f"{name}@a.test")
-    room_sender = RoomSender(
-        kitchen.node.rooms, kitchen.settings, RecordingObserver(), ghosts_of(kitchen.node)
-    )
+    room_sender = RoomSender(kitchen.node.rooms, kitchen.settings, RecordingObserver(), ghosts_of(kitchen.node))
     messenger = PeerMessenger(kitchen.node.rooms, kitchen.settings, room_sender, RecordingPublished())
     for node_id, agent_id, expected in [
         ("a.test", "open", "default"),

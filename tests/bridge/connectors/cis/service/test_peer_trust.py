@@ -23,9 +23,7 @@ DONE = Answer(True, "done", 0)
 
 
 @pytest.fixture
-async def closed(
-    postgres_server: Server, migrated_template: str, tmp_path: Path
-) -> AsyncIterator[PeeredNodes]:
+async def closed(postgres_server: Server, migrated_template: str, tmp_path: Path) -> AsyncIterator[PeeredNodes]:
     """Nodes that federate with their peers only, over TLS."""
     async with peered_nodes(postgres_server, migrated_template, Certificates(tmp_path)) as nodes:
         yield nodes
@@ -76,9 +74,7 @@ async def check_unreachable(node: CisNode, request_id: str, to: str) -> None:
 async def wait_until_excluded(node: CisNode, servers: list[str]) -> None:
     """Wait until the server ACL of the node's rooms excludes a server."""
     async with asyncio.timeout(TIMEOUT):
-        while (await node.node.rooms.server_acl(f"!agent-broadcast:{node.name}") or {}).get(
-            "deny"
-        ) != servers:
+        while (await node.node.rooms.server_acl(f"!agent-broadcast:{node.name}") or {}).get("deny") != servers:
             await asyncio.sleep(0.02)
 
 
@@ -151,9 +147,7 @@ async def test_an_open_node_refuses_only_agent_events(open_: PeeredNodes) -> Non
     assert await open_.peers["a.test"].trust("b.test", trusted=False)
     await one.wait_offline("worker@b.test")
     await other.local_agents.register("late")
-    await one.observer.until(
-        lambda observer: any(act.verdict is Verdict.FORBIDDEN for act in observer.records)
-    )
+    await one.observer.until(lambda observer: any(act.verdict is Verdict.FORBIDDEN for act in observer.records))
     assert {act.peer for act in one.observer.records if act.verdict is Verdict.FORBIDDEN} == {"b.test"}
     await wait_until_excluded(one, ["b.test"])
     await check_unreachable(one, "r1", "worker@b.test")

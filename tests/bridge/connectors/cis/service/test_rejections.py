@@ -39,9 +39,7 @@ async def observer() -> RecordingObserver:
 
 
 @pytest.fixture
-async def rejections(
-    messenger: RecordingMessenger, observer: RecordingObserver
-) -> AsyncIterator[TaskRejections]:
+async def rejections(messenger: RecordingMessenger, observer: RecordingObserver) -> AsyncIterator[TaskRejections]:
     one = TaskRejections(
         CisSettings("kitchen.local", peers_of("living.local")),
         messenger,  # type: ignore[arg-type]
@@ -58,9 +56,7 @@ def rejection(node_id: str = "living.local") -> RejectTask:
     return RejectTask(request(), ERROR, "alpha", node_id)
 
 
-async def test_the_requester_gets_the_reason(
-    rejections: TaskRejections, messenger: RecordingMessenger
-) -> None:
+async def test_the_requester_gets_the_reason(rejections: TaskRejections, messenger: RecordingMessenger) -> None:
     """In the namespace of the request; a repeated request is answered again, because nothing is stored."""
     for _ in range(2):
         rejections.reject(rejection())

@@ -49,11 +49,7 @@ class ReaderFixture:
         await self.living.rooms.send(room_id, user, type_, content)
 
         def found() -> list[EventRecord]:
-            return [
-                act
-                for act in self.kitchen.observer.records[known:]
-                if not act.is_outgoing and act.type == type_
-            ]
+            return [act for act in self.kitchen.observer.records[known:] if not act.is_outgoing and act.type == type_]
 
         await self.kitchen.observer.until(lambda _: found())
         return found()[0]
@@ -107,12 +103,7 @@ async def test_a_request_in_either_shape(fixture: ReaderFixture, is_nested: bool
         ("io.cis.agent.task.request", {"payload": {**REQUEST}}, "boss", Verdict.INVALID),
         ("io.cis.agent.task.request", {"timeout_secs": 0}, "boss", Verdict.INVALID),
         ("io.cis.agent.task.request", {"request_id": ""}, "boss", Verdict.INVALID),
-        (
-            "io.cis.agent.heartbeat",
-            {"agent_id": "w", "node_id": HERE, "status": "idle"},
-            "w",
-            Verdict.FORBIDDEN,
-        ),
+        ("io.cis.agent.heartbeat", {"agent_id": "w", "node_id": HERE, "status": "idle"}, "w", Verdict.FORBIDDEN),
         (
             "io.cis.agent.heartbeat",
             {"agent_id": "w", "node_id": "living.test", "status": "initial"},
@@ -195,10 +186,7 @@ async def test_an_untrusted_peer_is_refused(nodes: CisNodes) -> None:
         ["living.test", "bad.test"], replace(QUICK, node_id=HERE, peers=refused)
     )
     act = await ReaderFixture(kitchen, strange).say("io.cis.agent.task.request", REQUEST)
-    assert (act.verdict, act.detail) == (
-        Verdict.FORBIDDEN,
-        "This server is not configured as a peer of this node.",
-    )
+    assert (act.verdict, act.detail) == (Verdict.FORBIDDEN, "This server is not configured as a peer of this node.")
     # A peer that is configured as untrusted cannot join.
     with pytest.raises(MatrixError, match="M_FORBIDDEN"):
         await ReaderFixture(kitchen, bad).say("io.cis.agent.task.request", REQUEST)

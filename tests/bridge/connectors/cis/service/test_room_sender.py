@@ -25,9 +25,7 @@ WHERE = "!agent-federation-default:a.test"
 
 
 def message(payload: object, name: str = "m") -> Message:
-    return Message(
-        message_id=name, from_agent=WORKER, to_agent=None, message_type="x", payload=payload, timestamp=NOON
-    )
+    return Message(message_id=name, from_agent=WORKER, to_agent=None, message_type="x", payload=payload, timestamp=NOON)
 
 
 class SenderFixture:
@@ -136,9 +134,7 @@ async def test_an_event_that_is_too_large_is_not_sent(fixture: SenderFixture) ->
 
 async def test_an_unreachable_room_is_a_temporary_failure(fixture: SenderFixture) -> None:
     """A retry may succeed."""
-    outcome = await fixture.room_sender.send(
-        message("hello"), FederationRoom("default", "b.test"), WORKER, "one"
-    )
+    outcome = await fixture.room_sender.send(message("hello"), FederationRoom("default", "b.test"), WORKER, "one")
     assert isinstance(outcome, NotSent)
     assert not outcome.is_final
 

@@ -132,9 +132,7 @@ async def test_failures_of_an_answer() -> None:
     await reply(RecordingMessenger(NotSent("no", is_final=True)), observer).answer(THEIRS)
     assert len(observer.problems) == 1
     messenger = RecordingMessenger()
-    elsewhere = replace(
-        THEIRS, request=replace(THEIRS.request, origin=Origin("cis", {**BACK, "node": "gone.local"}))
-    )
+    elsewhere = replace(THEIRS, request=replace(THEIRS.request, origin=Origin("cis", {**BACK, "node": "gone.local"})))
     await reply(messenger, observer).answer(elsewhere)
     assert messenger.sent == []
 
@@ -143,9 +141,7 @@ async def test_the_sender_of_an_answer() -> None:
     """A proxy named its target, a local agent, which answers; for any other address the node itself
     answers."""
     messenger = RecordingMessenger()
-    strange = replace(
-        THEIRS, request=replace(THEIRS.request, origin=Origin("cis", {**BACK, "to": "x@third.local"}))
-    )
+    strange = replace(THEIRS, request=replace(THEIRS.request, origin=Origin("cis", {**BACK, "to": "x@third.local"})))
     await reply(messenger, RecordingObserver()).answer(strange)
     assert messenger.sent[0].sender == SETTINGS.node_address
 

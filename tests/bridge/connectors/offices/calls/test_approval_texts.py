@@ -63,12 +63,7 @@ def test_the_room_shows_the_same_outcome(answer: Ack, outcome: Outcome) -> None:
 def test_names_cannot_inject_markup() -> None:
     """They are chosen by strangers."""
     hostile = "@<i>\u202e:x.test"
-    texts = [
-        question_text(HOSTILE),
-        cancelled_text(HOSTILE),
-        computer_left_text(HOSTILE),
-        not_permitted_text(hostile),
-    ]
+    texts = [question_text(HOSTILE), cancelled_text(HOSTILE), computer_left_text(HOSTILE), not_permitted_text(hostile)]
     for message in texts:
         html = str(message.html)
         assert not any(tag in html for tag in ("<b>", "<i>", "href", "\u202e"))

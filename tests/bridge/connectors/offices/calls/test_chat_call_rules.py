@@ -36,9 +36,7 @@ def line(content: dict[str, Any], **changed: Any) -> str | None:
 
 
 @pytest.mark.parametrize(
-    "content",
-    [LINE, in_thread("$0:there.test", LINE), reply("$0:there.test", LINE)],
-    ids=["", "thread", "reply"],
+    "content", [LINE, in_thread("$0:there.test", LINE), reply("$0:there.test", LINE)], ids=["", "thread", "reply"]
 )
 def test_a_message_of_a_person_is_a_command(content: dict[str, Any]) -> None:
     """Also in a thread and as a reply."""

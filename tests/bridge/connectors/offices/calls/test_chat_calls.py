@@ -163,9 +163,7 @@ async def test_a_call_is_answered_if_its_computer_disconnects(chat: ChatSetup) -
     assert "The Computer is not connected" in await chat.reply_to(message)
 
 
-async def test_one_of_several_nodes_executes_a_command(
-    postgres_server: Server, migrated_template: str
-) -> None:
+async def test_one_of_several_nodes_executes_a_command(postgres_server: Server, migrated_template: str) -> None:
     """The Computer's node, or the office's node if there is no such Computer. A direct call cannot reach a
     Computer of another node."""
     async with nodes(postgres_server, migrated_template) as all_nodes, AsyncExitStack() as stack:
@@ -191,8 +189,7 @@ async def test_one_of_several_nodes_executes_a_command(
                     found = [
                         event.sender
                         for event in events
-                        if event.content.get("m.relates_to", {}).get("m.in_reply_to", {}).get("event_id")
-                        == message
+                        if event.content.get("m.relates_to", {}).get("m.in_reply_to", {}).get("event_id") == message
                     ]
                     if len(found) >= count:
                         return found

@@ -45,14 +45,8 @@ def test_the_prefix_is_a_word_at_the_beginning(body: str, behind: str | None) ->
         ("--timeout 120 bench add", CallCommand("bench", "add", {}, 120)),
         ("bench add --timeout=5", CallCommand("bench", "add", {"--timeout": 5})),
         ('"my bench" "the tool"  x=y', CallCommand("my bench", "the tool", {"x": "y"})),
-        (
-            'bench say text="two words" more=one',
-            CallCommand("bench", "say", {"text": "two words", "more": "one"}),
-        ),
-        (
-            "bench say yes=true no=null n=-1.5",
-            CallCommand("bench", "say", {"yes": True, "no": None, "n": -1.5}),
-        ),
+        ('bench say text="two words" more=one', CallCommand("bench", "say", {"text": "two words", "more": "one"})),
+        ("bench say yes=true no=null n=-1.5", CallCommand("bench", "say", {"yes": True, "no": None, "n": -1.5})),
         ("bench say url=http://x/?a=b", CallCommand("bench", "say", {"url": "http://x/?a=b"})),
         ("bench say empty=", CallCommand("bench", "say", {"empty": ""})),
         ("bench say list=[1,2]", CallCommand("bench", "say", {"list": [1, 2]})),

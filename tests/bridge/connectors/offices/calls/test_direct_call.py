@@ -16,14 +16,7 @@ from bridge.connectors.offices.calls.direct_call import (
     why_no_computer,
 )
 from bridge.connectors.offices.protocol.events import TOOL_CALL, is_name
-from bridge.connectors.offices.protocol.office import (
-    AGENT,
-    COMPUTER,
-    Join,
-    Member,
-    OfficeMembership,
-    Rejection,
-)
+from bridge.connectors.offices.protocol.office import AGENT, COMPUTER, Join, Member, OfficeMembership, Rejection
 from bridge.connectors.offices.protocol.relay import Refusal, RelayRequest
 
 ALICE = "@alice:example.org"
@@ -59,12 +52,7 @@ def test_a_direct_call_is_relayed_like_an_agents_call() -> None:
     """With the requester in the Agent's place, and with its id in the call log."""
     relay = checked()
     assert isinstance(relay, RelayRequest)
-    assert (relay.event.name, relay.target.sid, relay.deadline, relay.call_id) == (
-        TOOL_CALL,
-        "c1",
-        12,
-        "direct-1",
-    )
+    assert (relay.event.name, relay.target.sid, relay.deadline, relay.call_id) == (TOOL_CALL, "c1", 12, "direct-1")
     assert relay.payload == {
         "agent": ALICE, "req_id": "direct-1", "computer": "hands", "tool_name": "add", "params": {"a": 1},
         "timeout": 7,
@@ -112,11 +100,7 @@ def test_a_request_for_tools() -> None:
     ("office_id", "computer", "sentence"),
     [
         ("a", "hands", None),
-        (
-            "a",
-            "hnds",
-            "There is no Computer hnds in the office a. Did you mean hands? There are eyes, hands.",
-        ),
+        ("a", "hnds", "There is no Computer hnds in the office a. Did you mean hands? There are eyes, hands."),
         ("a", "zzz", "There is no Computer zzz in the office a. There are eyes, hands."),
         ("a", "boss", "boss is the Agent of the office a: only Computers have tools."),
         ("b", "zzz", "There is no Computer zzz in the office b. There is barrel."),

@@ -106,10 +106,7 @@ async def test_the_computers_of_an_office_are_known(office: Running) -> None:
     made = calls(office)
     assert made.computers("a") == ["hands"]
     assert made.why_not("a", "hands") is None
-    assert (
-        made.why_not("a", "hnds")
-        == "There is no Computer hnds in the office a. Did you mean hands? There is hands."
-    )
+    assert made.why_not("a", "hnds") == "There is no Computer hnds in the office a. Did you mean hands? There is hands."
     assert made.why_not("bb", "eyes") == "The office bb has no members."
     assert made.why_not("bb", "eyes", of_all=True) == "The office bb has no members. Did you mean b?"
 

@@ -43,9 +43,7 @@ async def test_no_member_is_an_agent_after_the_end(node: Node) -> None:
         assert not agent.is_online
 
 
-async def test_people_can_give_tasks_in_the_room_of_an_office(
-    postgres_server: Server, migrated_template: str
-) -> None:
+async def test_people_can_give_tasks_in_the_room_of_an_office(postgres_server: Server, migrated_template: str) -> None:
     """To an Agent that accepts tasks. A `!call` message is not handled as anything else, however few users
     are in the room."""
     async with nodes(postgres_server, migrated_template) as both:

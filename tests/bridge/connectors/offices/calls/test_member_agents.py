@@ -29,16 +29,7 @@ MEMBERS = {
 def agent(address: AgentAddress = BOSS, **changed: Any) -> Agent:
     capabilities = ("task_execution",) if address == BOSS else ("add", "sub")
     known = Agent(
-        address.agent_id,
-        address.node_id,
-        "offices",
-        "a2c-smcp",
-        capabilities,
-        AgentStatus.IDLE,
-        None,
-        5,
-        5,
-        None,
+        address.agent_id, address.node_id, "offices", "a2c-smcp", capabilities, AgentStatus.IDLE, None, 5, 5, None
     )
     return known._replace(**changed)
 
@@ -96,22 +87,12 @@ def test_members_of_a_killed_process() -> None:
         agent(gone_at=7, status=AgentStatus.SHUTDOWN),
     ]
     assert reset_to_idle(agents, 10) == [StatusUpdate(BOSS, AgentStatus.IDLE, None, 51)]
-    assert [one.address for one in unregister_all(agents, 10) if isinstance(one, Unregistration)] == [
-        BOSS,
-        HANDS,
-    ]
+    assert [one.address for one in unregister_all(agents, 10) if isinstance(one, Unregistration)] == [BOSS, HANDS]
 
 
 @pytest.mark.parametrize(
     ("agent_id", "is_reserved"),
-    [
-        ("a/boss", True),
-        ("a=2fb/boss", True),
-        ("boss", False),
-        ("a/b/c", False),
-        ("/boss", False),
-        ("a/", False),
-    ],
+    [("a/boss", True), ("a=2fb/boss", True), ("boss", False), ("a/b/c", False), ("/boss", False), ("a/", False)],
 )
 def test_addresses_of_members_are_reserved(agent_id: str, is_reserved: bool) -> None:
     sentence = why_reserved(AgentAddress(agent_id, "here"))

@@ -41,9 +41,7 @@ class Setup:
 
     async def known(self, agent_id: str, condition: Callable[[Agent], object]) -> Agent:
         async with asyncio.timeout(TIMEOUT):
-            while (agent := self.routes.agent(AgentAddress(agent_id, "here"))) is None or not condition(
-                agent
-            ):
+            while (agent := self.routes.agent(AgentAddress(agent_id, "here"))) is None or not condition(agent):
                 await asyncio.sleep(0.01)
         return agent
 
@@ -81,11 +79,7 @@ async def test_members_are_registered_and_unregistered(database: Database) -> No
     async with office(database) as made:
         made.set_members(LocalMember(BOSS, reads_tasks=True), LocalMember(HANDS))
         boss = await made.known("a/boss", here)
-        assert (boss.runtime, boss.capabilities, boss.connector) == (
-            "a2c-smcp",
-            ("task_execution",),
-            "offices",
-        )
+        assert (boss.runtime, boss.capabilities, boss.connector) == ("a2c-smcp", ("task_execution",), "offices")
         await made.known("a/hands", here)
         made.set_members(LocalMember(HANDS, tools=("add",)))
         await made.known("a/boss", gone)

@@ -54,9 +54,7 @@ def test_the_acknowledgement_is_the_answer(acknowledgement: Any, answer: Any) ->
     assert read_answer((acknowledgement,)) == answer
 
 
-@pytest.mark.parametrize(
-    "arguments", [(), (None,), ("done",), ({},), ({"success": 1},), ({"success": True}, 1)]
-)
+@pytest.mark.parametrize("arguments", [(), (None,), ("done",), ({},), ({"success": 1},), ({"success": True}, 1)])
 def test_any_other_acknowledgement_is_a_failure(arguments: tuple[Any, ...]) -> None:
     """An Agent that declares tasks but does not handle the event acknowledges with nothing."""
     outcome = read_answer(arguments)
@@ -67,9 +65,7 @@ def test_any_other_acknowledgement_is_a_failure(arguments: tuple[Any, ...]) -> N
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: (
-        st.lists(inner) | st.dictionaries(st.sampled_from(["success", "output", "error", "code"]), inner)
-    ),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["success", "output", "error", "code"]), inner),
 )
 
 

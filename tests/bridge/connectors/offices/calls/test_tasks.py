@@ -43,9 +43,7 @@ async def test_an_agent_receives_its_tasks(setup: CoreSetup) -> None:
     assert setup.connector.delivery is not None
     answer = pending()
     agent = await boss(setup, answer)
-    made = await setup.submit(
-        "1", "boss", prompt="cook", context="so far", metadata={"a": 1}, timeout_ms=60_000
-    )
+    made = await setup.submit("1", "boss", prompt="cook", context="so far", metadata={"a": 1}, timeout_ms=60_000)
     payload = await agent.wait_for(TASK)
     assert 50 < payload.pop("deadline_secs") <= 60
     assert payload.pop("work_id").isdigit()
@@ -202,11 +200,7 @@ async def test_a_task_for_a_computer_is_a_call(setup: CoreSetup) -> None:
         assert task.answer is not None
         assert (task.state, task.answer.output) == (State.DONE, "3")
         payload = await computer.wait_for(TOOL_CALL)
-        assert (payload["agent"], payload["tool_name"], payload["params"]) == (
-            "coordinator@living",
-            "add",
-            {"a": 1},
-        )
+        assert (payload["agent"], payload["tool_name"], payload["params"]) == ("coordinator@living", "add", {"a": 1})
         assert payload["req_id"] == task.answer.metadata["call_id"]
     async with setup.node.database.transaction(readonly=True) as connection:
         calls = await office_records.list_calls(connection, "a", None, 10)

@@ -19,9 +19,7 @@ from bridge.tasks.task import Task
 from tests.support.tasks import request
 
 HANDS = AgentAddress("a/hands", "here")
-DONE = {
-    "content": [{"type": "text", "text": "3"}, {"type": "image", "data": "aGk=", "mimeType": "image/png"}]
-}
+DONE = {"content": [{"type": "text", "text": "3"}, {"type": "image", "data": "aGk=", "mimeType": "image/png"}]}
 
 
 def test_metadata_names_the_tool() -> None:
@@ -68,9 +66,7 @@ def test_a_call_has_the_remaining_time_of_its_task() -> None:
         ({}, False, (False, "", 1)),
     ],
 )
-def test_the_answer_to_a_call_is_the_task_outcome(
-    answer: dict[str, Any], is_gone: bool, outcome: Any
-) -> None:
+def test_the_answer_to_a_call_is_the_task_outcome(answer: dict[str, Any], is_gone: bool, outcome: Any) -> None:
     """With the tool's output. If the Computer has disconnected, the outcome is not known."""
     found = task_outcome(answer, "c1", is_gone=is_gone)
     assert found.metadata["call_id"] == "c1"

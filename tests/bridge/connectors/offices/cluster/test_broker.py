@@ -176,9 +176,7 @@ async def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_request_that_is_not_json_fails_at_once(setup: Setup) -> None:
     """And the failure is reported."""
     answers: list[Any] = []
-    await setup.broker.emit(
-        "x", object(), "/smcp", to="far", callback=lambda *arguments: answers.append(arguments)
-    )
+    await setup.broker.emit("x", object(), "/smcp", to="far", callback=lambda *arguments: answers.append(arguments))
     await asyncio.sleep(0)
     assert answers[0][0]["code"] == 500
     assert len(setup.problems) == 1

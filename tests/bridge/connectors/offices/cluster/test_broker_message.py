@@ -61,9 +61,7 @@ def test_events_that_no_process_sends_are_ignored(change: dict[str, Any]) -> Non
     assert decode(json.dumps({**EMIT, **change}).encode()) is None
 
 
-@pytest.mark.parametrize(
-    "change", [{"id": 0}, {"id": "1"}, {"id": None}, {"sid": 1}, {"args": {}}, {"namespace": "/"}]
-)
+@pytest.mark.parametrize("change", [{"id": 0}, {"id": "1"}, {"id": None}, {"sid": 1}, {"args": {}}, {"namespace": "/"}])
 def test_acknowledgements_that_no_process_sends_are_ignored(change: dict[str, Any]) -> None:
     """Number 0 is python-socketio's counter."""
     assert decode(json.dumps({**CALLBACK, **change}).encode()) is None

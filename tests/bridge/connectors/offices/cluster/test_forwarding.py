@@ -46,9 +46,7 @@ async def test_the_tools_of_a_computer_are_shared_between_processes(processes: P
         assert one.connector._records.tools("kitchen", "hands") is None
 
 
-async def test_people_decide_about_calls_of_every_process(
-    postgres_server: Server, migrated_template: str
-) -> None:
+async def test_people_decide_about_calls_of_every_process(postgres_server: Server, migrated_template: str) -> None:
     """One process reads their messages. They approve, refuse and cancel calls of each process; a person
     without permission is told so once."""
     async with AsyncExitStack() as stack:
@@ -98,17 +96,14 @@ async def test_people_decide_about_calls_of_every_process(
             await setup.forget()
 
 
-async def test_an_office_of_two_nodes_in_two_processes(
-    postgres_server: Server, migrated_template: str
-) -> None:
+async def test_an_office_of_two_nodes_in_two_processes(postgres_server: Server, migrated_template: str) -> None:
     """Whichever process reads the other node's events, the one that needs them receives them."""
     async with AsyncExitStack() as stack:
         both = await stack.enter_async_context(nodes(postgres_server, migrated_template))
         here, there = await both.start("here.test", "there.test")
         broker = await stack.enter_async_context(zenoh_router())
         processes = [
-            await process(stack, here, broker.address, is_shared=True, nodes=("there.test",))
-            for _ in range(2)
+            await process(stack, here, broker.address, is_shared=True, nodes=("there.test",)) for _ in range(2)
         ]
         first = await processes[0].computer("first")
         running, _, tokens = await stack.enter_async_context(offices_of(there, is_shared=True))

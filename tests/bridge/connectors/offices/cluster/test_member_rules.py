@@ -29,9 +29,7 @@ def test_members_of_other_processes() -> None:
     """By connection id. A record without one is from before connections were recorded, so its process does
     not serve offices together with others."""
     there = [BOSS, HANDS, RecordedMember("p3", "", COMPUTER, "old", None)]
-    assert members_of_other_processes(there, "p1").by_user == {
-        "s2": RemoteMember("s2", COMPUTER, "hands", V04, "", 7)
-    }
+    assert members_of_other_processes(there, "p1").by_user == {"s2": RemoteMember("s2", COMPUTER, "hands", V04, "", 7)}
     assert set(members_of_other_processes(there, "p2").by_user) == {"s1"}
     assert set(members_of_other_processes(there, "p9").by_user) == {"s1", "s2"}
     assert processes_of(there) == {"p1", "p2", "p3"}

@@ -110,10 +110,7 @@ async def test_a_large_answer_and_a_large_request(processes: Processes) -> None:
     hands.answers["client:get_blob"] = {"blob": blob, "req_id": "b"}
     hands.answers["client:put_blob"] = lambda payload: {"length": len(payload["blob"])}
     asked = {"agent": "x", "req_id": "b", "computer": "hands"}
-    assert await boss.request("client:get_blob", {**asked, "blob_handle": "h"}) == {
-        "blob": blob,
-        "req_id": "b",
-    }
+    assert await boss.request("client:get_blob", {**asked, "blob_handle": "h"}) == {"blob": blob, "req_id": "b"}
     put = {**asked, "chunk_offset": 0, "eof": True, "blob": blob}
     assert await boss.request("client:put_blob", put) == {"length": len(blob)}
 

@@ -27,9 +27,7 @@ BOSS, CHIEF, HANDS, FEET = "@boss:a.test", "@chief:b.test", "@hands:a.test", "@f
 ALL = ("a.test", "b.test")
 
 
-def member_event(
-    user: str, role: str = COMPUTER, name: str | None = None, at: int = 1, **more: Any
-) -> RoomEvent:
+def member_event(user: str, role: str = COMPUTER, name: str | None = None, at: int = 1, **more: Any) -> RoomEvent:
     content = {"role": role, "name": name or user[1:].split(":")[0], "box": "key", **more}
     return RoomEvent(f"$member-{user}", "!r", user, "io.a2c.office.member", content, at, user)
 
@@ -39,10 +37,7 @@ def seat_event(user: str, sender: str | None = None) -> RoomEvent:
 
 
 def members(
-    *events: RoomEvent,
-    seat: RoomEvent | None = None,
-    joined: set[str] | None = None,
-    allowed: Any = ALL,
+    *events: RoomEvent, seat: RoomEvent | None = None, joined: set[str] | None = None, allowed: Any = ALL
 ) -> set[str]:
     senders = {event.sender for event in events}
     return set(members_of_room(events, seat, senders if joined is None else joined, allowed).by_user)
@@ -133,18 +128,12 @@ def test_a_changed_remote_member_leaves_and_joins() -> None:
     """With another name, role or key."""
     before, now = remote(FEET, name="feet"), remote(FEET, name="toes")
     known = Member(FEET, COMPUTER, "feet", "o")
-    assert membership_changes(room(now), [known], {}, {FEET: before}) == [
-        RemoteLeft(FEET),
-        RemoteJoined(now),
-    ]
+    assert membership_changes(room(now), [known], {}, {FEET: before}) == [RemoteLeft(FEET), RemoteJoined(now)]
 
 
 @pytest.mark.parametrize(
     ("other", "member", "user"),
-    [
-        (remote(CHIEF, AGENT, "chief"), LOCAL_AGENT, BOSS),
-        (remote(FEET, COMPUTER, "hands"), LOCAL, HANDS),
-    ],
+    [(remote(CHIEF, AGENT, "chief"), LOCAL_AGENT, BOSS), (remote(FEET, COMPUTER, "hands"), LOCAL, HANDS)],
 )
 def test_a_local_member_is_evicted(other: RemoteMember, member: Member, user: str) -> None:
     """If the room gives its seat or its name to a member of another node. It leaves before the other one

@@ -14,9 +14,7 @@ from tests.bridge.connectors.offices.federated.test_shared_offices import OFFICE
 __all__ = ["sites"]
 
 
-async def test_an_office_without_local_members_is_dropped(
-    sites: Sites, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_office_without_local_members_is_dropped(sites: Sites, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next member that joins makes it known again."""
     boss = await sites.home.agent("boss", "kitchen")
     hands = await sites.away.computer("hands", OFFICE)
@@ -43,9 +41,7 @@ async def test_an_office_without_local_members_is_dropped(
     assert (await boss.call("hands", a=1, b=2))["content"] == [{"type": "text", "text": "3"}]
 
 
-async def test_an_office_that_cannot_be_loaded_is_not_kept(
-    sites: Sites, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_office_that_cannot_be_loaded_is_not_kept(sites: Sites, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next join tries again."""
     await sites.home.computer("hands", "kitchen")
     shared = sites.away.running.server._memberships._shared

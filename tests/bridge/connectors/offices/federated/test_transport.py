@@ -125,9 +125,7 @@ async def test_a_request_that_cannot_be_sent_is_answered_at_once(node: Node) -> 
 async def test_a_late_response_is_ignored(node: Node) -> None:
     """The request was dropped before."""
     setup = await prepare(node)
-    stop_waiting = await setup.transport.call(
-        setup.room_id, BOSS, setup.target, relay(), setup.answers.append
-    )
+    stop_waiting = await setup.transport.call(setup.room_id, BOSS, setup.target, relay(), setup.answers.append)
     [event] = (await node.rooms.messages(setup.room_id, limit=1)).events
     stop_waiting()
     id_ = event.content["id"]

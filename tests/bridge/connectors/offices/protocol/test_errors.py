@@ -23,11 +23,7 @@ def test_errors_are_flat() -> None:
 
 def test_published_clients_cannot_tell_whether_a_computer_exists() -> None:
     """Unknown, not joined, another office: the same bytes. The profile `spec` has a code for each."""
-    not_found = {
-        "code": 404,
-        "message": "Computer with name 'x' not found",
-        "details": {"computer_name": "x"},
-    }
+    not_found = {"code": 404, "message": "Computer with name 'x' not found", "details": {"computer_name": "x"}}
     assert computer_not_found("x") == cross_office("wire", "x") == not_joined("wire", "x") == not_found
     assert cross_office("spec", "x") == {"code": 4104, "message": "Cross-room access denied"}
     assert not_joined("spec", "x")["code"] == 4103

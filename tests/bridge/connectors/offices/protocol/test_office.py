@@ -109,9 +109,7 @@ def test_names_are_unique_within_an_office_across_roles() -> None:
     """The same name can be used in another office."""
     offices = joined(("c1", COMPUTER, "hands", "a"))
     for role in (AGENT, COMPUTER):
-        assert step(offices, "x", Join(role, "hands", "a")) == Rejection(
-            "Name 'hands' is taken in the office"
-        )
+        assert step(offices, "x", Join(role, "hands", "a")) == Rejection("Name 'hands' is taken in the office")
     assert not isinstance(step(offices, "x", Join(COMPUTER, "hands", "b")), Rejection)
 
 

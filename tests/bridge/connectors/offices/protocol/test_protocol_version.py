@@ -13,9 +13,7 @@ from bridge.connectors.offices.protocol.versions import (
 LINES = [ProtocolLine(0, 2), ProtocolLine(0, 4), ProtocolLine(1, 3)]
 
 
-@pytest.mark.parametrize(
-    "text", ["", "1", "1.2", "1.2.3.4", "a.b.c", "1.2.-3", " 1.2.3", "1.2.3\n", "1.2.٣", "1..3"]
-)
+@pytest.mark.parametrize("text", ["", "1", "1.2", "1.2.3.4", "a.b.c", "1.2.-3", " 1.2.3", "1.2.3\n", "1.2.٣", "1..3"])
 def test_only_three_integers_are_a_version(text: str) -> None:
     """Other digits, signs and spaces are not accepted."""
     assert parse_version(text) is None

@@ -78,9 +78,7 @@ def test_only_an_agent_can_send_requests() -> None:
 
 def test_a_computer_in_another_office_is_not_found() -> None:
     """Published clients receive the same bytes as for an unknown name."""
-    elsewhere, unknown = [
-        checked("client:get_tools", {**TOOLS, "computer": one}) for one in ("feet", "nobody")
-    ]
+    elsewhere, unknown = [checked("client:get_tools", {**TOOLS, "computer": one}) for one in ("feet", "nobody")]
     assert isinstance(elsewhere, Refusal)
     assert isinstance(unknown, Refusal)
     assert elsewhere.answer == computer_not_found("feet")

@@ -26,18 +26,7 @@ GOOD: dict[FieldKind, Any] = {
     FieldKind.ROLE: "agent",
 }
 BAD: dict[FieldKind, list[Any]] = {
-    FieldKind.NAME: [
-        None,
-        "",
-        " a",
-        "a\0",
-        "a\nb",
-        "x" * (MAX_NAME_BYTES + 1),
-        "\ud800",
-        5,
-        "ü" * 128,
-        "a\u202eb",
-    ],
+    FieldKind.NAME: [None, "", " a", "a\0", "a\nb", "x" * (MAX_NAME_BYTES + 1), "\ud800", 5, "ü" * 128, "a\u202eb"],
     FieldKind.TEXT: [None, 5, [], "x" * 1_000_001],
     FieldKind.OBJECT: [None, [], "x", 1],
     FieldKind.NATURAL: [None, -1, 1.0, True, "1", 2**53],

@@ -99,8 +99,7 @@ def test_a_list_that_is_too_long_is_shortened() -> None:
 @given(
     st.lists(
         st.fixed_dictionaries(
-            {"name": st.text(min_size=1, max_size=200)},
-            optional={"description": st.text(max_size=300) | st.none()},
+            {"name": st.text(min_size=1, max_size=200)}, optional={"description": st.text(max_size=300) | st.none()}
         ),
         max_size=30,
     ),
@@ -116,10 +115,7 @@ def test_the_content_always_fits_into_an_event(tools: list[dict[str, Any]], time
 
 def test_hostile_input_is_not_slow() -> None:
     """Up to the size of a frame."""
-    for tools in (
-        [{"name": "x"}] * 80_000,
-        [{"name": "\x1b[" + "0" * 900_000, "description": "\n" * 100_000}],
-    ):
+    for tools in ([{"name": "x"}] * 80_000, [{"name": "\x1b[" + "0" * 900_000, "description": "\n" * 100_000}]):
         began = time.process_time()
         assert tools_content({"tools": tools}) is not None
         assert time.process_time() - began < 1

@@ -67,9 +67,7 @@ def test_the_outcome_and_text_of_an_answer(answer: dict[str, Any], outcome: Outc
     assert (found.outcome, found.text.plain, found.files) == (outcome, shown, ())
 
 
-@pytest.mark.parametrize(
-    "answer", [None, 5, "done", [], {}, {"content": "x"}, {"code": "404"}, {"code": True}]
-)
+@pytest.mark.parametrize("answer", [None, 5, "done", [], {}, {"content": "x"}, {"code": "404"}, {"code": True}])
 def test_an_answer_of_another_form_counts_as_failed(answer: object) -> None:
     assert read_result(answer, "x").outcome is outcome_of(answer) is Outcome.ERROR
 
@@ -119,10 +117,7 @@ def test_binary_parts_become_files() -> None:
         ("demo__add-2.bin", b"%PDF", "application/pdf"),
         ("demo__add-3.bin", b"sound", "application/octet-stream"),
     ]
-    assert found.text.plain.split("\n")[:2] == [
-        "Here.",
-        f"(image/png, {len(PNG)} bytes, in the file demo__add-1.png.)",
-    ]
+    assert found.text.plain.split("\n")[:2] == ["Here.", f"(image/png, {len(PNG)} bytes, in the file demo__add-1.png.)"]
     assert read_result({"content": [IMAGE]}, "../.x/\n").files[0].name == "x-1.png"
 
 
@@ -197,8 +192,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
     lambda inner: (
         st.lists(inner)
         | st.dictionaries(
-            st.text() | st.sampled_from(["content", "type", "text", "data", "resource", "meta", "code"]),
-            inner,
+            st.text() | st.sampled_from(["content", "type", "text", "data", "resource", "meta", "code"]), inner
         )
     ),
     max_leaves=30,
@@ -209,9 +203,7 @@ ITEMS = st.fixed_dictionaries(
 )
 
 
-@given(
-    JSON | st.fixed_dictionaries({"content": st.lists(ITEMS | JSON)}, optional={"meta": JSON, "code": JSON})
-)
+@given(JSON | st.fixed_dictionaries({"content": st.lists(ITEMS | JSON)}, optional={"meta": JSON, "code": JSON}))
 def test_any_answer_can_be_read(answer: Any) -> None:
     """A Computer can send anything."""
     found = read_result(answer, "tool")
@@ -221,16 +213,7 @@ def test_any_answer_can_be_read(answer: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "output",
-    [
-        "\x1b[" * 400_000,
-        "*" * 5_900,
-        "[" * 5_900,
-        "`_*" * 1_900,
-        "> " * 2_900,
-        "\n" * 900_000,
-        "a." * 400_000,
-    ],
+    "output", ["\x1b[" * 400_000, "*" * 5_900, "[" * 5_900, "`_*" * 1_900, "> " * 2_900, "\n" * 900_000, "a." * 400_000]
 )
 def test_hostile_output_is_not_slow(output: str) -> None:
     """Up to the size of a frame."""

@@ -47,9 +47,7 @@ def call(params: object = None, name: str = "add") -> ToolCall:
     return ToolCall("c1", "r1", "boss", "hands", name, masked({"a": 2} if params is None else params), 5)
 
 
-def result(
-    answer: object = None, found: ToolResult = DONE, media: Sequence[MediaInfo] = ()
-) -> dict[str, Any]:
+def result(answer: object = None, found: ToolResult = DONE, media: Sequence[MediaInfo] = ()) -> dict[str, Any]:
     found = found if answer is None else read_result(answer, "add")
     return result_content(call(), found, call_event=ROOT, at_ms=9, took_ms=400, media=media)
 
@@ -177,11 +175,7 @@ def test_names_and_output_cannot_inject_anything() -> None:
     """No HTML, no links into Matrix, no mentions, no invisible characters."""
     hostile = ToolCall("c", "r", HOSTILE, HOSTILE, HOSTILE, masked({HOSTILE: HOSTILE}), 5)
     answer = {"content": [{"type": "text", "text": HOSTILE}]}
-    for content in (
-        call_content(hostile),
-        result(answer),
-        digest_content([DigestEntry(hostile, Outcome.DONE, 1)]),
-    ):
+    for content in (call_content(hostile), result(answer), digest_content([DigestEntry(hostile, Outcome.DONE, 1)])):
         html = checked(content)["formatted_body"]
         assert "<b>" not in html
         assert "href" not in html
@@ -227,8 +221,6 @@ def test_a_call_always_fits(params: dict[str, Any], name: str) -> None:
 @given(st.lists(TEXTS, max_size=5))
 def test_a_result_always_fits(texts: list[str]) -> None:
     """Into an event, with its HTML."""
-    content = checked(
-        result({"content": [{"type": "text", "text": text} for text in texts]}, media=[INFO] * 11)
-    )
+    content = checked(result({"content": [{"type": "text", "text": text} for text in texts]}, media=[INFO] * 11))
     # A single line of plain text needs no HTML.
     assert "formatted_body" in content or "\n" not in content["body"]

@@ -2,12 +2,7 @@
 
 from bridge.connectors.offices.calls.chat_command import InvalidCommand
 from bridge.connectors.offices.protocol.errors import computer_not_found
-from bridge.connectors.offices.rooms.call_events import (
-    answer_text,
-    help_text,
-    invalid_command_text,
-    message_link,
-)
+from bridge.connectors.offices.rooms.call_events import answer_text, help_text, invalid_command_text, message_link
 
 DONE = {"content": [{"type": "text", "text": "<b>3</b>\nfour"}], "isError": False}
 
@@ -15,12 +10,7 @@ DONE = {"content": [{"type": "text", "text": "<b>3</b>\nfour"}], "isError": Fals
 def test_a_mistake_is_explained() -> None:
     """With the correct form and the names of the Computers."""
     reply = invalid_command_text(InvalidCommand("It is <wrong>."), ["eyes", "hands"])
-    for part in (
-        "It is <wrong>.",
-        "!call COMPUTER TOOL a=1 b=2",
-        '{"a": 1, "b": 2}',
-        "There are eyes, hands.",
-    ):
+    for part in ("It is <wrong>.", "!call COMPUTER TOOL a=1 b=2", '{"a": 1, "b": 2}', "There are eyes, hands."):
         assert part in reply.plain
     assert "&lt;wrong&gt;" in str(reply.html)
     assert "no Computer at the moment" in invalid_command_text(InvalidCommand("x"), []).plain
@@ -30,12 +20,7 @@ def test_help_lists_computers_and_their_tools() -> None:
     """As far as they are known. A long list is shortened."""
     reply = help_text({"hands": ("add", "<sub>"), "eyes": None, "ears": ()})
     lines = reply.plain.splitlines()
-    assert lines[:4] == [
-        "What you can call:",
-        "- ears: no tools",
-        "- eyes: tools not known",
-        "- hands: add, <sub>",
-    ]
+    assert lines[:4] == ["What you can call:", "- ears: no tools", "- eyes: tools not known", "- hands: add, <sub>"]
     assert "&lt;sub&gt;" in str(reply.html)
     assert "no tools to call" in help_text({}).plain
     many = help_text({f"c{n:03}": tuple(f"t{m}" for m in range(100)) for n in range(100)})
@@ -55,8 +40,7 @@ def test_the_reply_to_a_call() -> None:
     long = answer_text("hands", "add", {"content": [{"type": "text", "text": "x" * 5_000}]}, None, None)
     assert len(long.plain) < 600
     assert (
-        "❌ The Computer is not connected."
-        in answer_text("hands", "add", computer_not_found("hands"), 1, None).plain
+        "❌ The Computer is not connected." in answer_text("hands", "add", computer_not_found("hands"), 1, None).plain
     )
 
 

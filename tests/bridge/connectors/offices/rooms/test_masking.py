@@ -140,9 +140,7 @@ def test_a_token_for_offices_is_hidden() -> None:
     assert found.hidden == ("/args/1",)
 
 
-@pytest.mark.parametrize(
-    "before", [MAX_TEXT_LENGTH - 30, MAX_TEXT_LENGTH - 5, MAX_TEXT_LENGTH, MAX_TEXT_LENGTH + 505]
-)
+@pytest.mark.parametrize("before", [MAX_TEXT_LENGTH - 30, MAX_TEXT_LENGTH - 5, MAX_TEXT_LENGTH, MAX_TEXT_LENGTH + 505])
 def test_a_shortened_text_shows_no_part_of_a_secret(before: int) -> None:
     """Although the cut goes through the secret."""
     text = "x " * (before // 2) + f"https://me:{SECRET}@db/x" + " y" * 5_000

@@ -175,8 +175,7 @@ def test_no_two_members_share_an_address(one: str, name: str, other: str, other_
 
 
 @pytest.mark.parametrize(
-    "agent_id",
-    ["worker-1", "a/b/c", "a/", "/b", "/", "a/=2f=", "a/b=2F", "a/ b", "a/=41", "a/b\u202e", "a/=sha256-00"],
+    "agent_id", ["worker-1", "a/b/c", "a/", "/b", "/", "a/=2f=", "a/b=2F", "a/ b", "a/=41", "a/b\u202e", "a/=sha256-00"]
 )
 def test_other_addresses_belong_to_no_member(agent_id: str) -> None:
     """Each member has exactly one address."""

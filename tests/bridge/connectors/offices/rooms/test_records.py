@@ -16,9 +16,7 @@ BOSS, HANDS = Member("s", AGENT, "boss", "a"), Member("t", COMPUTER, "hands", "a
 
 
 def relay(event: str = TOOL_CALL) -> RelayRequest:
-    return RelayRequest(
-        CLIENT_EVENTS[event], BOSS, HANDS, {"req_id": "1", "tool_name": "add", "params": {}}, 5.0
-    )
+    return RelayRequest(CLIENT_EVENTS[event], BOSS, HANDS, {"req_id": "1", "tool_name": "add", "params": {}}, 5.0)
 
 
 def records_of(node: Node) -> OfficeRecords:

@@ -16,14 +16,7 @@ async def test_an_office_is_found_by_its_alias(node: Node) -> None:
     await used_once(node)
     rooms = OfficeRooms(room_parts(node, []))
     assert await rooms.has_alias("office-a")
-    for localpart in (
-        "office-b",
-        "office-A",
-        "office-",
-        "agents-a",
-        f"office-=sha256-{'0' * 40}",
-        "office-=00",
-    ):
+    for localpart in ("office-b", "office-A", "office-", "agents-a", f"office-=sha256-{'0' * 40}", "office-=00"):
         assert not await rooms.has_alias(localpart)
         assert not await rooms.ensure_alias(localpart)
 
@@ -49,9 +42,7 @@ async def test_an_office_with_a_long_id_is_found(node: Node) -> None:
     rooms = OfficeRooms(parts)
     assert not await rooms.has_alias(localpart)
     async with node.database.transaction() as connection:
-        await connection.execute(
-            "INSERT INTO office_rooms (office_id, position, used_at_ms) VALUES ($1, 1, 1)", LONG
-        )
+        await connection.execute("INSERT INTO office_rooms (office_id, position, used_at_ms) VALUES ($1, 1, 1)", LONG)
         assert await office_rooms.list_offices(connection) == [LONG]
     await node.rooms.remove_alias(alias(LONG, node.name))
     assert await rooms.ensure_alias(localpart)

@@ -69,9 +69,7 @@ class Setup:
             cluster=self.cluster,
         )
 
-    async def join(
-        self, sid: str, role: str, name: str, office_id: str = "o@a.test"
-    ) -> tuple[bool, str | None]:
+    async def join(self, sid: str, role: str, name: str, office_id: str = "o@a.test") -> tuple[bool, str | None]:
         connection = self.memberships.connections.setdefault(sid, Connection(sid, GRANTS["any"], None))
         return await self.memberships.change(connection, Join(role, name, "o"), office_id)
 
@@ -115,10 +113,7 @@ async def test_an_agent_that_loses_its_seat_is_evicted() -> None:
     setup.sent.clear()
     setup.shared.set_members(CHIEF)
     await setup.memberships.refresh("o")
-    left, entered = (
-        {"office_id": "o@a.test", "agent": "boss"},
-        {"office_id": "o@a.test", "agent": "chief"},
-    )
+    left, entered = ({"office_id": "o@a.test", "agent": "boss"}, {"office_id": "o@a.test", "agent": "chief"})
     assert setup.sent == [
         ("notify:leave_office", left, "2"),
         ("notify:leave_office", left, "1"),
@@ -165,8 +160,7 @@ async def test_concurrent_changes_are_serialised() -> None:
     names = [one.name for one in setup.memberships.offices.members("o")]
     assert sorted(names) == ["c0", "c1", "c2", "c3", "c4", "feet"]
     leaving = [
-        setup.memberships.change(setup.memberships.connections[str(number)], Leave("o"), "o")
-        for number in range(5)
+        setup.memberships.change(setup.memberships.connections[str(number)], Leave("o"), "o") for number in range(5)
     ]
     assert await asyncio.gather(*leaving) == [(True, None)] * 5
     assert [one.name for one in setup.memberships.offices.members("o")] == ["feet"]

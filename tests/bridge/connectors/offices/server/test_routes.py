@@ -25,9 +25,7 @@ async def client() -> AsyncIterator[TestClient[web.Request, web.Application]]:
         yield made
 
 
-async def test_the_accepted_version_is_stored_in_the_request(
-    client: TestClient[web.Request, web.Application],
-) -> None:
+async def test_the_accepted_version_is_stored_in_the_request(client: TestClient[web.Request, web.Application]) -> None:
     """With and without a trailing slash. The first of several values counts."""
     for path in ("/socket.io", "/socket.io/"):
         answer = await client.get(f"{path}?a2c_version=0.4.7&a2c_version=9.9.9")

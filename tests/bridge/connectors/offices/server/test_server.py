@@ -20,11 +20,7 @@ RESULT = {
     "structuredContent": None,
     "isError": False,
 }
-NOT_FOUND = {
-    "code": 404,
-    "message": "Computer with name 'feet' not found",
-    "details": {"computer_name": "feet"},
-}
+NOT_FOUND = {"code": 404, "message": "Computer with name 'feet' not found", "details": {"computer_name": "feet"}}
 
 
 @pytest.fixture
@@ -268,12 +264,7 @@ async def test_requests_and_answers_are_relayed_unchanged(running: Running, even
 async def test_large_and_binary_answers_are_relayed_unchanged(running: Running) -> None:
     """And so are flat errors of the Computer."""
     agent, computer = await running.agent(), await running.computer()
-    computer.answers["client:get_tools"] = {
-        "code": 4014,
-        "message": "x",
-        "mcp_server": "y",
-        "details": {"z": 1},
-    }
+    computer.answers["client:get_tools"] = {"code": 4014, "message": "x", "mcp_server": "y", "details": {"z": 1}}
     assert await agent.tools("hands") == computer.answers["client:get_tools"]
     computer.answers["client:get_tools"] = {"tools": ["x" * 300_000], "blob": b"\0\1", "req_id": "tools"}
     assert await agent.tools("hands") == computer.answers["client:get_tools"]
