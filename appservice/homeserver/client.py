@@ -91,7 +91,7 @@ async def open_session() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 class HomeserverClient:
-    """`session` comes from `open_session`; its opener closes it. `url` is where clients reach the homeserver,
+    """The caller opens `session` with `open_session` and closes it. `url` is where clients reach the homeserver,
     `token` is the `as_token`."""
 
     def __init__(

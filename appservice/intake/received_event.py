@@ -1,7 +1,7 @@
 """An event as the homeserver pushes it, and as it is stored until every reader has read it.
 
-Events arrive in the client format. The homeserver has authorised them, and nothing of that can be verified
-again.
+Events arrive in the client format. The homeserver has authorised them, and this node cannot verify
+that again.
 """
 
 import re

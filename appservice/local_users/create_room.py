@@ -97,7 +97,7 @@ def create_room_body(
 
 
 def _check_size(event: NewEvent) -> None:
-    """A homeserver refuses it only after it has created the room."""
+    """Checked here because a homeserver refuses an oversized event only after it has created the room."""
     try:
         size = len(encode(dict(event.content)))
     except NotCanonical as problem:
@@ -215,7 +215,7 @@ class RoomDirectory(UserOperations):
         return max(ghosts, key=power.of_user, default=await self._resident(room_id))
 
     def _servers(self, named: Iterable[str]) -> tuple[str, ...]:
-        """The homeserver first, the others in the given order."""
+        """The servers to join by: the homeserver, then the others in the given order."""
         own = self._parts.server_name
         return tuple(sorted(dict.fromkeys(named), key=lambda name: name != own))[:MAX_SERVERS]
 

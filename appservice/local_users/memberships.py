@@ -185,7 +185,7 @@ class Memberships(Users):
     async def _act(
         self, path: PathBuilder, room_id: str, sender: str, user: str, reason: str | None, done: Collection[str | None]
     ) -> None:
-        """If the membership is in `done`, the operation has already succeeded."""
+        """Make the request. If it is refused although the user's membership is in `done`, that counts as success."""
         content = {**_reason(reason), "user_id": user}
         try:
             await self._parts.client.request(

@@ -110,7 +110,7 @@ class Namespaces:
 
     @property
     def offices_regex(self) -> str:
-        """One of `aliases_regexes`. Registrations from before offices existed lack it."""
+        """One of `aliases_regexes`. Registrations made before offices existed do not have it."""
         return f"^#{OFFICE}-.+:{re.escape(self.domain)}$"
 
     def _name(self, text: str, sigil: str) -> str | None:

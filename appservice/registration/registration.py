@@ -29,7 +29,7 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """Generated once and then reused: also the sender, whose account the homeserver creates."""
+    """The tokens and the sender's name, generated once. The homeserver creates the sender's account."""
 
     as_token: str = field(repr=False)
     hs_token: str = field(repr=False)
@@ -225,7 +225,7 @@ def differences(registration: Registration, wanted: RegistrationSettings) -> tup
         found.append(
             f"The file does not reserve the aliases of offices, {offices.regex}, but offices are enabled:"
             " write it again with `palaver registration`, which keeps its tokens, copy it to the homeserver"
-            " and restart that."
+            " and restart the homeserver."
         )
     if registration.rooms:
         found.append("The file reserves room ids, which the homeserver assigns itself.")

@@ -103,7 +103,8 @@ class RoutingTable:
         return self._intake.agent_of(row)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with every change, whichever process made it. Returns a function that ends this."""
+        """Call `listener` with every change, whichever process made it. Returns a function that ends the
+        subscription."""
         self._listeners.append(listener)
 
         def end() -> None:

@@ -84,7 +84,7 @@ class Ghosts:
         self._cache: LRUCache[str, _CachedAppearance] = LRUCache(MAX_CACHED)
 
     def is_up_to_date(self, user: str) -> bool:
-        """Whether the user exists, and nothing new is known that would change its appearance."""
+        """Whether the user exists and its profile needs no change."""
         shown = self._cache.get(user)
         if shown is None or shown.until is not None:
             return False

@@ -43,11 +43,11 @@ def read(authorization: Sequence[str]) -> Credentials:
     """Parse the values of the Authorization header. Raises `MatrixError`."""
     # RFC 6750, 2.1: `Bearer`, case-insensitive (RFC 9110, 11.1).
     if not authorization:
-        raise MatrixError("M_MISSING_TOKEN", "The request has to carry an access token of the homeserver.", 401)
+        raise MatrixError("M_MISSING_TOKEN", "The request must have an access token of the homeserver.", 401)
     scheme, _, token = authorization[0].strip().partition(" ")
     token = token.strip()
     if len(authorization) > 1 or scheme.lower() != "bearer" or not token:
-        raise MatrixError("M_MISSING_TOKEN", "The request has to carry one token, as `Authorization: Bearer …`.", 401)
+        raise MatrixError("M_MISSING_TOKEN", "The request must have one token, as `Authorization: Bearer …`.", 401)
     is_openid = token.startswith(_OPENID)
     token = token.removeprefix(_OPENID)
     # No homeserver issues such a token.

@@ -189,7 +189,7 @@ class TaskEffects:
         except TimeoutError:
             return RetryLater("It timed out.")
         except Exception as error:
-            self._ports.observer.problem(f"The effect {due} of the task {task.key} failed.", error)
+            self._ports.observer.problem(f"The effect “{due}” of the task {task.key} failed.", error)
             return RetryLater("It failed.")
 
     async def _perform(self, due: Due, task: Task) -> Delivered | Rejected | RetryLater | NotInThisProcess:
@@ -231,7 +231,7 @@ class TaskEffects:
             await self._step(task.key, Unreachable(outcome.reason))
         else:
             self._ports.observer.problem(
-                f"The effect {due} of the task {task.key} failed and will be retried later.", None
+                f"The effect “{due}” of the task {task.key} failed and will be retried later.", None
             )
 
     async def _send_queued_progress(self, reply: Reply, task: Task, waiting: deque[Mapping[str, Any]]) -> None:

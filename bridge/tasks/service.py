@@ -136,11 +136,11 @@ class TaskService:
     # -- accepting tasks --
 
     async def submit(self, request: TaskRequest, position: ReaderPosition | None = None) -> Submission:
-        """Accept a task in a transaction of its own.
+        """Accept a task.
 
-        On return the task is stored and its delivery has been started. `position` is the stream position of
-        the reader that found the request; it is stored in the same transaction, unless the request is
-        refused. Raises `TakenOver` if another process reads that stream now.
+        On return the task is stored and its effects are started, unless it was refused. `position` is the stream
+        position of the reader that found the request; it is committed together with the task, unless the request
+        is refused. Raises `ReaderReplaced` if another process reads that stream now.
         """
         async with self._database.autocommit() as connection:
             submitted = await self._intake.accept(connection, request, position)

@@ -35,6 +35,7 @@ REMOTE_ANSWER_TIMEOUT: Final = 5.0
 
 def runner_name(process: int) -> str:
     """The runner name of tasks that run in the process itself and end with it."""
+    # Databases of earlier versions contain this form.
     return f"desk-{process}"
 
 
@@ -159,7 +160,7 @@ class TaskSweep:
 
 
 def _orphan_message(task: Task, process: int) -> Message | None:
-    """The message for a task of a process that has ended: its delivery may not have arrived, or it ran in
+    """The message for a task of a process that has ended, if its delivery may have been lost or it ran in
     that process."""
     if task.state is State.ACCEPTED or task.runner == runner_name(process):
         return RunnerLost()

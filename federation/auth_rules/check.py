@@ -17,7 +17,7 @@ from federation.auth_rules.membership import check_authoriser_signature, check_f
 from federation.auth_rules.power_levels import check_power_levels
 from federation.auth_rules.room_state import RoomState
 from federation.auth_rules.rules import refuse
-from federation.auth_rules.third_party_invite import check_third_party_invite
+from federation.auth_rules.third_party_invite import check_third_party_invite_event
 from federation.auth_rules.verdict import ALLOWED, Refused, Verdict
 from federation.events import CREATE, EventId, Pdu, StateKey, create_event_id
 from federation.matrix.identifiers import domain, is_user_id
@@ -165,7 +165,7 @@ def _check_in_room(pdu: Pdu, state: RoomState) -> Verdict:
         return refuse(version, "sender_joined")
     # 7. If type is `m.room.third_party_invite`:
     if pdu.type == "m.room.third_party_invite":
-        return check_third_party_invite(pdu, state)
+        return check_third_party_invite_event(pdu, state)
     # 8. If the event type's *required power level* is greater than the `sender`'s power level, reject.
     levels = state.levels
     if levels.required_for(pdu.type, is_state=pdu.state_key is not None) > levels.of_user(pdu.sender):

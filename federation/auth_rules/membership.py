@@ -8,7 +8,7 @@ from typing import Final
 from federation.auth_rules.levels import creators
 from federation.auth_rules.room_state import RoomState
 from federation.auth_rules.rules import refuse
-from federation.auth_rules.third_party_invite import check_third_party
+from federation.auth_rules.third_party_invite import check_invite_by_token
 from federation.auth_rules.verdict import ALLOWED, Refused, Verdict
 from federation.events import Pdu
 from federation.matrix.identifiers import domain
@@ -18,7 +18,7 @@ from federation.matrix.room_version import RoomVersion
 def check_invite(pdu: Pdu, target: str, state: RoomState) -> Verdict:
     # 5.4.1 If `content` has a `third_party_invite` property:
     if "third_party_invite" in pdu.content:
-        return check_third_party(pdu, target, state)
+        return check_invite_by_token(pdu, target, state)
     # 5.4.2 If the `sender`'s current membership state is not `join`, reject.
     if state.membership(pdu.sender) != "join":
         return refuse(state.version, "invite.sender")

@@ -70,8 +70,7 @@ _AUTH_EVENTS: Final = _text(
     _rule("auth_events.duplicate", "If there are duplicate entries for a given type and state_key pair, reject."),
     _rule(
         "auth_events.unexpected",
-        "If there are entries whose type and state_key don't match those specified by the auth events"
-        " selection"
+        "If there are entries whose type and state_key don't match those specified by the auth events selection"
         " algorithm described in the server specification, reject.",
     ),
     _rule(
@@ -91,8 +90,7 @@ _AUTH_EVENTS: Final = _text(
 
 _FEDERATE: Final = _rule(
     "federate",
-    "If the content of the m.room.create event in the room state has the property m.federate set to"
-    " false, and"
+    "If the content of the m.room.create event in the room state has the property m.federate set to false, and"
     " the sender domain of the event does not match the sender domain of the create event, reject.",
 )
 
@@ -115,8 +113,7 @@ _JOIN: Final = _text(
         _text("If membership state is join or invite, allow."),
         _rule(
             "join.authoriser",
-            "If the join_authorised_via_users_server key in content is not a user with sufficient"
-            " permission to"
+            "If the join_authorised_via_users_server key in content is not a user with sufficient permission to"
             " invite other users, reject.",
         ),
         _OTHERWISE_ALLOW,
@@ -134,8 +131,7 @@ _THIRD_PARTY: Final = _text(
     _rule("third_party.mxid", "If mxid does not match state_key, reject."),
     _rule(
         "third_party.token",
-        "If there is no m.room.third_party_invite event in the current room state with state_key"
-        " matching token,"
+        "If there is no m.room.third_party_invite event in the current room state with state_key matching token,"
         " reject.",
     ),
     _rule("third_party.sender", "If sender does not match sender of the m.room.third_party_invite, reject."),
@@ -160,15 +156,13 @@ _LEAVE: Final = _text(
     "If membership is leave:",
     _rule(
         "leave.self",
-        "If the sender matches state_key, allow if and only if that user's current membership state is"
-        " invite,"
+        "If the sender matches state_key, allow if and only if that user's current membership state is invite,"
         " join, or knock.",
     ),
     _rule("leave.sender", "If the sender's current membership state is not join, reject."),
     _rule(
         "leave.unban",
-        "If the target user's current membership state is ban, and the sender's power level is less"
-        " than the ban"
+        "If the target user's current membership state is ban, and the sender's power level is less than the ban"
         " level, reject.",
     ),
     _text(
@@ -229,8 +223,7 @@ _POWER_LEVELS: Final = _text(
     "If type is m.room.power_levels:",
     _rule(
         "levels.integers",
-        "If any of the properties users_default, events_default, state_default, ban, redact, kick, or"
-        " invite in"
+        "If any of the properties users_default, events_default, state_default, ban, redact, kick, or invite in"
         " content are present and not an integer, reject.",
         when=lambda version: version.integer_power_levels,
     ),

@@ -16,14 +16,14 @@ MAX_SIGNATURES_TRIED: Final = 1_000
 would take half a minute; normal events have only a few."""
 
 
-def check_third_party_invite(pdu: Pdu, state: RoomState) -> Verdict:
+def check_third_party_invite_event(pdu: Pdu, state: RoomState) -> Verdict:
     # 7.1 Allow if and only if `sender`'s current power level is greater than or equal to the *invite level*.
     if state.levels.of_user(pdu.sender) < state.levels.of_action("invite"):
         return refuse(state.version, "third_party_invite.level")
     return ALLOWED
 
 
-def check_third_party(pdu: Pdu, target: str, state: RoomState) -> Verdict:
+def check_invite_by_token(pdu: Pdu, target: str, state: RoomState) -> Verdict:
     """Rule 5.4.1. It allows the invite of a joined user, as the specification does."""
     version = state.version
     # 5.4.1.1 If *target user* is banned, reject.

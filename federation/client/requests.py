@@ -36,7 +36,7 @@ def authorization(method: str, uri: str, origin: str, destination: str, body: by
 
 
 def bytes_to_sign(method: str, uri: str, origin: str, destination: str, body: bytes | None) -> bytes:
-    """The canonical JSON of `request_auth.signed_object`, assembled from a body that is canonical JSON
+    """The canonical JSON of `federation.keys.x_matrix.signed_object`, assembled from a body that is canonical JSON
     already."""
     rest = encode({"destination": destination, "method": method, "origin": origin, "uri": uri})
     if body is None:

@@ -35,7 +35,7 @@ def apply_changes(profile: Mapping[str, Any], changes: Mapping[str, Any]) -> dic
     for key, value in changes.items():
         if len(key.encode("utf-8", "surrogatepass")) > MAX_KEY_BYTES:
             raise MatrixError(
-                "M_KEY_TOO_LARGE", f"The name of a profile field must have at limit {MAX_KEY_BYTES} bytes."
+                "M_KEY_TOO_LARGE", f"The name of a profile field must have at most {MAX_KEY_BYTES} bytes."
             )
         if _KEY.fullmatch(key) is None:
             raise MatrixError(
@@ -48,7 +48,7 @@ def apply_changes(profile: Mapping[str, Any], changes: Mapping[str, Any]) -> dic
             _check(key, value)
             result[key] = value
     if len(encode(result)) > MAX_BYTES:
-        raise MatrixError("M_PROFILE_TOO_LARGE", f"The profile must have at limit {MAX_BYTES} bytes.")
+        raise MatrixError("M_PROFILE_TOO_LARGE", f"The profile must have at most {MAX_BYTES} bytes.")
     return result
 
 
@@ -61,7 +61,7 @@ def _check(key: str, value: Any) -> None:
         raise MatrixError("M_INVALID_PARAM", f"The value of {key} contains NUL.")
     limit = MAX_CHARACTERS.get(key)
     if limit is not None and not (isinstance(value, str) and len(value) <= limit):
-        raise MatrixError("M_INVALID_PARAM", f"{key} must be a string of at limit {limit} characters.")
+        raise MatrixError("M_INVALID_PARAM", f"{key} must be a string of at most {limit} characters.")
 
 
 def updated_member_content(content: Mapping[str, Any], profile: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -51,7 +51,7 @@ class SendOperations(Operations):
         match type_:
             case "m.room.member":
                 raise MatrixError(
-                    "M_INVALID_PARAM", "MembershipOperations are changed with join, leave, invite, kick and ban.", 400
+                    "M_INVALID_PARAM", "Memberships are changed with join, leave, invite, kick and ban.", 400
                 )
             case "m.room.encryption":
                 raise MatrixError("M_INVALID_PARAM", "This server does not support encrypted rooms.", 400)
@@ -91,7 +91,7 @@ class SendOperations(Operations):
         state = await self._services.graph.current_events(room_id, [CREATE, POWER_LEVELS])
         levels = PowerLevels(state.get(CREATE), state.get(POWER_LEVELS), version)
         if levels.of_user(sender) < levels.of_action("redact"):
-            raise MatrixError("M_FORBIDDEN", "The user has not the power level to redact events of others.", 403)
+            raise MatrixError("M_FORBIDDEN", "The user's power level is too low to redact other users' events.", 403)
 
 
 def _check_transaction_id_and_ts(transaction_id: str | None, ts: int | None) -> None:

@@ -78,7 +78,7 @@ class DestinationView:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """The action for an input and the states in which it may leave the machine."""
+    """The action for an input, and the states to which it may lead."""
 
     action: "Callable[[Destination, Any, int], list[Effect]]"
     to: frozenset[State]

@@ -133,7 +133,7 @@ class SendQueue:
         return not any(lane.more or lane.loading for lane in self._lanes.values())
 
     def take_pdus(self, limit: int, allowances: Mapping[str, int]) -> tuple[PduRef, ...]:
-        """Take the oldest events of the rooms in `allowances`, at limit the allowance of each room."""
+        """Take the oldest events of the rooms in `allowances`, at most the allowance of each room."""
         streams = [
             [(position, name) for position in self._lanes[name].held[:allowance]]
             for name, allowance in allowances.items()

@@ -83,8 +83,8 @@ async def _receive_event(draft: RoomDraft, batch: RoomBatch, event: VerifiedEven
 async def _insert_after_gap(
     draft: RoomDraft, batch: RoomBatch, event_id: EventId, ids: StateIds, in_timeline: bool
 ) -> bool:
-    """Insert an event behind a gap, with the state before it as another server has reported it. Returns
-    whether that was possible."""
+    """Insert the event after a gap, with the state before it as another server has reported it. Returns whether
+    that was possible."""
     event = batch.outliers.get(event_id) or batch.events.get(event_id)
     if event is None:
         await draft.load([event_id])
@@ -132,7 +132,7 @@ MAX_UNREACHABLE_SERVERS: Final = 1_000
 class IncomingTransaction(NamedTuple):
     """A transaction of another server.
 
-    `make_response` makes the row that is committed together with its events from their results. It must have
+    `make_response` takes the results of the events and returns the row that is committed with them. It must have
     no effects, since it is called again when a database connection was lost.
     """
 

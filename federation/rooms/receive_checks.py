@@ -137,7 +137,7 @@ def authorise(
 ) -> Verdict | Dropped | NeedEvents:
     """Steps 4 to 7.
 
-    Both states hold exactly the entries that `state_needed` names, as far as the room has them.
+    Both states hold exactly the entries that `required_state` names, as far as the room has them.
     `current_state` is None if it equals the state before the event, or if step 6 does not apply. `policy` is
     the room's policy server.
     """

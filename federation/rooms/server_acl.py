@@ -40,7 +40,7 @@ class ServerAcl:
         if server is None:
             return False
         # 2. If the server name is an IP address (v4 or v6) literal, and `allow_ip_literals` is present and
-        #    `false`,    deny.
+        #    `false`, deny.
         if server.is_ip_literal and not self.allow_ip_literals:
             return False
         # 3. If the server name matches an entry in the `deny` list, deny.

@@ -27,7 +27,7 @@ class RoomStream(EventStream):
         self._reader = RoomReader(store)
 
     def wake(self, rows: Sequence[StreamRow] = (), is_unredacted: bool = False) -> None:
-        """Publish entries that this process has committed, or unknown ones if there are no rows.
+        """Publish entries that this process has committed. Without rows, readers read the database.
         `is_unredacted`: no redaction applies to any of them."""
         known = [self._store.cached_event(row.event_id) for row in rows] if is_unredacted else []
         if None in known:

@@ -33,7 +33,7 @@ class Resolution:
 @dataclass(frozen=True, slots=True)
 class NeedEvents:
     """Events that must be loaded before the state can be resolved. Load them, each with its auth chain, and
-    call again, with unavailable events in `absent`."""
+    call `resolve` again, with unavailable events in `absent`."""
 
     event_ids: frozenset[EventId]
 

@@ -1,8 +1,8 @@
 """The durable stream of events, and its readers.
 
 Every event that concerns this node has a position in one order (`storage/rooms/stream.py`). A reader stores
-its position in the database, in the transaction that commits the results of the entries it has read. It
-therefore neither loses nor repeats an entry when its process is killed. Entries that this process has
+its position in the database, in the transaction that commits the results of the entries it has read. So
+the results of each entry are committed exactly once, although a killed process reads it again. Entries that this process has
 committed reach its readers from a cache; all others are read from the database. A notification says only that
 there are new entries.
 """
@@ -184,7 +184,7 @@ class StreamReader:
             self._complete_at = -1
 
     async def next(self, limit: int = 100, max_skipped: float = math.inf) -> Sequence[StreamedEvent]:
-        """Wait for entries and return them. Returns none once it has skipped more than `max_skipped`
+        """Wait for entries and return them. Returns an empty list once it has skipped more than `max_skipped`
         positions."""
         beginning = self._position
         while True:
@@ -207,8 +207,8 @@ class StreamReader:
 
 
 class Subscription:
-    """Reads from a cursor in the database. Only `advance` moves the cursor; without it, `next` returns the
-    same entries again."""
+    """Reads from a cursor in the database. `advance` moves the cursor, or a statement that is given `cursor()`;
+    until then `next` returns the same entries again."""
 
     def __init__(
         self, stream: EventStream, database: Database, name: str, term: int, wanted: EventFilter = match_all

@@ -1,4 +1,5 @@
-"""Receives transactions from other servers: each exactly once, one at a time per origin server."""
+"""Receives transactions from other servers: the PDUs of each take effect once. A process handles one transaction of a
+server at a time."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -30,7 +31,8 @@ def _no_audit(*_: object) -> None:
 
 
 class Inbox:
-    """Receives transactions from other servers: each exactly once, one at a time per origin server.
+    """Receives transactions from other servers: the PDUs of each take effect once. A process handles one transaction
+    of a server at a time.
 
     The entry that `audit` returns is committed together with the response to the transaction."""
 

@@ -35,5 +35,5 @@ async def mark_puppet_refused(connection: Connection, user_id: str, login_id: st
 
 
 async def delete_puppet(connection: Connection, user_id: str, login_id: str) -> bool:
-    """False if there was none."""
+    """Delete the person's token with this login id. Returns whether there was one."""
     return await connection.fetchval(SQL.delete_puppet, user_id, login_id) is not None

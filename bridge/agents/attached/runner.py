@@ -116,7 +116,7 @@ class AgentRunner:
             self._idle.set()
         elif self._is_stopping:
             self._is_aborting = True
-            self._report("Running commands are stopped.")
+            self._report("Stopping the running commands.")
             for active in self._active.values():
                 if active.work is not None:
                     active.work.cancel()
@@ -266,7 +266,7 @@ class AgentRunner:
             self._check_idle()
 
     async def _begin(self, active: _ActiveTask) -> bool:
-        """Ask the node for permission to begin. Without it the node offers the task again."""
+        """Ask the node for permission to begin. If it is not granted, the node offers the task again."""
         connection = self._connection
         if connection is None or self._is_stopping:
             return False

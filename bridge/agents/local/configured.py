@@ -1,7 +1,7 @@
 """The agents that the node runs itself: it starts a process for each task.
 
-A command starts only after the task service has stored the step to `running`. So a task that was lost with
-the node is never started twice, and one that had not started is.
+A command starts only after the task service has stored the step to `running`. After a kill of the node, a task
+that had begun is not started again, and a task that had not begun is delivered again.
 """
 
 import asyncio

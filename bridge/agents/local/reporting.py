@@ -21,7 +21,7 @@ def progress_content(message: str) -> Mapping[str, Any]:
 
 
 async def begin(tasks: TaskService, task: Task) -> bool:
-    """Start the task. False if this process must not run it."""
+    """Record that the task is running. False if this process must not run it."""
     while True:
         try:
             return await tasks.begin(task.key, by=task.request.to_address) is not None

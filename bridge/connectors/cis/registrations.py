@@ -1,8 +1,8 @@
 """Decides which registrations are missing from this node's rooms, and when a peer gets the list of local
 agents.
 
-Each agent is one entry of a room's state: `io.cis.agent.registered`, or, newer than that,
-`io.cis.agent.unregistered`. So a node that joins reads the agents from the room itself, and after a crash the
+Each agent has an entry `io.cis.agent.registered` in a room's state, and possibly `io.cis.agent.unregistered`; the
+newer of the two counts. So a node that joins reads the agents from the room itself, and after a crash the
 missing entries are found by comparing the rooms with the routing table.
 
 Agent federation 1.0.0, "Agent discovery": a node that receives a registration may answer with the list of its

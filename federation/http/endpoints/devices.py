@@ -47,7 +47,7 @@ def claimed_keys(body: object, server_name: str) -> dict[str, Any]:
     return {"one_time_keys": {}}
 
 
-def refuse_strangers(user_id: str, server_name: str) -> None:
+def refuse_remote_users(user_id: str, server_name: str) -> None:
     """Raise `MatrixError` for an invalid user id or a user of another server."""
     if not is_user_id(user_id):
         raise MatrixError("M_INVALID_PARAM", f"{user_id[:255]} is not a valid user id.")
@@ -60,14 +60,14 @@ def _by_user(body: object, name: str, server_name: str) -> Mapping[str, Any]:
     if not isinstance(users, dict):
         raise MatrixError("M_BAD_JSON", f"{name} must be an object with user ids as keys.")
     for user_id in users:
-        refuse_strangers(user_id, server_name)
+        refuse_remote_users(user_id, server_name)
     return users
 
 
 async def user_devices(request: web.Request) -> web.Response:
     services, _ = await authenticate_device_request(request)
     user_id = request.match_info["user_id"]
-    refuse_strangers(user_id, services.server_name)
+    refuse_remote_users(user_id, services.server_name)
     if not await services.user_exists(user_id):
         raise MatrixError("M_NOT_FOUND", f"The user {user_id} does not exist on this server.", 404)
     return json_response(devices_of(user_id))

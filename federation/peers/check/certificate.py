@@ -84,8 +84,7 @@ def explain_certificate_error(code: int, words: str, name: str, certificate: Cer
     if code in _WRONG_NAME:
         others = f", but for {certificate.names_shown()}" if certificate is not None else ""
         advice = (
-            f"It needs one with {name} in its subjectAltName. That is the name for which connections are"
-            " made: a"
+            f"It needs one with {name} in its subjectAltName. That is the name for which connections are made: a"
             " .well-known can change it, SRV records cannot."
         )
         return f"has a certificate that is not for {name}{others}", advice
@@ -100,8 +99,7 @@ def explain_certificate_error(code: int, words: str, name: str, certificate: Cer
         return f"has a certificate that is self-signed or signed by a private authority{issuer}", _TRUST
     if code in _NO_ISSUER:
         advice = (
-            "If that authority is a public one, the server does not send the intermediate certificates: it"
-            " must"
+            "If that authority is a public one, the server does not send the intermediate certificates: it must"
             f" send the full chain. {_TRUST}"
         )
         return f"has a certificate{issuer}, which is not signed by an authority that this node trusts", advice

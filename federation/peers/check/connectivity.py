@@ -191,13 +191,11 @@ def check_address(facts: Facts, probe: AddressProbe, *, works: bool) -> Iterator
 
 
 _OPEN_THE_PORT: Final = (
-    "Check that this node listens there (`palaver status`), that a firewall allows connections, and that a"
-    " router"
+    "Check that this node listens there (`palaver status`), that a firewall allows connections, and that a router"
     " forwards them."
 )
 _ASK_OPERATOR: Final = (
-    "Ask its operator whether it is running and its port open, and check that no firewall prevents this"
-    " machine from"
+    "Ask its operator whether it is running and its port open, and check that no firewall prevents this machine from"
     " connecting."
 )
 
@@ -207,8 +205,7 @@ def _check_blocked(facts: Facts, probe: AddressProbe) -> Finding:
         return warning(
             probe.name,
             f"{probe.address} is not a public address, and other servers may not connect to it.",
-            "Within one network, add a [[peers]] block for this node to the configuration of the others."
-            " Otherwise"
+            "Within one network, add a [[peers]] block for this node to the configuration of the others. Otherwise"
             " let the name point to a public address.",
         )
     return fault(
@@ -232,8 +229,7 @@ def _check_handshake(facts: Facts, probe: AddressProbe, handshake: TlsHandshake,
             works,
             probe.name,
             f"The TLS handshake with {probe.name} failed: {handshake.problem}.",
-            "Federation needs HTTPS with TLS 1.2 or newer. Check the port, and that TLS is enabled on the"
-            " server or"
+            "Federation needs HTTPS with TLS 1.2 or newer. Check the port, and that TLS is enabled on the server or"
             " its reverse proxy.",
         )
     certificate = handshake.certificate
@@ -248,8 +244,7 @@ def _check_handshake(facts: Facts, probe: AddressProbe, handshake: TlsHandshake,
             probe.name,
             f"{text} Only servers that trust its authority, {certificate.issuer}, accept it.",
             'Configured peers can name the authority (authority = "…/ca.pem" in a [[peers]] block; that of a'
-            " development certificate is tls/ca.pem in the data directory). For all others you need a"
-            " certificate"
+            " development certificate is tls/ca.pem in the data directory). For all others you need a certificate"
             " of a public authority.",
         )
     return fine(probe.name, text)

@@ -65,8 +65,7 @@ def check_keys(facts: Facts, probe: AddressProbe, response: ProbeResponse) -> It
         yield fault(
             "keys",
             f"{probe.name} returns the keys of {name[:_MAX_LENGTH]}.",
-            f"It is another server, or has another server_name: that must be exactly {facts.server}. Or the"
-            " DNS"
+            f"It is another server, or has another server_name: that must be exactly {facts.server}. Or the DNS"
             " name, the .well-known or the proxy points to the wrong server.",
         )
         return
@@ -151,8 +150,7 @@ def _check_known_keys(facts: Facts, current: list[ServerKey]) -> Iterator[Findin
             yield fault(
                 "keys",
                 f"{key.key_id} is not the key that this node knows under that id: {until}.",
-                "The server was reinstalled under its old name, or another server impersonates it. Its"
-                " operator"
+                "The server was reinstalled under its old name, or another server impersonates it. Its operator"
                 " should restore the old key, or give the new one another id.",
             )
 
@@ -230,8 +228,7 @@ def check_signature(facts: Facts, signed: SignedProbe) -> Finding:
         if problem.errcode == "M_UNRECOGNIZED" or problem.status in (404, 405):
             return warning(
                 "signature",
-                f"Whether it accepts the signature of {facts.own_name} could not be tested: it does not"
-                " know the"
+                f"Whether it accepts the signature of {facts.own_name} could not be tested: it does not know the"
                 " request.",
                 "A proxy may not forward all of /_matrix/federation.",
             )

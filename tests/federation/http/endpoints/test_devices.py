@@ -2,7 +2,7 @@
 
 import pytest
 
-from federation.http.endpoints.devices import claimed_keys, device_keys, devices_of, refuse_strangers
+from federation.http.endpoints.devices import claimed_keys, device_keys, devices_of, refuse_remote_users
 from federation.matrix.errors import MatrixError
 
 HERE = "a.example"
@@ -47,9 +47,9 @@ def test_an_invalid_claim_is_refused(body: object) -> None:
 def test_remote_users_are_refused(user: str) -> None:
     """ "Requested users must be local to the receiving homeserver." """
     with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
-        refuse_strangers(user, HERE)
+        refuse_remote_users(user, HERE)
     with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
         device_keys({"device_keys": {ALICE: [], user: []}}, HERE)
     with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
         claimed_keys({"one_time_keys": {user: {}}}, HERE)
-    refuse_strangers(ALICE, HERE)
+    refuse_remote_users(ALICE, HERE)
