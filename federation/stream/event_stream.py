@@ -1,10 +1,10 @@
 """The durable stream of events, and its readers.
 
-Every event that concerns this node has a position in one order (`storage/rooms/stream.py`). A reader stores
-its position in the database, in the transaction that commits the results of the entries it has read. So
-the results of each entry are committed exactly once, although a killed process reads it again. Entries that this process has
-committed reach its readers from a cache; all others are read from the database. A notification says only that
-there are new entries.
+Every event that concerns this node has a position in one order (`storage/rooms/stream.py`). A reader stores its
+position in the database, in the transaction that commits the results of the entries it has read. So the results
+of each entry are committed exactly once, although a killed process reads it again. Entries that this process
+has committed reach its readers from a cache; all others are read from the database. A notification says only
+that there are new entries.
 """
 
 import asyncio
