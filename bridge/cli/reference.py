@@ -1,6 +1,7 @@
 """The generated pages of `docs/reference`: `make docs` writes them, and a test compares them."""
 
 import inspect
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -34,10 +35,10 @@ def _page(title: str, introduction: str, lines: Iterator[str]) -> str:
     return "\n".join([f"# {title}", "", introduction, "", GENERATED, "", *lines]).rstrip() + "\n"
 
 
+EXAMPLE: Final = re.compile(r"^Example: (.+)$", re.MULTILINE)
 COMMANDS: Final = """\
 Every command accepts `--help`. Commands that talk to a running node find it by its configuration file
-(`--config`). Exit codes: 0 success, 1 failure, 2 wrong use; those of `palaver task` and of
-`palaver offices call`
+(`--config`). Exit codes: 0 success, 1 failure, 2 wrong use; those of `palaver task` and `palaver offices call`
 are explained in [Run agents](../agents.md#give-agents-work) and
 [Serve offices](../offices.md#6-call-a-tool-yourself)."""
 
@@ -59,7 +60,7 @@ def _command(command: Any, context: typer.Context, level: int) -> Iterator[str]:
         return
     yield f"{'#' * level} `{context.command_path}`"
     yield ""
-    yield inspect.cleandoc(command.help or "")
+    yield EXAMPLE.sub(r"Example: `\1`", inspect.cleandoc(command.help or ""))
     yield ""
     if hasattr(command, "list_commands"):
         yield from _subcommands(command, context, level + 1)

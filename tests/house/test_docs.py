@@ -1,10 +1,14 @@
 """The documents: every page is reached, every link leads somewhere, generated pages are up to date."""
 
 import re
+import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from bridge.cli.main import app
 from bridge.cli.reference import pages
 
 ROOT = Path(__file__).parents[2]
@@ -61,3 +65,20 @@ def test_the_readme_is_short() -> None:
 def test_generated_pages_are_up_to_date(name: str) -> None:
     """`make docs` writes them."""
     assert (DOCS / "reference" / name).read_text("utf-8") == pages()[name]
+
+
+def test_the_help_of_every_command_has_an_example_that_it_accepts() -> None:
+    """Options and arguments are parsed; nothing is run."""
+    sections = re.split(r"^#+ `(palaver [^`]+)`$", pages()["commands.md"], flags=re.MULTILINE)
+    for name, text in zip(sections[1::2], sections[2::2], strict=True):
+        if f"    {name}" not in text:
+            continue  # a group of commands
+        example = re.search(rf"^Example: `({name}\b.*)`$", text, re.MULTILINE)
+        assert example, name
+        words = shlex.split(re.split(r" [|>] ", example[1])[0])[1:]
+        command: Any = typer.main.get_command(app)
+        context: Any = typer.Context(command, info_name="palaver")
+        for _ in name.split()[1:]:
+            found, command, words = command.resolve_command(context, words)
+            context = typer.Context(command, parent=context, info_name=found)
+        command.make_context(command.name, words, parent=context.parent)

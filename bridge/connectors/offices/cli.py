@@ -66,7 +66,9 @@ def call(
     as_json: Json = False,
 ) -> None:
     """Call a tool of a Computer and print its output. Approval rules apply, and the call is recorded and
-    shown in the office's room. Ctrl-C cancels it."""
+    shown in the office's room. Ctrl-C cancels it.
+
+    Example: palaver offices call build-7 bench add '{"a": 1, "b": 2}' --timeout 120"""
     output = Output(as_json=as_json)
     text = sys.stdin.read(MAX_INPUT) if params == "-" else params
     read = read_object(text)
@@ -151,7 +153,9 @@ def create(
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Create a token. It is shown only once."""
+    """Create a token. It is shown only once.
+
+    Example: palaver offices token create 'the lab' --role computer --office 'build-*'"""
     given: dict[str, Any] = {"owner": owner, "roles": role or None, "offices": office or None}
     given["expires_in_secs"] = None if expires_in is None else _seconds(expires_in)
     with contextlib.ExitStack() as stack:
@@ -178,7 +182,9 @@ def _created(console: Console, answer: Mapping[str, Any], file: Path | None) -> 
 
 @token.command("list")
 def list_tokens(path: ConfigFile = None, as_json: Json = False) -> None:
-    """List the tokens by id, with owners, permissions and last use. Ids are not secret."""
+    """List the tokens by id, with owners, permissions and last use. Ids are not secret.
+
+    Example: palaver offices token list"""
     answer = ask(path, "offices-token-list")
     Output(as_json=as_json).show(answer, lambda console: _tokens(console, answer))
 
@@ -202,7 +208,9 @@ def revoke(
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Revoke a token and disconnect all clients that are connected with it."""
+    """Revoke a token and disconnect all clients that are connected with it.
+
+    Example: palaver offices token revoke 5f2c9a"""
     answer = ask(path, "offices-token-revoke", token_id=token_id)
     Output(as_json=as_json).show(answer, lambda console: console.print(lines(f"Revoked: {answer['revoked']}.")))
 
@@ -212,7 +220,9 @@ def revoke(
 
 @app.command("list")
 def list_offices(path: ConfigFile = None, as_json: Json = False) -> None:
-    """List the offices that have members."""
+    """List the offices that have members.
+
+    Example: palaver offices list"""
     answer = ask(path, "offices-list")
     Output(as_json=as_json).show(answer, lambda console: _offices(console, answer["offices"]))
 
@@ -241,7 +251,9 @@ def show(
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Show the members of an office and its most recent calls."""
+    """Show the members of an office and its most recent calls.
+
+    Example: palaver offices show build-7"""
     answer = ask(path, "offices-show", office=office)
 
     def shown(console: Console) -> None:
@@ -263,7 +275,9 @@ def calls(
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """List recorded calls and their outcomes, the newest first. Secrets in parameters are masked."""
+    """List recorded calls and their outcomes, the newest first. Secrets in parameters are masked.
+
+    Example: palaver offices calls --office build-7"""
     answer = ask(path, "offices-calls", office=office, limit=limit, before=before)
 
     def shown(console: Console) -> None:

@@ -56,12 +56,6 @@ def test_every_command_has_json_output(palaver: Palaver, words: list[str]) -> No
     assert "--json" in result.out
 
 
-@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
-def test_the_help_of_every_command_has_an_example(palaver: Palaver, words: list[str]) -> None:
-    """It can be copied to a terminal."""
-    assert f"Example: palaver {' '.join(words)}" in " ".join(palaver(*words, "--help").out.split())
-
-
 def test_the_version_is_that_of_the_distribution(palaver: Palaver) -> None:
     """Bug reports begin with it."""
     assert re.fullmatch(r"palaver \d+\.\d+\.\d+\n", palaver("--version").out)
