@@ -50,7 +50,7 @@ async def test_people_read_the_work_of_agents(here: Company) -> None:
     node, kitchen, bob = here.node, here.kitchen, here.bob
     federation = await bob.join(f"#agent-federation-default:{node.server_name}")
     assert federation == f"!agent-federation-default:{node.server_name}"
-    assert "Programs speak here." in (await bob.state(federation, "m.room.topic"))["topic"]
+    assert "Used by programs." in (await bob.state(federation, "m.room.topic"))["topic"]
     broadcast = await bob.join(f"#agent-broadcast:{node.server_name}")
     for agent_id in ("cook", "baker"):
         await bob.wait_until(in_state(broadcast, "io.cis.agent.registered", agent_id))
@@ -119,7 +119,7 @@ async def test_a_failure_is_explained(here: Company) -> None:
     """With the exit code, the output, and how to go on."""
     asked = await here.mention(here.alice, "cook", "echo 'Half a pie.'; echo 'No flour!' >&2; exit 3")
     said = await here.alice.wait_for(answers(asked, "exit code 3", "Half a pie."))
-    for part in ("No flour!", "Answer this message to go on with it"):
+    for part in ("No flour!", "Reply to this message to continue"):
         assert part in said["content"]["body"]
     await until_reaction(here.alice, asked, "❌")
 

@@ -101,11 +101,13 @@ class Appservice:
             return await self.ask("POST", "v1/appservice/palaver/ping", body)
         return await self.ask("POST", "v1/appservice/palaver/ping", body)
 
-    async def checked(self, registration: Registration, wanted: RegistrationSettings) -> str | None:
-        """Return the operator's report, without what the process has received."""
+    async def checked(
+        self, registration: Registration, wanted: RegistrationSettings, *, is_reached: bool = True
+    ) -> str | None:
+        """Return the operator's report. `is_reached`: the process has received the ping."""
         connector = aiohttp.TCPConnector(ssl=self._synapse.homeserver._tls)
         async with aiohttp.ClientSession(connector=connector) as session:
-            return await check_homeserver(session, self._synapse.url, registration, wanted, lambda _: True)
+            return await check_homeserver(session, self._synapse.url, registration, wanted, lambda _: is_reached)
 
     async def register_ghost(self, database: Database, namespaces: Namespaces) -> None:
         """Register a ghost twice, the second time in a process that does not know the first."""
@@ -160,13 +162,15 @@ async def test_messages_reach_the_intake_once_and_in_order(
         stream.start()
         stack.push_async_callback(stream.close)
 
-        assert "cannot reach this node" in (await ours.checked(registration, wanted) or "")
+        unreachable = await ours.checked(registration, wanted, is_reached=False)
+        assert "cannot reach this node" in (unreachable or "")
         edited = replace(registration, secrets=new_secrets())
         assert "does not know the as_token" in (await ours.checked(edited, wanted) or "")
         elsewhere = replace(wanted, namespaces=replace(wanted.namespaces, domain="other.server"))
         assert f"server name is {synapse.server_name}" in (await ours.checked(registration, elsewhere) or "")
         async with running(*arguments[:2], "another token", *arguments[3:]):
-            assert "refuses the homeserver's request (status 403)" in (await ours.checked(registration, wanted) or "")
+            refused = await ours.checked(registration, wanted, is_reached=False)
+            assert "refuses the homeserver's request (status 403)" in (refused or "")
         first = await stack.enter_async_context(running(*arguments))
         answer = await ours.ping("meow")
         assert isinstance(answer["duration_ms"], int)

@@ -97,7 +97,7 @@ class Operator:
 
 def _core(sentence: str) -> str:
     """Return the sentence without its prefix, in which the commands differ."""
-    return sentence.partition(" wants. ")[2] or sentence
+    return sentence.partition(" does not match the configuration. ")[2] or sentence
 
 
 MakeOperator = Callable[..., Operator]

@@ -82,7 +82,7 @@ async def test_a_homeserver_without_the_second_registration(
         await node.kill()
         await node.start()
         logged = await node.logged("The node cannot send messages as people.")
-        assert "double-puppet.yaml in its configuration too" in logged["reason"]
+        assert "double-puppet.yaml to its configuration" in logged["reason"]
         code, checked = await node.cli("registration", "--check")
         assert code == 1
         assert any("token for double puppets" in sentence for sentence in checked["wrong"])

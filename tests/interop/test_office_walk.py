@@ -193,7 +193,7 @@ async def test_a_call_is_refused(office: Office) -> None:
     assert result["isError"]
     assert f"{alice.user_id} has refused this call" in result["content"][0]["text"]
     assert result["meta"] == {"a2c_approval": "refused", "by": alice.user_id}
-    await alice.wait_for(answers(call["event_id"], f"{alice.user_id} refuses it"))
+    await alice.wait_for(answers(call["event_id"], f"{alice.user_id} has refused this"))
     told = await alice.wait_for(is_result(call["event_id"]), room_id=room_id)
     assert outcome(told) == "refused"
     # A later request arrives later.

@@ -115,7 +115,7 @@ async def test_names_of_offices_must_be_reserved(make_synapse: SynapseFactory, t
     operator = Operator(tmp_path / "guest", synapse, port=lasting_port())
     await operator.palaver("registration")
     new = operator.file.read_text()
-    head, reserved, tail = new.partition('    - exclusive: true\n      regex: "^#office-')
+    head, reserved, tail = new.partition("    - exclusive: true\n      regex: ^#office-")
     assert reserved
     operator.file.write_text(head + tail.partition("\n")[2])
     synapse.appservices = [operator.file]

@@ -50,7 +50,7 @@ async def test_events_are_shown(agents: AgentsNode) -> None:
     async with started(agents.data_dir.parent, "tail") as process:
         await line_with(process.stderr, "Listening")
         await agents.node.local_agents.register("cook", runtime="kimi")
-        assert "kimi, idle" in await line_with(process.stdout, "cook@here.test is there")
+        assert "kimi, idle" in await line_with(process.stdout, "cook@here.test is online")
         await agents.node.whole("task-send", to="cook", prompt="Cook.", id="one")
         await agents.node.local_agents.run(await agents.node.given(), Answer(True, "Done.", 0), {"message": "half\x1b"})
         await line_with(process.stdout, "cook@here.test: half")

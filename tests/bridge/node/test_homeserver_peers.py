@@ -51,7 +51,7 @@ async def test_trusted_peers_are_admitted(database: Database) -> None:
         await peers.trust("off.test", trusted=True)
         assert not any(map(admits, ("file.test", "new.test")))
         assert admits("off.test")
-        assert not known.know("new.test")
+        assert not known.is_configured("new.test")
 
 
 async def test_distrusted_peers_are_refused(database: Database) -> None:

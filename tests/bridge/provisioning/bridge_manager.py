@@ -24,7 +24,7 @@ from bridge.provisioning.direct_chats import DirectChats
 from bridge.provisioning.routes import serve
 from bridge.provisioning.services import ProvisioningServices, ServicesHolder
 from tests.appservice.homeservers import Homeserver, homeserver
-from tests.bridge.people.service.scene import ALICE, BOB, HERE, THERE, Scene, Stage
+from tests.bridge.people.service.running_node import ALICE, BOB, HERE, THERE, RunningNode, Servers
 from tests.federation.nodes import now_ms
 
 SECRET = "s" * 32
@@ -71,8 +71,8 @@ class Said:
 
 @dataclass
 class Manager:
-    play: Stage
-    scene: Scene
+    servers: Servers
+    node: RunningNode
     accounts: Accounts
     at: Homeserver
     services: ProvisioningServices
@@ -124,7 +124,7 @@ def quoted(text: str) -> str:
 
 @asynccontextmanager
 async def manager(
-    play: Stage,
+    servers: Servers,
     *,
     secret: str | None = SECRET,
     key: bytes | None = b"k" * KEY_BYTES,
@@ -133,13 +133,13 @@ async def manager(
     person_sender: PersonSender | None = None,
     is_open: bool = True,
 ) -> AsyncIterator[Manager]:
-    scene = await play.scene(agents=agents)
+    node = await servers.start_node(agents=agents)
     accounts, clock = Accounts(), [0.0]
     async with AsyncExitStack() as stack:
         at = await stack.enter_async_context(homeserver(accounts))
         names = HomeserverGhostNames(HERE)
         puppets = DoublePuppets(
-            at.client, play.here.database, Namespaces(THERE, HERE, "_agent_"), key=key, now_ms=now_ms
+            at.client, servers.here.database, Namespaces(THERE, HERE, "_agent_"), key=key, now_ms=now_ms
         )
         services = ProvisioningServices(
             authentication=Authentication(
@@ -152,9 +152,9 @@ async def manager(
                 monotonic=lambda: clock[0],
             ),
             puppets=puppets,
-            chats=chats_of(play, scene, person_sender),
-            side=play.here.rooms,
-            routes=scene.routes,
+            chats=chats_of(servers, node, person_sender),
+            side=servers.here.rooms,
+            routes=node.routes,
             names=names,
             name_of=lambda agent: None,
             prefix="!agents",
@@ -171,18 +171,18 @@ async def manager(
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         http = await stack.enter_async_context(aiohttp.ClientSession())
-        yield Manager(play, scene, accounts, at, services, door, url, http, clock)
+        yield Manager(servers, node, accounts, at, services, door, url, http, clock)
 
 
-def chats_of(play: Stage, scene: Scene, person_sender: PersonSender | None = None) -> DirectChats:
+def chats_of(servers: Servers, node: RunningNode, person_sender: PersonSender | None = None) -> DirectChats:
     names = HomeserverGhostNames(HERE)
-    ghosts = Ghosts(play.here.rooms, play.here.database, scene.routes, names=names, report=scene.notebook.problem)
+    ghosts = Ghosts(servers.here.rooms, servers.here.database, node.routes, names=names, report=node.notebook.problem)
     return DirectChats(
-        play.here.rooms,
-        play.here.database,
+        servers.here.rooms,
+        servers.here.database,
         ghosts,
         names,
         person_sender=person_sender,
-        is_of_agents=lambda room_id: room_id in scene.people.rooms.all().values(),
-        report=scene.notebook.problem,
+        is_of_agents=lambda room_id: room_id in node.people.rooms.all().values(),
+        report=node.notebook.problem,
     )

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.bridge.people.service.scene import Stage, stage
+from tests.bridge.people.service.running_node import Servers, start_servers
 from tests.support.postgres import Server
 
 
 @pytest.fixture
-async def play(postgres_server: Server, migrated_template: str) -> AsyncIterator[Stage]:
-    async with stage(postgres_server, migrated_template) as made:
+async def servers(postgres_server: Server, migrated_template: str) -> AsyncIterator[Servers]:
+    async with start_servers(postgres_server, migrated_template) as made:
         yield made

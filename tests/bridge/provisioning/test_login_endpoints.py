@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.bridge.people.service.scene import ALICE, HERE, Stage
+from tests.bridge.people.service.running_node import ALICE, HERE, Servers
 from tests.bridge.provisioning.bridge_manager import manager
 
 
-async def test_whoami_and_capabilities(play: Stage) -> None:
+async def test_whoami_and_capabilities(servers: Servers) -> None:
     """In the expected format."""
-    async with manager(play) as one:
+    async with manager(servers) as one:
         said = await one.get("whoami")
         assert (said["bridge_bot"], said["command_prefix"]) == (f"@palaver:{HERE}", "!agents")
         assert said["logins"] == []
@@ -16,9 +16,9 @@ async def test_whoami_and_capabilities(play: Stage) -> None:
         assert (await one.get("capabilities"))["resolve_identifier"]["create_dm"] is True
 
 
-async def test_login_and_logout(play: Stage) -> None:
+async def test_login_and_logout(servers: Servers) -> None:
     """With the person's own access token; logout uses the login's id."""
-    async with manager(play) as one:
+    async with manager(servers) as one:
         assert (await one.get("logins")) == {"login_ids": []}
         done = await one.log_in("of-alice-too")
         assert (done.status, done.body["type"]) == (200, "complete")
@@ -40,9 +40,9 @@ async def test_login_and_logout(play: Stage) -> None:
         assert await one.get("logins") == {"login_ids": []}
 
 
-async def test_other_tokens_are_refused(play: Stage) -> None:
+async def test_other_tokens_are_refused(servers: Servers) -> None:
     """The step can be repeated."""
-    async with manager(play) as one:
+    async with manager(servers) as one:
         begun = await one.ask("POST", "login/start/access_token")
         path = f"login/step/{begun.body['login_id']}/{begun.body['step_id']}/user_input"
         for token, refused in (
@@ -55,9 +55,9 @@ async def test_other_tokens_are_refused(play: Stage) -> None:
         assert await one.refused("POST", path, {"access_token": "of-alice-too"}) == (404, "M_NOT_FOUND")
 
 
-async def test_login_belongs_to_its_person(play: Stage) -> None:
+async def test_login_belongs_to_its_person(servers: Servers) -> None:
     """A cancelled login, or another step, is refused."""
-    async with manager(play) as one:
+    async with manager(servers) as one:
         begun = await one.ask("POST", "login/start/access_token")
         process = begun.body["login_id"]
         fields = {"access_token": "of-alice-too"}
@@ -69,15 +69,15 @@ async def test_login_belongs_to_its_person(play: Stage) -> None:
         assert await one.refused("POST", path, fields) == (404, "M_NOT_FOUND")
 
 
-async def test_disabled_logins(play: Stage) -> None:
+async def test_disabled_logins(servers: Servers) -> None:
     """There is no flow to start."""
-    async with manager(play, key=None) as one:
+    async with manager(servers, key=None) as one:
         assert (await one.get("login/flows")) == {"flows": []}
         assert await one.refused("POST", "login/start/access_token") == (404, "M_NOT_FOUND")
 
 
 @pytest.mark.parametrize("login", ["%00", "x" * 5_000, "..", "%F0%9F%98%80"])
-async def test_invalid_login_id(play: Stage, login: str) -> None:
+async def test_invalid_login_id(servers: Servers, login: str) -> None:
     """It causes no query."""
-    async with manager(play) as one:
+    async with manager(servers) as one:
         assert await one.refused("POST", f"logout/{login}") == (404, "M_NOT_FOUND")

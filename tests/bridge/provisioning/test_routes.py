@@ -1,7 +1,7 @@
 """The paths of the API."""
 
 from bridge.provisioning.routes import ROUTES, V3
-from tests.bridge.people.service.scene import Stage
+from tests.bridge.people.service.running_node import Servers
 from tests.bridge.provisioning.bridge_manager import manager
 
 
@@ -12,9 +12,9 @@ def test_every_path_has_a_preflight() -> None:
     assert all(path.startswith(f"{V3}/") for path in asked)
 
 
-async def test_preflight_needs_no_token(play: Stage) -> None:
+async def test_preflight_needs_no_token(servers: Servers) -> None:
     """Browsers do not send one."""
-    async with manager(play) as one:
+    async with manager(servers) as one:
         said = await one.ask("OPTIONS", "whoami", token=None)
         assert (said.status, said.headers["Access-Control-Allow-Origin"]) == (204, "*")
         assert "Authorization" in said.headers["Access-Control-Allow-Headers"]

@@ -118,7 +118,7 @@ class PortalsBehave:
         alice = portal.alice
         asked = await portal.mention(alice, "cook", "echo 'Half a pie.'; echo 'No flour!' >&2; exit 3")
         told = await alice.wait_for(answers(asked, "exit code 3", "Half a pie."))
-        for part in ("No flour!", "Answer this message to go on with it"):
+        for part in ("No flour!", "Reply to this message to continue"):
             assert part in told["content"]["body"]
         await until_reaction(alice, asked, "❌")
 
@@ -208,7 +208,7 @@ class PortalsBehave:
             ("help", "- cancel ID [REASON]"),
             ("agents", f"- {portal.address('baker')} · "),
             ("rooms", portal.backend_setup.alias("agents-default")),
-            ("task nothing", 'No task "nothing" is known.'),
+            ("task nothing", 'No task "nothing" was found.'),
             ("agnets", 'Did you mean "agents"?'),
         ):
             asked = await alice.say(chat, line)

@@ -513,14 +513,14 @@ async def test_a_sweep_that_fails_is_followed_by_another(
     """Whatever the exception: only a sweep finds items without a notification."""
     async with sending(database, client, sweep=0.01) as us:
         (pdu,) = says(public_room("11"), "1")
-        working, failed = us.seen.depths, asyncio.Event()
+        working, failed = us.seen.queue_depths, asyncio.Event()
 
-        def depths(waiting: Sequence[QueueDepth]) -> None:
-            us.seen.depths = working  # type: ignore[method-assign]
+        def queue_depths(waiting: Sequence[QueueDepth]) -> None:
+            us.seen.queue_depths = working  # type: ignore[method-assign]
             failed.set()
             raise ZeroDivisionError
 
-        us.seen.depths = depths  # type: ignore[method-assign]
+        us.seen.queue_depths = queue_depths  # type: ignore[method-assign]
         await failed.wait()
         async with database.transaction() as connection:
             await write(connection, [pdu])

@@ -64,7 +64,7 @@ async def test_a_call_needs_a_permission(chat: ChatSetup) -> None:
     """The refusal names the rule."""
     message = await chat.send_text("!call hands add a=1", BOB)
     answer = await chat.reply_to(message)
-    assert 'takes the permission "work"' in answer
+    assert 'You need the permission "work"' in answer
     assert 'the rule "*" = "look"' in answer
     assert await chat.count_calls() == 0
 
