@@ -39,7 +39,8 @@ MOST_ENTERED = 143
 # Background tasks that run on their own time, and not because of a task.
 BESIDE = {
     "announcements of agents": "registrations of agents, told to all nodes",
-    "contacts with peers": "joining rooms of other nodes",
+    "joins of peers' rooms": "joining rooms of other nodes",
+    "join of a peer's room": "the same",
     "event loop lag": "a metric",
     "events for published nodes": "nodes without Matrix, of which there is none here",
     "heartbeat in rooms": "heartbeats",
@@ -49,7 +50,7 @@ BESIDE = {
     "session with Postgres": "notifications between the processes of a node",
     "show a task": "a thread for people",
     "statuses of agents": "the status of an agent is announced to all nodes",
-    "Announcing._try": "the same, and registrations",
+    "AgentAnnouncer._try": "the same, and registrations",
     "database availability": "a metric and a readiness check",
 }
 
