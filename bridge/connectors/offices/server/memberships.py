@@ -149,6 +149,7 @@ class Memberships:
         self._cluster: ClusterMembers | SingleProcess = cluster or SingleProcess()
         # By connection id. For a member that is connected to another node this is its user id.
         self._remote: dict[str, RemoteMember] = {}
+        self._disconnecting: dict[str, Connection] = {}
         self._locks: KeyedLock[str] = KeyedLock()
 
     def version_of(self, sid: str) -> ProtocolVersion | None:
@@ -189,6 +190,7 @@ class Memberships:
                     await self._shared.enter(request.office_id)
                 except OfficeUnreachable as problem:
                     return False, str(problem)
+                await self._wait_for_disconnects(request.office_id)
             offices = {request.office_id, *([] if before is None else [before.office_id])}
             async with AsyncExitStack() as stack:
                 for office_id in sorted(offices):
@@ -215,6 +217,7 @@ class Memberships:
         async with connection.lock:
             if self.connections.pop(sid, None) is None:
                 return
+            self._disconnecting[sid] = connection
             effects = self.offices.decide(sid, Disconnect())
             assert not isinstance(effects, Rejection), "a disconnect is never rejected"
             try:
@@ -225,9 +228,19 @@ class Memberships:
                 self._report(f"Failed to record that {connection.grant.owner} left its office.", error)
                 for effect in effects:
                     self._cluster.record_leave_later(effect.member)
-            await self._apply(sid, effects)
-            self.offices.forget(sid)
+            try:
+                await self._apply(sid, effects)
+            finally:
+                self.offices.forget(sid)
+                del self._disconnecting[sid]
         await self._on_left(sid)
+
+    async def _wait_for_disconnects(self, office_id: str) -> None:
+        """A client that reconnects at once finds its place free again, although the leave of its old
+        connection was still being recorded."""
+        for member in self.offices.members(office_id):
+            if (connection := self._disconnecting.get(member.sid)) is not None:
+                await connection.wait_for_membership_change()
 
     # -- members connected to other nodes and to other processes --
 

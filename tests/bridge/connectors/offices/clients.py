@@ -103,13 +103,21 @@ class _ClientNamespace(socketio.AsyncClientNamespace):
         return await self._client.handle(event, args[0] if args else None)
 
 
+def _set_event() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
 @dataclass
 class FakeRecords:
     """Takes the place of `OfficeRecords` and `CallApprovals`: lists what is recorded and approves every call.
-    If `error` is set, it is raised instead."""
+    If `error` is set, it is raised instead. A leave is recorded only once `leaving` is set."""
 
     entries: list[tuple[str, Any]] = field(default_factory=list)
     error: Exception | None = None
+    leaving: asyncio.Event = field(default_factory=_set_event)
+    is_leaving: asyncio.Event = field(default_factory=asyncio.Event)
 
     def monotonic(self) -> float:
         return 0.0
@@ -118,6 +126,8 @@ class FakeRecords:
         self._add("joined", member.name)
 
     async def record_left(self, member: Member, reason: str = "") -> None:
+        self.is_leaving.set()
+        await self.leaving.wait()
         self._add("left", member.name)
 
     async def record_call(self, request: RelayRequest) -> str:
@@ -183,7 +193,8 @@ class Clients:
 
     async def member(self, role: str, name: str, office_id: str = "a", **how: Any) -> Client:
         client = await self.client(**how)
-        assert await client.join(role, name, office_id) == [True, None]
+        answer = await client.join(role, name, office_id)
+        assert answer == [True, None], answer
         return client
 
     async def agent(self, name: str = "boss", office_id: str = "a", **how: Any) -> Client:

@@ -221,6 +221,21 @@ async def test_a_disconnect_takes_effect_even_if_it_cannot_be_recorded(running: 
     assert await (await running.client()).join("computer", "hands") == [True, None]
 
 
+async def test_an_agent_that_reconnects_takes_its_seat_again(running: Running) -> None:
+    """Even if its leave is still being recorded: the join waits for that."""
+    records = running.records
+    assert records is not None
+    agent, other = await running.agent(), await running.client()
+    records.leaving = asyncio.Event()
+    disconnecting = asyncio.create_task(agent.close())
+    await records.is_leaving.wait()
+    joining = asyncio.create_task(other.join("agent", "boss"))
+    await running.client()
+    records.leaving.set()
+    assert await joining == [True, None]
+    await disconnecting
+
+
 async def test_a_change_of_office_that_cannot_be_recorded_fails(running: Running) -> None:
     """The Computer stays in its office, and its join is refused."""
     agent, computer = await running.agent(), await running.computer()
