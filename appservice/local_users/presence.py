@@ -9,8 +9,8 @@ from appservice.local_users.parts import Parts, unknown_room
 from federation.matrix.canonical_json import decode
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import is_event_id, is_room_id
-from federation.transactions.edu_dispatcher import DeviceMessage, Listener, PresenceState
-from federation.transactions.edus import MAX_STATUS_BYTES, Receipt, UserPresence
+from federation.transactions.edu_dispatcher import DeviceMessage, Listener
+from federation.transactions.edus import MAX_STATUS_BYTES, PresenceState, Receipt, UserPresence
 from storage.database import Connection
 from storage.federation.edus import ReceiptRow, delete_messages, fetch_messages, fetch_receipts
 

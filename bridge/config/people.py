@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from appservice.people.double_puppets import PuppetRegistrationSettings
+from appservice.registration.double_puppets import PuppetRegistrationSettings
 from appservice.registration.registration import id_problem
 from bridge.config.appservice import AppService
 from bridge.config.section import Section

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
@@ -12,14 +12,6 @@ from storage.errors import LocalError
 
 if TYPE_CHECKING:
     from bridge.config.config import NodeConfig
-
-
-@dataclass(frozen=True, slots=True)
-class LiveKind:
-    """How `palaver tail` shows one type of live event: the text of its line, and the style."""
-
-    line: Callable[[Mapping[str, Any]], str]
-    style: Callable[[Mapping[str, Any]], str]
 
 
 def _accept(config: "NodeConfig") -> None:
@@ -47,8 +39,8 @@ class Description:
     called. `alias_kinds` returns the kinds of rooms whose aliases an application service has to reserve with
     this configuration. `wrong_peer` returns why a peer cannot be added. `health` is the path of the
     connector's health endpoint. Audit acts that begin with one of `notices` are notifications, not requests.
-    `live` has the live events of the connector by type, for `palaver tail`. `metrics` registers its metrics
-    in a registry."""
+    `live` names the module with the functions `line` and `style` for each type of live event, which
+    `palaver tail` imports. `metrics` registers the connector's metrics in a registry."""
 
     name: str
     module: str
@@ -59,5 +51,5 @@ class Description:
     wrong_peer: Callable[[Peer], LocalError | None] = _no_refusal
     health: str | None = None
     notices: Sequence[str] = ()
-    live: Mapping[str, LiveKind] = field(default_factory=dict)
+    live: Mapping[str, str] = field(default_factory=dict)
     metrics: Callable[[CollectorRegistry], object] = _no_metrics

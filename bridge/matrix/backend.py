@@ -15,8 +15,8 @@ from federation.events.room_event import Context, EventFilter, Invite, Member, P
 from federation.matrix.capabilities import BackendCapability
 from federation.media.media import MediaInfo, OpenMedia
 from federation.rooms.creation import CreatedRoom, CreateRoomRequest
-from federation.transactions.edu_dispatcher import DeviceMessage, Listener, PresenceState
-from federation.transactions.edus import Receipt, UserPresence
+from federation.transactions.edu_dispatcher import DeviceMessage, Listener
+from federation.transactions.edus import PresenceState, Receipt, UserPresence
 
 if TYPE_CHECKING:
     from federation.stream.event_stream import Subscription

@@ -33,7 +33,7 @@ from federation.matrix.identifiers import (
     localpart,
     unescape,
 )
-from federation.transactions.edu_dispatcher import PresenceState
+from federation.transactions.edus import PresenceState
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from aiohttp import web
 from appservice.appservice import Appservice
 from appservice.homeserver.accounts import ask
 from appservice.homeserver.client import open_session
-from appservice.people import double_puppets
 from appservice.people.double_puppets import DoublePuppets
 from appservice.people.send_as_person import PersonSender
+from appservice.registration import double_puppets
 from appservice.registration.check import WHOAMI
 from appservice.registration.namespaces import Namespaces
 from appservice.registration.registration import Registration

@@ -12,9 +12,9 @@ from pathlib import Path
 import aiohttp
 
 from appservice.homeserver.accounts import ask
-from appservice.people import double_puppets
-from appservice.people.double_puppets import PuppetRegistrationSettings
+from appservice.registration import double_puppets
 from appservice.registration.check import WHOAMI
+from appservice.registration.double_puppets import PuppetRegistrationSettings
 from appservice.registration.namespaces import SENDER
 from appservice.registration.registration import (
     Registration,

@@ -1,6 +1,7 @@
 """Formats live events as lines for a terminal."""
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, Final
 
 from bridge.connectors.registry import CONNECTORS
@@ -74,7 +75,7 @@ def _dropped(data: Mapping[str, Any]) -> str:
 
 
 MAX_LINE: Final = 2_000
-_CONNECTOR_KINDS: Final = {type_: kind for one in CONNECTORS for type_, kind in one.live.items()}
+_CONNECTOR_KINDS: Final = {type_: import_module(module) for one in CONNECTORS for type_, module in one.live.items()}
 TYPES: Final = (*map(str, LiveType), *_CONNECTOR_KINDS)
 """All types that can be watched."""
 _TEXTS: Final[Mapping[Any, Callable[[Mapping[str, Any]], str]]] = {

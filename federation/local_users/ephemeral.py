@@ -7,8 +7,8 @@ from federation.local_users.operations import Operations
 from federation.matrix.canonical_json import decode
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import is_event_id
-from federation.transactions.edu_dispatcher import DeviceMessage, Listener, PresenceState
-from federation.transactions.edus import MAX_STATUS_BYTES, Receipt, UserPresence
+from federation.transactions.edu_dispatcher import DeviceMessage, Listener
+from federation.transactions.edus import MAX_STATUS_BYTES, PresenceState, Receipt, UserPresence
 from storage.database import Connection
 from storage.federation.edus import delete_messages, fetch_messages, fetch_receipts
 

@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from cachetools import LRUCache
 
@@ -33,8 +33,6 @@ from storage.database import Connection, Database
 from storage.federation.edus import NewMessage, insert_messages
 from storage.rooms.outside_memberships import OutsideMembership
 from storage.rooms.rooms import fetch_rooms_of_users
-
-PresenceState = Literal["online", "unavailable", "offline"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,11 @@ messages.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from federation.matrix.identifiers import domain, has_valid_length, is_event_id, is_room_id, is_user_id
+
+PresenceState = Literal["online", "unavailable", "offline"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from bridge.connectors.cis.event_record import EventRecord, Verdict
+from bridge.connectors.cis.settings import ACTIONS
 from federation.peers import audit
 from federation.peers.audit import ALL_PEERS, AuditEntry, AuditOutcome, Direction, Identifiers
-
-UNREADABLE: Final = "io.cis"
-"""The act of an entry whose event has no readable type."""
 
 _OUTCOMES: Final[Mapping[Verdict, AuditOutcome]] = {
     Verdict.TAKEN: AuditOutcome.DONE,
@@ -47,7 +45,7 @@ def audit_entry(record: EventRecord, now_ms: int) -> AuditEntry:
         now_ms,
         audit.truncate(peer),
         Direction.OUT if record.is_outgoing else Direction.IN,
-        audit.truncate(record.type) or UNREADABLE,
+        audit.truncate(record.type) or ACTIONS,
         outcome,
         Identifiers(audit.truncate(record.user), audit.truncate(record.room_id), audit.truncate(record.subject)),
         audit.truncate_detail(_DETAILS.get(record.verdict, record.detail)),

@@ -2,12 +2,10 @@
 
 from typing import Final
 
-from bridge.connectors.cis import live
-from bridge.connectors.cis.audit import UNREADABLE
 from bridge.connectors.cis.metrics import CisMetrics
 from bridge.connectors.cis.protocol.rooms import BroadcastRoom, room_id, wrong_namespace
-from bridge.connectors.cis.settings import HEALTH_PATH, NAME
-from bridge.connectors.description import Description, LiveKind
+from bridge.connectors.cis.settings import ACTIONS, HEALTH_PATH, LIVE_TYPE, NAME
+from bridge.connectors.description import Description
 from bridge.peers.peer import Peer
 from federation.matrix.identifiers import MAX_BYTES, has_valid_length
 from storage.errors import LocalError
@@ -32,7 +30,7 @@ CIS: Final = Description(
     module="bridge.connectors.cis.service.connector",
     wrong_peer=wrong_peer,
     health=HEALTH_PATH,
-    notices=(UNREADABLE,),
+    notices=(ACTIONS,),
     metrics=CisMetrics,
-    live={live.TYPE: LiveKind(live.line, live.style)},
+    live={LIVE_TYPE: "bridge.connectors.cis.live"},
 )

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from bridge.connectors.cis.event_record import EventRecord, Verdict
+from bridge.connectors.cis.settings import LIVE_TYPE
 from bridge.matrix.ghost import address_of
 from bridge.observability.live_event import LiveEvent, live_event
 from bridge.text.terminal import short
 
-TYPE: Final = "cis"
 _COMMON: Final = "io.cis.agent."
 _GOOD: Final = frozenset({Verdict.TAKEN, Verdict.KEPT, Verdict.REPEATED, Verdict.SENT})
 
@@ -28,7 +28,7 @@ def to_live_event(record: EventRecord, at: int) -> LiveEvent:
     subject = [] if record.subject is None else [record.subject]
     agents = [value for value in subject if "@" in value]
     return live_event(
-        TYPE,
+        LIVE_TYPE,
         at,
         fields,
         agents=agents if sender is None else [*agents, str(sender)],

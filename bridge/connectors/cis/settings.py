@@ -13,6 +13,10 @@ from federation.peers.limits import Rate
 
 NAME: Final = "cis"
 """The connector's name."""
+ACTIONS: Final = "io.cis"
+"""All actions in the audit begin with it. An event that has no readable type has no more than this."""
+LIVE_TYPE: Final = "cis"
+"""The type of agent events in the live feed."""
 HEALTH_PATH: Final = "/_cis/v1/health"
 """The path on which a published node reports its name and status."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from bridge.config.section import Seconds, Section
-from bridge.connectors.offices.cluster.links import BrokerAddress, InvalidBrokerAddress, parse_broker_address
+from bridge.connectors.offices.cluster.broker_address import BrokerAddress, InvalidBrokerAddress, parse_broker_address
 from bridge.connectors.offices.protocol.errors import Profile
 from bridge.connectors.offices.protocol.events import MAX_NAME_BYTES, is_name
 from bridge.connectors.offices.protocol.versions import ProtocolLine, parse_line

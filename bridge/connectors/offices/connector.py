@@ -17,7 +17,7 @@ from bridge.connectors.interface import Connector, NodeParts, PortalRoom
 from bridge.connectors.offices import control
 from bridge.connectors.offices.calls.approvals import CallApprovals
 from bridge.connectors.offices.calls.gateway import OfficeGateway
-from bridge.connectors.offices.calls.member_agents import CONNECTOR, unregister_all, why_reserved
+from bridge.connectors.offices.calls.member_agents import unregister_all, why_reserved
 from bridge.connectors.offices.cluster.broker import Broker
 from bridge.connectors.offices.cluster.events import ClusterEvents
 from bridge.connectors.offices.cluster.links import create_link
@@ -28,7 +28,7 @@ from bridge.connectors.offices.federated.shared_offices import SharedOffices
 from bridge.connectors.offices.rooms.call_log import OfficeRecords
 from bridge.connectors.offices.rooms.rooms import OfficeRooms, RoomParts, portal_of
 from bridge.connectors.offices.server.server import SmcpServer
-from bridge.connectors.offices.settings import OfficeSettings
+from bridge.connectors.offices.settings import NAME, OfficeSettings
 from bridge.connectors.offices.tokens import OfficeTokens
 from bridge.control.socket import Command
 from bridge.control.stream import Stream
@@ -51,7 +51,6 @@ def ignored_cancel(owner: str, req_id: str, now_ms: int) -> AuditEntry:
     return AuditEntry(now_ms, audit.truncate(owner), Direction.IN, CANCEL, AuditOutcome.REFUSED, named, _REASON)
 
 
-NAME: Final = CONNECTOR
 TOKEN_CHECK_INTERVAL: Final = 10.0
 """Seconds until a token that has expired, or that another process has revoked, is noticed."""
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Final
 
 from bridge.agents.address import AgentAddress
 from bridge.connectors.description import Description
-from bridge.connectors.offices.calls.member_agents import CONNECTOR
 from bridge.connectors.offices.config import SECTION, Offices, offices_of
 from bridge.connectors.offices.rooms.office_room import ALIAS_KIND, member_of
+from bridge.connectors.offices.settings import NAME
 
 if TYPE_CHECKING:
     from bridge.config.config import NodeConfig
@@ -26,7 +26,7 @@ def alias_kinds(config: "NodeConfig") -> Collection[str]:
 
 
 OFFICES: Final = Description(
-    name=CONNECTOR,
+    name=NAME,
     module="bridge.connectors.offices.connector",
     sections={SECTION: Offices},
     check=check,

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from bridge.connectors.offices.cluster.links import BrokerAddress
+from bridge.connectors.offices.cluster.broker_address import BrokerAddress
 from bridge.connectors.offices.protocol.errors import Profile
 from bridge.connectors.offices.protocol.versions import ProtocolLine
 from federation.matrix.globs import STAR, matches_glob
 
+NAME: Final = "offices"
+"""The connector's name."""
 Approval = Literal["auto", "ask", "deny"]
 
 LINES: Final = (ProtocolLine(0, 2), ProtocolLine(0, 3), ProtocolLine(0, 4))

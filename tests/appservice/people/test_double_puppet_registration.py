@@ -5,16 +5,9 @@ from typing import Any
 
 import pytest
 
-from appservice.people.double_puppets import (
-    SOURCE_KEY,
-    PuppetRegistrationSettings,
-    differences,
-    has_source_mark,
-    make,
-    whoami_problem,
-    with_source_mark,
-)
+from appservice.people.double_puppets import SOURCE_KEY, has_source_mark, with_source_mark
 from appservice.registration.check import NoResponse, Response
+from appservice.registration.double_puppets import PuppetRegistrationSettings, differences, make, whoami_problem
 from appservice.registration.registration import Registration, Reserved, Secrets, document, read
 
 SECRETS = Secrets("a" * 43, "h" * 43, "palaver-0123456789abcdef")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from appservice.people.double_puppets import PuppetRegistrationSettings
+from appservice.registration.double_puppets import PuppetRegistrationSettings
 from bridge.config.appservice import AppService
 from bridge.config.people import DoublePuppet, Provisioning, check_double_puppet, wanted_puppets
 

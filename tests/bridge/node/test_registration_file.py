@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from appservice.people.double_puppets import PuppetRegistrationSettings
+from appservice.registration.double_puppets import PuppetRegistrationSettings
 from appservice.registration.namespaces import Namespaces
 from appservice.registration.registration import RegistrationSettings, differences, document, example, make
 from bridge.node.registration import EXAMPLE_HEAD, load, new_secrets, text_of, write, write_double_puppet

@@ -26,13 +26,13 @@ from bridge.agents.updates import (
 from bridge.connectors.offices.protocol.office import AGENT, Member
 from bridge.connectors.offices.rooms.office_room import member_address, member_of
 from bridge.connectors.offices.rooms.record_rows import read_body
+from bridge.connectors.offices.settings import NAME
 from bridge.observability.report import Report
 from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
 from storage.database import Database
 from storage.offices import records as office_records
 
-CONNECTOR: Final = "offices"
 RUNTIME: Final = "a2c-smcp"
 READS_TASKS: Final = "task_execution"
 """The capability of an Agent that accepts tasks. Other kinds of agents accept tasks without declaring it."""
@@ -88,7 +88,7 @@ def routing_changes(
         ):
             # If the clock was set back, the entry must still be newer than the existing one.
             sent_at = now_ms if agent is None else max(now_ms, agent.sent_at + 1)
-            updates.append(Registration(address, CONNECTOR, RUNTIME, member.capabilities, sent_at))
+            updates.append(Registration(address, NAME, RUNTIME, member.capabilities, sent_at))
     return RoutingChanges(tuple(updates), tuple(taken))
 
 
@@ -119,7 +119,7 @@ def why_reserved(address: AgentAddress) -> str | None:
 
 
 def _is_ours(agent: Agent) -> bool:
-    return agent.connector == CONNECTOR
+    return agent.connector == NAME
 
 
 def _tool_names(tools: Iterable[str]) -> Capabilities:
@@ -304,5 +304,5 @@ class MemberAgents:
         return [
             agent
             for agent in self._routes.table.agents_of(node_id).values()
-            if agent.is_online and agent.connector == CONNECTOR and agent.address not in members
+            if agent.is_online and agent.connector == NAME and agent.address not in members
         ]

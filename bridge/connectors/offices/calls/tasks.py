@@ -23,12 +23,13 @@ from bridge.agents.agent import Agent
 from bridge.agents.local.reporting import begin, report
 from bridge.agents.work import WorkOutcome
 from bridge.connectors.offices.calls.direct_call import DirectCall
-from bridge.connectors.offices.calls.member_agents import CONNECTOR, LocalMember
+from bridge.connectors.offices.calls.member_agents import LocalMember
 from bridge.connectors.offices.protocol.errors import TOO_MANY
 from bridge.connectors.offices.protocol.events import is_name
 from bridge.connectors.offices.protocol.office import COMPUTER
 from bridge.connectors.offices.protocol.relay import MAX_TIMEOUT
 from bridge.connectors.offices.protocol.tools import Outcome, full_text
+from bridge.connectors.offices.settings import NAME
 from bridge.observability.report import Report
 from bridge.tasks.answer import MAX_EXIT_CODE, Answer
 from bridge.tasks.errors import ErrorCode, TaskError
@@ -269,7 +270,7 @@ class OfficeTasks:
 
     def settings(self, agent: Agent) -> AgentSettings | None:
         """None for an agent that is not a member of an office."""
-        if agent.connector != CONNECTOR:
+        if agent.connector != NAME:
             return None
         member = self._member_at(agent.address)
         return AGENT_LIMITS if member is None or member.reads_tasks else UNLIMITED

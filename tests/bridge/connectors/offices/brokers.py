@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import zenoh
 
-from bridge.connectors.offices.cluster.links import BrokerAddress
+from bridge.connectors.offices.cluster.broker_address import BrokerAddress
 from tests.support.ports import lasting_port
 
 TIMEOUT = 20.0

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from bridge.config.config import Config
 from bridge.config.errors import Mistake, read_config
-from bridge.connectors.offices.cluster.links import BrokerAddress
+from bridge.connectors.offices.cluster.broker_address import BrokerAddress
 from bridge.connectors.offices.config import OfficeRule, Offices, office_settings
 from bridge.connectors.offices.protocol.versions import ProtocolLine
 from bridge.connectors.offices.settings import ApprovalRule, OfficeSettings

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bridge.connectors.offices.cluster.broker import Broker
-from bridge.connectors.offices.cluster.links import BrokerAddress
+from bridge.connectors.offices.cluster.broker_address import BrokerAddress
 from bridge.connectors.offices.cluster.members import ClusterMembers
 from bridge.connectors.offices.connector import OfficesConnector
 from bridge.connectors.offices.tokens import OfficeTokens

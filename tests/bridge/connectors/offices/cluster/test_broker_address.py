@@ -2,7 +2,7 @@
 
 import pytest
 
-from bridge.connectors.offices.cluster.links import BrokerAddress, InvalidBrokerAddress, parse_broker_address
+from bridge.connectors.offices.cluster.broker_address import BrokerAddress, InvalidBrokerAddress, parse_broker_address
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The link for each kind of broker."""
 
-from bridge.connectors.offices.cluster.links import BrokerAddress, RedisLink, ZenohLink, create_link
+from bridge.connectors.offices.cluster.broker_address import BrokerAddress
+from bridge.connectors.offices.cluster.links import RedisLink, ZenohLink, create_link
 
 
 async def test_each_kind_has_its_link() -> None:

@@ -5,7 +5,8 @@ import sys
 import pytest
 
 from bridge.connectors.offices.cluster.broker import BrokerUnavailable
-from bridge.connectors.offices.cluster.links import BrokerAddress, RedisLink
+from bridge.connectors.offices.cluster.broker_address import BrokerAddress
+from bridge.connectors.offices.cluster.links import RedisLink
 from storage.errors import LocalError
 from tests.bridge.connectors.offices.brokers import redis_server
 from tests.bridge.connectors.offices.cluster.link_contract import fulfils_contract, reports_unavailable

@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from bridge.connectors.offices.cluster.links import BrokerAddress, ZenohLink
+from bridge.connectors.offices.cluster.broker_address import BrokerAddress
+from bridge.connectors.offices.cluster.links import ZenohLink
 from storage.errors import LocalError
 from tests.bridge.connectors.offices.brokers import zenoh_router
 from tests.bridge.connectors.offices.cluster.link_contract import fulfils_contract, reports_unavailable
