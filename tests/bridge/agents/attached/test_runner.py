@@ -176,7 +176,8 @@ async def test_a_refused_program_ends_with_an_error(database: Database, tmp_path
 
 async def test_a_program_that_timed_out_registers_again(database: Database, tmp_path: Path) -> None:
     """By itself."""
-    async with api(database, tmp_path) as one, running(await place(one), "true") as other:
+    limits = AttachedLimits(heartbeat=0.05)
+    async with api(database, tmp_path, attached_limits=limits) as one, running(await place(one), "true") as other:
         await other.until("Attached")
         await one.node.attached.unregister("worker", other.runner._session, "timeout")
         await other.until("Attached", times=2)
