@@ -120,7 +120,9 @@ class Sending(UserOperations):
                 check_own_server_allowed(self._parts.server_name, dict(content))
         path = Path.v3.rooms[room_id].state[type_]
         path = path[state_key] if state_key else path
-        pending = _PendingEvent(room_id, sender, path, type_, content, ts, STATE)
+        # "If the event has a state_key that starts with an @ and does not match the sender, reject."
+        by_level = None if state_key.startswith("@") and state_key != sender else type_
+        pending = _PendingEvent(room_id, sender, path, by_level, content, ts, STATE)
         async with AsyncExitStack() as stack:
             stack.enter_context(self._queue_slot(room_id))
             await stack.enter_async_context(self._lane(pending))

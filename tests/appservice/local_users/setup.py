@@ -181,6 +181,8 @@ class Rooms:
                 self.moves(room_id, whom, {"kick": "leave", "unban": "leave"}.get(act, act), user, **body)
                 return {}
             case "PUT", ["state", type_, *key]:
+                if type_ != "m.room.member" and "".join(key).startswith("@") and key != [user]:
+                    return FORBIDDEN
                 ts = int(request.query.get("ts", NOW))
                 return {"event_id": self.happens(room_id, user, type_, body, "".join(key), ts)}
             case "PUT", ["send" | "redact" as act, type_, _]:

@@ -73,12 +73,15 @@ async def test_waiting_retries_do_not_block_the_room(
 
 
 async def test_justified_refusal_is_not_retried(attached: AttachedNode, sending: Sending) -> None:
-    """Without the power level, or without a membership."""
-    levels = {"users_default": 0, "events_default": 0, "events": {"io.secret": 50}}
+    """Without the power level, for the state of another user, or without a membership."""
+    levels = {"users_default": 0, "events_default": 0, "state_default": 0, "events": {"io.secret": 50}}
     attached.rooms.happens(ROOM, ALICE, "m.room.power_levels", levels, "")
     await attached.tell()
     attached.rooms.unseen = 100
     await refused(sending, "io.secret")
+    with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
+        await sending.set_state(ROOM, GHOST, "io.state", {}, OTHER)
+    assert len(attached.asked("io.state")) == 1
     attached.rooms.moves(ROOM, GHOST, "ban", ALICE)
     await attached.tell()
     await refused(sending)
