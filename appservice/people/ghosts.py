@@ -63,6 +63,9 @@ class GhostUsers:
         return True
 
     async def _register(self, user: str) -> None:
+        if user in self._known:
+            # Registered while the database was read.
+            return
         try:
             await self._client.request(Method.POST, REGISTER, register_body(user))
         except MatrixError as refused:
