@@ -294,6 +294,7 @@ class Broker(AsyncPubSubManager):  # type: ignore[misc]  # it publishes no types
                 self._report_unavailable(reason)
             except Exception as error:
                 self._report("Failed to receive messages of other processes of the node.", error)
+            self._subscribed.clear()
             await asyncio.sleep(RETRY_DELAY)
 
     # -- internals --
@@ -326,6 +327,9 @@ class Broker(AsyncPubSubManager):  # type: ignore[misc]  # it publishes no types
         while True:
             outgoing = await self._queue.get()
             try:
+                if outgoing.on_lost is not None and not self._subscribed.is_set():
+                    self._drop(outgoing)  # its answer would not be received
+                    continue
                 async with asyncio.timeout(SEND_TIMEOUT):
                     await self._link.send(outgoing.data)
             except (BrokerUnavailable, TimeoutError) as error:

@@ -123,6 +123,21 @@ async def test_requests_fail_at_once_while_the_broker_is_unavailable(setup: Setu
     assert await setup.sent() == []
 
 
+async def test_requests_fail_at_once_until_their_answers_can_be_received(setup: Setup) -> None:
+    """The broker accepts messages again before this process listens again. Others are sent by then."""
+    setup.link.is_unavailable = True
+    await setup.link.incoming.put(BrokerUnavailable("connection refused"))
+    async with asyncio.timeout(5):
+        while not setup.problems:
+            await asyncio.sleep(0)
+    setup.link.is_unavailable = False
+    answers: list[Any] = []
+    await emit(setup.broker, on_answer=lambda *arguments: answers.append(arguments))
+    setup.broker.publish("changed", {})
+    assert await setup.sent() == [OfficeMessage(setup.broker.host_id, "changed", {})]
+    assert [answer[0]["code"] for answer in answers] == [500]
+
+
 async def test_a_reconnection_is_announced(setup: Setup) -> None:
     reconnected = asyncio.Event()
     setup.broker.on_reconnected = reconnected.set
