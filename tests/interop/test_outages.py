@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.support.driven_node import Gone, Resident
+from tests.support.driven_node import DrivenNode, Gone, Resident
 from tests.support.driven_node.fixtures import DrivenNodeFactory
 from tests.support.driven_node.followed import Followed
 from tests.support.driven_node.walking import shared_room, talk
@@ -25,6 +25,16 @@ def bodies(events: list[Event]) -> list[str | None]:
     return [event["content"].get("body") for event in events if event["type"] == "m.room.message"]
 
 
+async def beside_a_synapse(
+    make_driven_node: DrivenNodeFactory, make_synapse: SynapseFactory, *more_peers: str
+) -> tuple[DrivenNode, Synapse]:
+    """Start a node and a Synapse of its own at the same time."""
+    other = await make_synapse(start=False)
+    node, _ = await asyncio.gather(make_driven_node([other.server_name, *more_peers]), other.start())
+    await other.settled()
+    return node, other
+
+
 async def until_it_has(person: MatrixClient, room_id: str, event_id: str) -> None:
     """Wait until the person's Synapse has the event, without a sync after each event, which would slow it
     down."""
@@ -34,7 +44,7 @@ async def until_it_has(person: MatrixClient, room_id: str, event_id: str) -> Non
                 await person.event(room_id, event_id)
                 return
             except Refused:
-                await asyncio.sleep(0.25)
+                await asyncio.sleep(0.05)
 
 
 async def until_it_reads_the_same(person: MatrixClient, room_id: str, resident: Resident) -> list[Event]:
@@ -46,13 +56,12 @@ async def until_it_reads_the_same(person: MatrixClient, room_id: str, resident: 
             read = await person.history(room_id)
             if [event["event_id"] for event in read] == expected:
                 return read
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.1)
 
 
 async def test_a_killed_synapse_catches_up(make_driven_node: DrivenNodeFactory, make_synapse: SynapseFactory) -> None:
     """With all messages of two rooms in order, and with redactions."""
-    other = await make_synapse()
-    node = await make_driven_node([other.server_name])
+    node, other = await beside_a_synapse(make_driven_node, make_synapse)
     alice, bob = await node.user("alice"), await other.person()
     kitchen, cellar = [await shared_room(alice, bob) for _ in range(2)]
     await bob.wait_for_event(await alice.say(kitchen, "before"))
@@ -116,18 +125,16 @@ async def test_a_restarted_node_fetches_missed_events(
 ) -> None:
     """A Synapse that was restarted meanwhile only sends the last event of a room. The node requests the rest,
     and a stream reader has all events in order."""
-    other = await make_synapse()
-    bob = await other.person()
-    node = await make_driven_node([other.server_name])
-    alice = await node.user("alice")
+    node, other = await beside_a_synapse(make_driven_node, make_synapse)
+    alice, bob = await node.user("alice"), await other.person()
     room_id = await shared_room(bob, alice)
     await talk(room_id, alice, bob)
     followed = await node.follow("reader")
     assert await node.stop() == 0
     missed = [await bob.say(room_id, f"missed {number}") for number in range(150)]
     await bob.redact(room_id, missed[1])
-    await other.restart()
-    await node.start()
+    await other.stop()
+    await asyncio.gather(other.start(), node.start())
     await node.follow("reader")
     last = await bob.say(room_id, "last")
     await alice.wait_for_event(last, deadline=TIMEOUT)
@@ -185,8 +192,7 @@ async def test_keys_are_rotated_during_a_conversation(
 ) -> None:
     """First that of the node, then that of the Synapse. Earlier and later messages are accepted by both, and
     by a server that joins later and has never seen the old keys."""
-    other = await make_synapse()
-    node = await make_driven_node([other.server_name, synapse.server_name])
+    node, other = await beside_a_synapse(make_driven_node, make_synapse, synapse.server_name)
     alice, bob, carol = await node.user("alice"), await other.person(), await synapse.person()
     room_id = await shared_room(alice, bob)
     await talk(room_id, alice, bob)
