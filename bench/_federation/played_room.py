@@ -62,7 +62,7 @@ class PlayedRoom:
     def join_template(self, user: str, now: int) -> dict[str, Any]:
         """Return the response to `make_join`."""
         self._now = now
-        return unsigned_event(self._template("m.room.member", user, {"membership": "join"}, user), self.version)
+        return unsigned_event(self._template("m.room.member", user, {"membership": "join"}, user))
 
     def take_in(self, join: Pdu) -> None:
         """Append a join that another server has made from the template. It must be the next event."""

@@ -36,7 +36,7 @@ class Template:
     """None for the create event of a room version in which the room id is derived from it."""
     state_key: str | None = None
     redacts: EventId | None = None
-    """The target of a redaction. The room version decides where it is written."""
+    """The target of a redaction."""
     prev_events: Sequence[EventId] = ()
     prev_depths: Sequence[int] = ()
     auth_events: Sequence[EventId] = ()
@@ -53,7 +53,7 @@ def build(template: Template, version: RoomVersion, signer: Signer) -> Pdu | Bui
     """Build and sign the event."""
     if len(template.prev_events) > limits.MAX_OWN_PREV_EVENTS:
         return BuildFailure(f"a local event has at most {limits.MAX_OWN_PREV_EVENTS} prev_events")
-    event = unsigned_event(template, version)
+    event = unsigned_event(template)
     try:
         size = len(encode(event["content"], strict=version.strict_canonical_json, max_depth=limits.MAX_NESTING))
     except NotCanonical as not_canonical:
@@ -80,7 +80,7 @@ def sign_event(event: Mapping[str, Any], version: RoomVersion, signer: Signer) -
             return BuildFailure(problem)
 
 
-def unsigned_event(template: Template, version: RoomVersion) -> dict[str, Any]:
+def unsigned_event(template: Template) -> dict[str, Any]:
     """The event without hashes and signatures, as in the response of `make_join`, `make_leave` and
     `make_knock`."""
     event: dict[str, Any] = {
@@ -97,8 +97,8 @@ def unsigned_event(template: Template, version: RoomVersion) -> dict[str, Any]:
     if template.state_key is not None:
         event["state_key"] = template.state_key
     if template.redacts is not None:
-        parent = event["content"] if version.redacts_in_content else event
-        parent["redacts"] = template.redacts
+        # Room versions differ in the place. Some homeservers read only one of them.
+        event["redacts"] = event["content"]["redacts"] = template.redacts
     return event
 
 

@@ -181,7 +181,7 @@ class LocalEventSender:
                 raise MatrixError("M_BAD_JSON", f"The event cannot be created: {pdu.problem}.")
             before = await draft.state_before(template.prev_events)
             _require_accepted(await draft.authorise(VerifiedEvent(pdu), before, current=None))
-        return unsigned_event(template, draft.version)
+        return unsigned_event(template)
 
     async def close(self) -> None:
         """Commit the queued events, for at most CLOSE_TIMEOUT seconds, and refuse new ones."""

@@ -96,7 +96,7 @@ def test_the_validity_of_the_key(version: str) -> None:
 def test_a_signature_survives_redaction(version: Any, type_: str, content: dict[str, Any]) -> None:
     """Redaction removes nothing that was signed, in any version and for any type; other changes are
     detected."""
-    event = unsigned_event(Template(type_, f"@alice:{B}", content, NOW, "!r:a.example", state_key="k"), version)
+    event = unsigned_event(Template(type_, f"@alice:{B}", content, NOW, "!r:a.example", state_key="k"))
     pdu = sign_event(event, version, signer(B))
     assert isinstance(pdu, Pdu)
     third_party = type_ == "m.room.member" and content.get("membership") == "invite"
