@@ -35,7 +35,7 @@ StrippedEvent = Mapping[str, Any]
 class ReceivedState:
     """The stripped state in an invite or a knock response. `stripped` may be sent to clients. `pdus` are the
     entries that are full events of the room, whose signatures can be checked. `problem`: why it does not have
-    the form that v1.16 requires."""
+    the form that v1.16 requires. `create_is_missing`: no entry claims to be the create event."""
 
     stripped: tuple[StrippedEvent, ...] = field(repr=False)
     pdus: tuple[Pdu, ...] = field(repr=False)
@@ -74,14 +74,18 @@ def parse_state(entries: object, room_id: str, version: RoomVersion) -> Received
         else:
             problem = problem or parsed
             stripped += _parse_stripped(entry)
-    create_is_missing = not any(_is_create(pdu, version) for pdu in pdus)
+    create_is_missing = not any(isinstance(entry, dict) and entry.get("type") == CREATE[0] for entry in listed)
     if create_is_missing:
         problem = problem or "the create event is missing"
+    elif not any(_is_create(pdu, version) for pdu in pdus):
+        problem = problem or "the create event is not one of this room version"
     return ReceivedState(tuple(stripped), tuple(pdus), problem, create_is_missing)
 
 
 def _parse_entry(entry: object, room_id: str, version: RoomVersion) -> Pdu | str:
     # "One or more entries in invite_room_state are not formatted according to the room's version."
+    if isinstance(entry, dict) and not entry.keys() & {"hashes", "signatures"}:
+        return "an entry is a stripped event, but servers have to send complete, signed ones"
     pdu = parse(entry, version)
     if not isinstance(pdu, Pdu) or pdu.state_key is None:
         return "an entry is not a state event of the room version"

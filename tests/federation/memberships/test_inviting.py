@@ -131,6 +131,20 @@ def test_stripped_state_without_the_create_event(version: str, entries: Any) -> 
 
 
 @every_version
+def test_stripped_state_of_a_server_before_v1_16(version: str) -> None:
+    """Its entries are not complete events. Version 12 refuses it with M_INVALID_PARAM."""
+    room = public_room(version)
+    shown = invite_request(invite_of(room), room.state(), room.version)["invite_room_state"]
+    entries = [{name: event[name] for name in ("type", "state_key", "sender", "content")} for event in shown]
+    if version == "12":
+        with pytest.raises(MatrixError, match=r"400 M_INVALID_PARAM.*stripped event"):
+            receive(room, invite_of(room), {"invite_room_state": entries})
+    else:
+        accepted = receive(room, invite_of(room), {"invite_room_state": entries})
+        assert accepted.state.stripped == tuple(entries)
+
+
+@every_version
 def test_stripped_state_with_an_event_of_another_room(version: str) -> None:
     """Version 12 refuses it with M_INVALID_PARAM; before, the event is left out."""
     room, other = public_room(version), public_room("12", topic="other")
