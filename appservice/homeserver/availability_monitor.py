@@ -30,7 +30,7 @@ from appservice.homeserver.availability import (
     TrafficReceived,
 )
 from appservice.observer import AppserviceObserver
-from appservice.registration.check import WHOAMI, NoResponse, ping_problem, whoami_problem
+from appservice.registration.check import WHOAMI, NoResponse, lacks_pings, ping_problem, whoami_problem
 from appservice.registration.registration import Registration, RegistrationSettings
 from appservice.registration.run_check import request_ping
 from storage.concurrency import BackgroundTasks
@@ -141,7 +141,7 @@ class AvailabilityMonitor:
             problem = ping_problem(result, self._registration, was_received=self._pings.get(transaction_id, False))
         finally:
             self._pings.pop(transaction_id, None)
-        if problem is None:
+        if problem is None and not lacks_pings(result):
             self._observer.ping_received()
         return problem
 

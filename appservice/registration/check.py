@@ -47,10 +47,18 @@ RequestResult = Response | NoResponse
 @dataclass(frozen=True, slots=True)
 class Problem:
     """`sentence` is for the operator. `is_transient`: a homeserver that is starting or overloaded responds
-    the same way, so the caller may retry."""
+    the same way, so the caller may retry. `is_warning`: the node works all the same."""
 
     sentence: str
     is_transient: bool = False
+    is_warning: bool = False
+
+
+NO_PINGS: Final = Problem(
+    "The homeserver does not support pings, which v1.7 of the specification added: this node cannot check whether the"
+    " homeserver reaches it.",
+    is_warning=True,
+)
 
 
 def problem(sentence: str | None, result: RequestResult) -> Problem | None:
@@ -145,11 +153,16 @@ def register_problem(result: RequestResult, user: str, namespaces: Namespaces) -
     return f"The homeserver refuses to register {user} ({result.errcode})."
 
 
+def lacks_pings(result: RequestResult) -> bool:
+    """Whether a request for a ping shows that the homeserver has none, as Dendrite 0.15."""
+    return isinstance(result, Response) and result.errcode == "M_UNRECOGNIZED"
+
+
 def ping_problem(result: RequestResult, registration: Registration, *, was_received: bool) -> str | None:
     """`was_received`: whether this node received the ping, which proves that the homeserver reaches it. A
     Synapse that is repeating transactions at that moment responds `M_CONNECTION_FAILED` all the same: it
-    cancels a timer that has already fired."""
-    if was_received:
+    cancels a timer that has already fired. Without pings there is no problem (`lacks_pings`)."""
+    if was_received or lacks_pings(result):
         return None
     if isinstance(result, NoResponse):
         return f"The homeserver did not respond to the request for a ping ({result.reason})."
@@ -177,8 +190,6 @@ def ping_problem(result: RequestResult, registration: Registration, *, was_recei
                 f"The homeserver knows the as_token, but not for the registration “{registration.id}”: it"
                 " reads another file."
             )
-        case "M_UNRECOGNIZED":
-            return "The homeserver does not support pings, which v1.7 of the specification added."
     return f"The homeserver failed to ping this node ({result.errcode})."
 
 

@@ -8,6 +8,7 @@ import aiohttp
 
 from appservice.homeserver.accounts import ask
 from appservice.registration.check import (
+    NO_PINGS,
     REGISTER,
     VERSIONS,
     WHOAMI,
@@ -15,6 +16,7 @@ from appservice.registration.check import (
     Problem,
     RequestResult,
     alias_path,
+    lacks_pings,
     offices_problem,
     ping_path,
     ping_problem,
@@ -67,12 +69,15 @@ async def find_homeserver_problem(
         return found
     transaction_id = secrets.token_hex(8)
     result = await request_ping(session, url, registration, transaction_id)
+    warning = NO_PINGS if lacks_pings(result) else None
     found = problem(ping_problem(result, registration, was_received=was_received(transaction_id)), result)
     if found is not None or not wanted.has_offices or not reserves_offices(registration, wanted):
-        return found
+        return found or warning
     office = unused_office(transaction_id)
     result = await ask(session, "GET", url + alias_path(office, wanted.namespaces), token)
-    return problem(offices_problem(result, registration, was_received=was_received(office.namespace)), result)
+    return (
+        problem(offices_problem(result, registration, was_received=was_received(office.namespace)), result) or warning
+    )
 
 
 async def request_ping(

@@ -285,12 +285,15 @@ class AppserviceBackend:
                 )
                 if found is None:
                     break
+                if found.is_warning:
+                    self._observer.warn(found.sentence)
+                    break
                 if not found.is_transient:
                     raise LocalError(found.sentence, "`palaver doctor` repeats all checks.")
                 self._step(f"waiting for the homeserver at {self._url}")
                 self._observer.waiting(found.sentence)
                 await asyncio.sleep(RETRY_DELAY)
-        self._observer.connected()
+        self._observer.connected(was_pinged=found is None)
 
     async def _prune(self) -> None:
         await self._audit.prune(self._config.federation.audit_days)

@@ -46,11 +46,16 @@ class LoggedAppservice(AppserviceObserver):
             log.warning("The node starts once the homeserver is available.", reason=problem)
         self._health.set(HOMESERVER, problem)
 
-    def connected(self) -> None:
+    def connected(self, *, was_pinged: bool) -> None:
         """The homeserver is available and matches the configuration."""
         self._metrics.is_there.set(1)
-        self.ping_received()
+        if was_pinged:
+            self.ping_received()
         self._health.set(HOMESERVER, None)
+
+    def warn(self, problem: str) -> None:
+        """The homeserver lacks something that the node can do without."""
+        log.warning(problem)
 
     def unavailable(self, problem: str) -> None:
         self._metrics.is_there.set(0)

@@ -102,7 +102,6 @@ def test_refused_user_registration(heard: RequestResult, part: str) -> None:
         (refused(504, "M_CONNECTION_TIMEOUT"), "cannot reach this node"),
         (refused(502, "M_BAD_STATUS", status=403, body="{}"), "refuses the homeserver's request (status 403)"),
         (refused(403, "M_FORBIDDEN"), "not for the registration “palaver”"),
-        (refused(404, "M_UNRECOGNIZED"), "v1.7"),
         (refused(500, "M_UNKNOWN"), "(M_UNKNOWN)"),
         (Response(500, {"errcode": "\x1b[31mM_RED" + "x" * 900}), "[31mM_RED"),
     ],

@@ -10,8 +10,9 @@ import pytest
 from aiohttp import web
 
 from appservice.homeserver.accounts import MAX_BYTES
+from appservice.registration.check import NO_PINGS
 from appservice.registration.registration import make
-from appservice.registration.run_check import check_homeserver
+from appservice.registration.run_check import check_homeserver, find_homeserver_problem
 from tests.appservice.registration.test_registration import SECRETS, WANTED
 from tests.support.ports import lasting_port
 
@@ -27,6 +28,7 @@ class FakeHomeserver:
     whoami: Any = field(default_factory=lambda: ME)
     registered: Any = field(default_factory=dict)
     brings_to: tuple[str, str] | None = None
+    has_pings: bool = True
     broken_pings: int = 0
     pinged: list[str] = field(default_factory=list)
     looked_for: list[str] = field(default_factory=list)
@@ -42,7 +44,7 @@ class FakeHomeserver:
                 said = self.whoami
             case "/_matrix/client/v3/register" if request.method == "POST":
                 said = self.registered
-            case "/_matrix/client/v1/appservice/palaver/ping" if request.method == "POST":
+            case "/_matrix/client/v1/appservice/palaver/ping" if self.has_pings and request.method == "POST":
                 said = await self._bring(await request.json())
             case path if path.startswith("/_matrix/client/v3/directory/room/"):
                 self.looked_for.append(path.rpartition("/")[2])
@@ -105,6 +107,16 @@ async def test_ping_did_not_arrive() -> None:
     """Whatever the homeserver responds."""
     async with served(FakeHomeserver()) as url:
         assert "Another program" in (await checked(url, lambda pinged: False) or "")
+
+
+async def test_a_homeserver_without_pings() -> None:
+    """That is a warning, which does not hide a problem that is found afterwards."""
+    fake = FakeHomeserver(has_pings=False)
+    async with served(fake) as url, aiohttp.ClientSession() as session:
+        found = await find_homeserver_problem(session, url, REGISTRATION, WANTED, lambda pinged: False)
+        assert found == NO_PINGS
+        old = await checked(url, lambda asked: not asked.startswith("="), has_offices=True) or ""
+        assert "does not reserve the aliases of offices" in old
 
 
 async def test_stale_connection_is_retried() -> None:

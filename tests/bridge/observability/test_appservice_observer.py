@@ -29,7 +29,7 @@ def observer(registry: CollectorRegistry, health: Health) -> LoggedAppservice:
 
 def test_outage_and_recovery(observer: LoggedAppservice, health: Health, registry: CollectorRegistry) -> None:
     """The node is not ready meanwhile; each change is one log line."""
-    observer.connected()
+    observer.connected(was_pinged=True)
     assert health.get(HOMESERVER) is None
     with capture_logs() as lines:
         observer.unavailable("It is gone.")
