@@ -162,6 +162,8 @@ async def test_a_published_node_can_be_added(peered: Peered) -> None:
         ("binary.pem", bytes(range(256)), "contains no certificate"),
         (".", None, "could not be read"),
     ],
+    # The default ids have the content, which is a new key in each process.
+    ids=["missing", "empty", "key", "large", "binary", "directory"],
 )
 def test_a_file_without_certificates_is_refused(
     palaver: Palaver, tmp_path: Path, name: str, content: bytes | None, sentence: str
