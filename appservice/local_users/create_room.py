@@ -181,7 +181,9 @@ class RoomDirectory(UserOperations):
     async def remove_alias(self, alias: str) -> None:
         self._require_own_alias(alias)
         try:
-            await self._parts.client.request(Method.DELETE, Path.v3.directory.room[alias])
+            # Homeservers may require a user with power in the room.
+            user = self._parts.namespaces.node_user
+            await self._parts.client.request(Method.DELETE, Path.v3.directory.room[alias], user=user)
         except MatrixError as refused:
             if refused.status != 404:
                 raise

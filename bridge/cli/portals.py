@@ -62,8 +62,8 @@ def remove(
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Remove all agents from a room, remove its alias and unlist it. A step that fails is reported and does
-    not stop the others. Run the command again to retry the failed steps.
+    """Remove all agents from a room, remove its alias and unlist it. What fails is reported; run the command
+    again to retry it. The agents stay as long as the alias does.
 
     Example: palaver portals remove '#agents-default:kitchen.local' --yes"""
     output = Output(as_json=as_json)

@@ -124,8 +124,10 @@ def _next_steps(config: Config, file: Path, option: str) -> str:
     return "\n".join(
         [
             f"Wrote {file}. Next, on {config.attached_to}:",
-            "  add the file to the homeserver's configuration, for example in Synapse's homeserver.yaml:",
-            f"    app_service_config_files: [{file.resolve()}]",
+            "  add the file to the homeserver's configuration",
+            f"    Synapse, in homeserver.yaml: app_service_config_files: [{file.resolve()}]",
+            f"    Dendrite, in dendrite.yaml: app_service_api: {{config_files: [{file.resolve()}]}}",
+            "    other homeservers: as their documentation on application services says",
             f"  restart the homeserver, then run here: palaver registration --check{option}",
         ]
     )

@@ -122,8 +122,8 @@ class Portals:
 
     async def remove(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Remove some users from the room, in the order of their ids, the node's own user last. `next` is the
-        `after` of the next call; with `look` nothing is changed. Steps that are already done succeed, and a
-        failed leave does not stop the others."""
+        `after` of the next call; with `look` nothing is changed. Steps that are already done succeed. If one
+        fails, nobody leaves, so that the next call can retry it; a failed leave does not stop the others."""
         arguments = Arguments(given)
         after, look = arguments.optional_text("after") or "", arguments.flag("look")
         try:
@@ -133,7 +133,8 @@ class Portals:
                 raise portal.refusal
             namespace = await self._namespace(room_id)
             steps = [] if look or after else await self._dismantle(room_id, namespace, portal)
-            leaving, is_last = await self._users_to_remove(room_id, after)
+            has_failed = any(step["problem"] for step in steps)
+            leaving, is_last = ((), True) if has_failed else await self._users_to_remove(room_id, after)
         except MatrixError as refused:
             raise to_local_error(refused, "`palaver portals list` shows the rooms that this node knows.") from None
         problems: dict[str, str | None] = {}
@@ -225,9 +226,14 @@ class Portals:
 
     async def _dismantle(self, room_id: str, namespace: str | None, portal: PortalRoom | None) -> Steps:
         """Remove an agent room's aliases, directory entry and bridge information."""
-        async with self._backend.database.transaction() as connection:
-            # After the next start the namespace gets another room.
-            await delete_created_room(connection, room_id)
+        steps = await self._take_down(room_id, namespace, portal)
+        if not any(step["problem"] for step in steps):
+            async with self._backend.database.transaction() as connection:
+                # After the next start the namespace gets another room.
+                await delete_created_room(connection, room_id)
+        return steps
+
+    async def _take_down(self, room_id: str, namespace: str | None, portal: PortalRoom | None) -> Steps:
         membership = await self._backend.side.membership(room_id, self._node.names.node_user)
         if membership != "join":
             return []

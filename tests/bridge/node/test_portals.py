@@ -158,11 +158,13 @@ async def test_many_users_leave_in_pages(node: Node) -> None:
 
 
 class _Sticky:
-    """A backend on which one user cannot leave."""
+    """A backend on which one user cannot leave, and on which aliases cannot be removed if `keeps_aliases` is
+    set."""
 
-    def __init__(self, side: MatrixBackend, user: str) -> None:
+    def __init__(self, side: MatrixBackend, user: str = "", *, keeps_aliases: bool = False) -> None:
         self._side = side
         self._user = user
+        self._keeps_aliases = keeps_aliases
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._side, name)
@@ -172,11 +174,16 @@ class _Sticky:
             raise MatrixError("M_UNKNOWN", "It failed.", 500)
         await self._side.leave(room_id, user)
 
+    async def remove_alias(self, alias: str) -> None:
+        if self._keeps_aliases:
+            raise MatrixError("M_FORBIDDEN", "You may not.", 403)
+        await self._side.remove_alias(alias)
+
 
 class _Carried:
-    def __init__(self, node: Node, user: str) -> None:
+    def __init__(self, node: Node, user: str = "", *, keeps_aliases: bool = False) -> None:
         self._backend = node.backend
-        self.side = _Sticky(node.backend.side, user)
+        self.side = _Sticky(node.backend.side, user, keeps_aliases=keeps_aliases)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
@@ -192,6 +199,21 @@ async def test_failed_leave_does_not_stop_others(node: Node) -> None:
     assert problems == {users[0]: None, users[1]: "It failed. (M_UNKNOWN)", users[2]: None}
     (left,) = (await _portals(node).remove({"room": room_id}))["users"]
     assert (left["user_id"], left["problem"]) == (users[1], None)
+
+
+async def test_an_alias_that_cannot_be_removed_keeps_the_room(node: Node) -> None:
+    """It is reported, nobody leaves, and the next call retries it. Without that, the room could never be
+    created again: its alias would be taken."""
+    room_id = node.core.rooms()["default"]
+    carried: Any = _Carried(node, keeps_aliases=True)
+    for _ in range(2):
+        removed = await Portals(carried, node.core).remove({"room": room_id})
+        assert "You may not. (M_FORBIDDEN)" in [step["problem"] for step in removed["steps"]]
+        assert (removed["users"], removed["next"]) == ([], None)
+    assert await node.backend.side.membership(room_id, f"@palaver:{HERE}") == "join"
+    removed = await _portals(node).remove({"room": room_id})
+    assert all(step["problem"] is None for step in removed["steps"])
+    assert [user["user_id"] for user in removed["users"]] == [f"@echo:{HERE}", f"@palaver:{HERE}"]
 
 
 async def test_unremovable_rooms(node: Node) -> None:
