@@ -69,13 +69,15 @@ class Office:
         """Return the user of a member in the room, as the room's state names it."""
         return self.here.node.user(f"{self.office_id}/{name}")
 
-    async def computer_comes(self) -> None:
-        self.computer = await self.peers.computer(VERSION, COMPUTER)
+    async def computer_comes(self, computer: PublishedComputer | None = None) -> None:
+        """A new one, or one that runs already."""
+        self.computer = computer or await self.peers.computer(VERSION, COMPUTER)
         await connect(self.computer, self.expectations)
         await self.computer.do("join", office=self.office_id)
 
-    async def agent_comes(self) -> None:
-        self.agent = await self.peers.agent(VERSION, AGENT)
+    async def agent_comes(self, agent: PublishedAgent | None = None) -> None:
+        """A new one, or one that runs already."""
+        self.agent = agent or await self.peers.agent(VERSION, AGENT)
         await connect(self.agent, self.expectations)
         await self.agent.do("join", office=self.office_id, name=AGENT)
         await self.computer.until("notify:enter_office")

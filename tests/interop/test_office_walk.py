@@ -11,12 +11,22 @@ import pytest
 from bridge.connectors.offices.rooms.office_room import MEMBER, OFFICE, SEAT, TOOLS
 from bridge.node.registration import load
 from tests.interop.appservice_node import AppserviceNode
-from tests.interop.office_company import AGENT, COMPUTER, SIDES, Office, is_call, is_result, office_company, outcome
+from tests.interop.office_company import (
+    AGENT,
+    COMPUTER,
+    SIDES,
+    VERSION,
+    Office,
+    is_call,
+    is_result,
+    office_company,
+    outcome,
+)
 from tests.interop.staffed_node import TIMEOUT, Company, answers, in_state, relation, says
 from tests.support.matrix_client.homeserver import Refused as NoRoom
 from tests.support.matrix_client.homeserver import path
 from tests.support.matrix_client.seen import Seen
-from tests.support.smcp import Peers
+from tests.support.smcp import Peers, PublishedAgent, PublishedComputer
 from tests.support.smcp.walk_membership import connect
 from tests.support.tls import Authority
 
@@ -25,7 +35,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.process, pytest.mark.xdist_group(
 OFFICES = """
 [offices]
 enabled = true
-archive_after = "4s"
+archive_after = "1s"
 
 [[offices.rules]]
 tool = "*add"
@@ -45,16 +55,29 @@ async def company(
         yield made
 
 
+@pytest.fixture(scope="module")
+async def pair(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[PublishedAgent, PublishedComputer]]:
+    """They connect again for each test, to another office."""
+    async with Peers(tmp_path_factory.mktemp("smcp")) as peers:
+        yield await peers.agent(VERSION, AGENT), await peers.computer(VERSION, COMPUTER)
+
+
 @pytest.fixture
-async def office(company: tuple[Company, str], tmp_path: Path) -> AsyncIterator[Office]:
+async def office(
+    company: tuple[Company, str], pair: tuple[PublishedAgent, PublishedComputer], tmp_path: Path
+) -> AsyncIterator[Office]:
     """With a Computer and an Agent, and alice, bob and carol in its room."""
     here, token = company
+    agent, computer = pair
     async with Peers(tmp_path) as peers:
         made = Office(here, token, peers)
-        await made.computer_comes()
+        await made.computer_comes(computer)
         await made.shown_to(here.alice, here.bob, here.carol)
-        await made.agent_comes()
+        await made.agent_comes(agent)
         yield made
+        for peer in pair:
+            await peer.do("disconnect")
+            peer.forget()
 
 
 async def test_members_of_an_office_are_in_its_room(office: Office) -> None:

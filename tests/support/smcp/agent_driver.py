@@ -45,7 +45,10 @@ class AgentDriver(Driver):
             agent_id=agent, office_id=office, api_key=token, extra_headers=headers, **declared
         )
         self.agent = agent
-        self.client = Client(provider, None, handle_sigint=False, reconnection_delay=0.1, randomization_factor=0)
+        self.client = Client(
+            provider, None, handle_sigint=False,
+            reconnection_delay=0.1, reconnection_delay_max=0.4, randomization_factor=0,
+        )  # fmt: skip
         if reads_tasks:
             self.client.on("palaver:task", self._work, namespace=NAMESPACE)
         await self.client.connect_to_server(url)

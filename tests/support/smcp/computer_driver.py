@@ -65,7 +65,8 @@ class ComputerDriver(Driver):
             self.report("tool", json.loads(line))
 
     async def do_connect(self, url: str, token: str | None, headers: dict[str, str] | None = None) -> Any:
-        kept = {"computer": self.computer, "reconnection_delay": 0.1, "randomization_factor": 0}
+        delays = {"reconnection_delay": 0.1, "reconnection_delay_max": 0.4, "randomization_factor": 0}
+        kept = {"computer": self.computer, **delays}
         self.client = self.watched(SMCPComputerClient)(handle_sigint=False, **kept)
         # The package leaves this to its caller. In 0.1 the credential was in a header.
         shown = {"auth": {"token": token}} if HAS_HANDSHAKE else {}

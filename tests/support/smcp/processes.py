@@ -6,7 +6,7 @@ import os
 import secrets
 import subprocess
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -232,7 +232,6 @@ class Peers:
     def __init__(self, directory: Path, **environment: str) -> None:
         self._directory = directory
         self._environment = environment
-        self._stack = AsyncExitStack()
         self.all: list[Driven] = []
 
     async def __aenter__(self) -> Self:
@@ -243,7 +242,14 @@ class Peers:
     ) -> None:
         if error is not None:
             self.explain(error)
-        await self._stack.aclose()
+        clients = [peer for peer in self.all if not isinstance(peer, ReferenceServer)]
+        servers = [peer for peer in self.all if isinstance(peer, ReferenceServer)]
+        failed: list[BaseException] = []
+        for peers in (clients, servers):
+            ended = await asyncio.gather(*(peer.close() for peer in peers), return_exceptions=True)
+            failed += [one for one in ended if isinstance(one, BaseException)]
+        if failed:
+            raise BaseExceptionGroup("a process was not ended well", failed)
 
     def explain(self, error: BaseException) -> None:
         for peer in self.all:
@@ -272,7 +278,6 @@ class Peers:
 
     async def _begin(self, peer: PublishedAgent | PublishedComputer | ReferenceServer) -> None:
         self.all.append(peer)
-        self._stack.push_async_callback(peer.close)
         try:
             await peer.start()
         except Refused as error:
