@@ -17,9 +17,19 @@ from tests.federation.nodes import Node
 
 
 @pytest.fixture(params=["zenoh", "redis"])
-async def processes(node: Node, request: pytest.FixtureRequest) -> AsyncIterator[Processes]:
+async def processes(
+    node: Node, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Processes]:
+    # The queue of a process that was killed is never sent.
+    monkeypatch.setattr("bridge.connectors.offices.cluster.broker.CLOSE_TIMEOUT", 0.1)
     async with two_processes(node, request.param) as made:
         yield made
+
+
+@pytest.fixture
+def frequent_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a process has ended is known sooner."""
+    monkeypatch.setattr("bridge.connectors.offices.cluster.members.CHECK_INTERVAL", 0.2)
 
 
 async def test_an_agent_and_a_computer_in_two_processes(processes: Processes) -> None:
@@ -123,8 +133,9 @@ async def test_values_that_json_does_not_have_are_relayed(processes: Processes) 
     assert config == {"data": b"\x00\xff", "many": [2**70, {"deep": b""}]}
 
 
-async def test_a_call_is_cancelled(processes: Processes) -> None:
+async def test_a_call_is_cancelled(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the Agent, by its timeout, and when the Agent leaves."""
+    monkeypatch.setattr("bridge.connectors.offices.protocol.relay.SLACK", 0.0)
     boss, hands = await processes.one.agent(), await processes.other.computer()
     release: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     hands.answers["client:tool_call"] = lambda payload: asyncio.shield(release)
@@ -172,6 +183,7 @@ async def test_a_process_is_closed(processes: Processes) -> None:
     assert hands is not again
 
 
+@pytest.mark.usefixtures("frequent_checks")
 async def test_the_computers_process_is_killed_during_a_call(processes: Processes) -> None:
     """When that is noticed, the Agent receives an answer and the name is free."""
     boss, hands = await processes.one.agent(), await processes.other.computer()
@@ -187,6 +199,7 @@ async def test_the_computers_process_is_killed_during_a_call(processes: Processe
     assert await again.join("computer", "hands", "kitchen") == [True, None]
 
 
+@pytest.mark.usefixtures("frequent_checks")
 async def test_the_agents_process_is_killed_during_a_call(processes: Processes) -> None:
     """The Computer is notified of the leave and of the cancel, the call has an answer in the records, and the
     seat is free."""
@@ -204,6 +217,7 @@ async def test_the_agents_process_is_killed_during_a_call(processes: Processes) 
     calling.cancel()
 
 
+@pytest.mark.usefixtures("frequent_checks")
 async def test_a_process_is_treated_as_ended_while_it_runs(processes: Processes) -> None:
     """It has lost its lease in Postgres. Its members are restored, except those whose names are taken by now:
     these are evicted and learn the reason."""
@@ -245,6 +259,10 @@ async def test_the_broker_is_unavailable(processes: Processes) -> None:
     taken = await processes.one.client()
     assert await taken.join("computer", "feet", "kitchen") == [False, "Name 'feet' is taken in the office"]
     await processes.broker.open()
+    # A call waits for its timeout if the other process does not listen yet.
+    async with asyncio.timeout(TIMEOUT):
+        for _, broker in (processes.one.parts, processes.other.parts):
+            await broker._subscribed.wait()
     async with asyncio.timeout(TIMEOUT):
         while "content" not in (answer := await boss.call("feet", a=1, b=2)) or answer["isError"]:
             await asyncio.sleep(0.05)
@@ -273,6 +291,7 @@ async def test_a_direct_call(processes: Processes) -> None:
     assert (await hands.wait_for("notify:tool_call_cancel"))["req_id"] == "direct-1"
 
 
+@pytest.mark.usefixtures("frequent_checks")
 async def test_a_process_without_members_is_killed_during_its_call(processes: Processes) -> None:
     """An operator's call has an answer in the records, and the Computer is notified of the cancel."""
     hands = await processes.other.computer()
@@ -370,7 +389,7 @@ async def test_a_token_is_revoked_by_another_process(processes: Processes) -> No
     async with asyncio.timeout(TOKEN_CHECK_INTERVAL / 2):
         for row in rows:
             await processes.one.tokens.revoke(row.token_id)
-        await asyncio.gather(boss.io.wait(), hands.io.wait())
+        await asyncio.gather(boss.io.eio.wait(), hands.io.eio.wait())
 
 
 async def test_an_agent_changes_offices_quickly(processes: Processes) -> None:
