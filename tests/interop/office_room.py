@@ -1,5 +1,6 @@
 """A running node, and an office that is used by one test only."""
 
+import asyncio
 import json
 import secrets
 from collections.abc import AsyncIterator
@@ -46,12 +47,14 @@ async def both(palaver: Path, postgres_server: Server, migrated_template: str) -
         {"name": "cellar.local", "more": f"{OFFICES}accept_unversioned = false\n"},
     ]
     async with agent_nodes(palaver, postgres_server, migrated_template, *fields) as nodes:
-        made = []
-        for node in nodes:
-            code, said = await node.palaver("offices", "token", "create", "everybody", "--json")
-            assert code == 0, said
-            made.append(Hosted(node, json.loads(said)["token"]))
-        yield made
+        tokens = await asyncio.gather(*map(token_of, nodes))
+        yield [Hosted(node, token) for node, token in zip(nodes, tokens, strict=True)]
+
+
+async def token_of(node: AgentNode) -> str:
+    code, said = await node.palaver("offices", "token", "create", "everybody", "--json")
+    assert code == 0, said
+    return str(json.loads(said)["token"])
 
 
 @pytest.fixture

@@ -286,7 +286,7 @@ async def test_a_frame_that_is_too_large_ends_its_connection(room: Room, transpo
     assert (lost["code"], lost["details"]) == (404, {"computer_name": "hands"})
     assert await agent.wait_for("notify:leave_office") == {"office_id": room.office_id, "computer": "hands"}
     async with asyncio.timeout(TIMEOUT):
-        await computer.io.wait()
+        await computer.io.eio.wait()
     answer.set_result(RESULT)
     assert await goes_on == RESULT
     again = await room.computer()

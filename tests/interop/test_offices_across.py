@@ -57,7 +57,8 @@ async def token_of(node: AgentNode) -> str:
 async def hosted(palaver: Path, postgres_server: Server, migrated_template: str) -> AsyncIterator[Hosted]:
     made = ({"name": HOME, "more": OFFICES.format(nodes=[AWAY])}, {"name": AWAY, "more": OFFICES.format(nodes=[])})
     async with agent_nodes(palaver, postgres_server, migrated_template, *made) as [home, away]:
-        yield Hosted(home, away, {one.name: await token_of(one) for one in (home, away)})
+        at_home, at_away = await asyncio.gather(token_of(home), token_of(away))
+        yield Hosted(home, away, {HOME: at_home, AWAY: at_away})
 
 
 async def paired(hosted: Hosted, peers: Peers, agent_at: AgentNode) -> Pair:

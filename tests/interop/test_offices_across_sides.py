@@ -1,6 +1,7 @@
 """One office of a homeserver node and a node attached to a Synapse, in either direction: published clients,
 the Agent at one of them and the Computer at the other."""
 
+import asyncio
 import secrets
 import shutil
 import tempfile
@@ -76,8 +77,8 @@ async def hosted(
         async with appservice_company(palaver, authority, synapse, more=more) as company:
             await node.start()
             guest = company.node
-            tokens = {one.server_name: await token_of(one) for one in (node, guest)}
-            yield Hosted(node, guest, tokens)
+            of_node, of_guest = await asyncio.gather(token_of(node), token_of(guest))
+            yield Hosted(node, guest, {node.server_name: of_node, guest.server_name: of_guest})
     finally:
         await node.clean_up()
         await make_synapse.clean_up()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.smcp import VERSIONS, NotInstalled, Peers, Refused
+from tests.support.smcp import VERSIONS, NotInstalled, Peers, ReferenceServer, Refused
 from tests.support.smcp.environments import PROTOCOLS, python
 from tests.support.smcp.walk import STEPS, Expectations, Pair, Step, arrive
 from tests.support.smcp.walk_membership import connect, refused_handshake, walk_lost_computer, walk_same_name
@@ -25,24 +25,29 @@ async def peers(tmp_path: Path) -> AsyncIterator[Peers]:
         yield peers
 
 
-async def expected(peers: Peers, version: str) -> Expectations:
-    """The expectations for the server of that version."""
-    server = await peers.server(version)
+@pytest.fixture(scope="module")
+async def newest(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ReferenceServer]:
+    """A server that no test stops."""
+    async with Peers(tmp_path_factory.mktemp("smcp")) as peers:
+        yield await peers.server("0.4.2")
+
+
+def expected(server: ReferenceServer) -> Expectations:
+    """The expectations for the server of this version."""
     return Expectations(
         url=server.url,
         token=server.token,
         office=f"kitchen-{secrets.token_hex(4)}",
         # It refuses a cancel whose request has another name than that in the office.
         agent_id="planner",
-        tells_unknown=version != "0.1.2",
-        relays_config=version != "0.1.2",
+        tells_unknown=server.version != "0.1.2",
+        relays_config=server.version != "0.1.2",
     )
 
 
 async def paired(peers: Peers, version: str) -> Pair:
-    expectations = await expected(peers, version)
-    agent, computer = await peers.agent(version), await peers.computer(version)
-    pair = Pair(peers, agent, computer, expectations)
+    agent, computer, server = await asyncio.gather(peers.agent(version), peers.computer(version), peers.server(version))
+    pair = Pair(peers, agent, computer, expected(server))
     await pair.walk(arrive)
     return pair
 
@@ -72,12 +77,12 @@ async def test_lost_computer(peers: Peers) -> None:
 
 @pytest.mark.parametrize("version", OLDER)
 @pytest.mark.parametrize("kind", ["agent", "computer"])
-async def test_version_handshake(peers: Peers, version: str, kind: str) -> None:
+async def test_version_handshake(newest: ReferenceServer, peers: Peers, version: str, kind: str) -> None:
     """A version of another minor number is refused before Socket.IO begins, in words that its client knows.
 
     One that sends no version gets to know why only from the body of the answer, which its client hides.
     """
-    x = await expected(peers, "0.4.2")
+    x = expected(newest)
     peer = await (peers.agent(version) if kind == "agent" else peers.computer(version))
     told, body = await refused_handshake(peer, x, attempts=30)
     if version == "0.1.2":
@@ -95,10 +100,9 @@ async def test_version_handshake(peers: Peers, version: str, kind: str) -> None:
     }
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-async def test_wrong_token(peers: Peers, version: str) -> None:
+async def test_wrong_token(pair: Pair, peers: Peers) -> None:
     """An unknown credential is a connect error of Socket.IO, for both clients."""
-    x = await expected(peers, version)
+    version, x = pair.agent.version, pair.expectations
     agent, computer = await peers.agent(version), await peers.computer(version)
     for peer in (agent, computer):
         with pytest.raises(Refused, match="failed to connect"):
@@ -118,9 +122,9 @@ async def test_a_restarted_server(peers: Peers) -> None:
     await pair.computer.until("connect")
 
 
-async def test_a_process_that_ends(peers: Peers) -> None:
+async def test_a_process_that_ends(newest: ReferenceServer, peers: Peers) -> None:
     """A pending request to it fails at once, and the error says where to look."""
-    x = await expected(peers, "0.4.2")
+    x = expected(newest)
     computer = await peers.computer("0.4.2")
     waiting = asyncio.create_task(computer.until("notify:enter_office"))
     connecting = asyncio.create_task(connect(computer, x))
