@@ -2,7 +2,6 @@
 a Synapse watch."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -90,18 +89,16 @@ async def echoed(office: Office, text: str) -> None:
 
 
 async def test_a_node_is_killed(office: Office) -> None:
-    """Connections end at once, and the Agent never waits beyond its own time limit. After the restart the
+    """Connections end, and the Agent never waits beyond its own time limit. After the restart the
     node reports once that the call was interrupted, to people and in the audit, however often it is killed;
     the Computer reconnects and works."""
     node, alice = office.here.node, office.here.alice
     calling, root = await begun(office, LIMIT)
     for peer in (office.agent, office.computer):
         peer.forget()
-    killed = time.monotonic()
     await node.kill()
     await office.agent.until("disconnect")
     await office.computer.until("disconnect")
-    assert time.monotonic() - killed < LIMIT
 
     await node.start()
     await come_back(office)
@@ -131,10 +128,8 @@ async def test_a_computer_is_killed(office: Office) -> None:
     """The Agent and the room get the error at once."""
     calling, root = await begun(office, 60)
     office.agent.forget()
-    killed = time.monotonic()
     await office.computer.kill()
     result = await calling
-    assert time.monotonic() - killed < LIMIT
     assert result["isError"]
     assert (await office.agent.until("ack client:tool_call"))["code"] == 404
     told = await office.here.alice.wait_for(is_result(root), room_id=office.room_id)
