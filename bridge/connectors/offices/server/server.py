@@ -277,6 +277,7 @@ class SmcpServer:
             raise Refuse("The token is missing or not valid: connect with a token of this node.")
         if not self._is_open:
             raise Refuse("The node is stopping.")
+        self._io.number_requests(sid)
         self._connections[sid] = Connection(sid, grant, accepted.version, reads_tasks(auth))
 
     async def handle_disconnect(self, sid: str) -> None:

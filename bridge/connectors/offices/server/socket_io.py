@@ -3,6 +3,8 @@ for clients that no longer read.
 """
 
 import asyncio
+import itertools
+import secrets
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from io import BytesIO
 from typing import Any, Final, cast
@@ -20,6 +22,8 @@ from bridge.connectors.offices.protocol.versions import (
     check_version,
 )
 
+MAX_FIRST_ID: Final = 2**48
+"""Below the largest integer of JavaScript."""
 WEBSOCKET_TIMEOUT: Final = 60.0
 """Seconds after which a silent WebSocket is closed. A client answers a ping every 25 s."""
 
@@ -51,6 +55,11 @@ class _EngineIO(engineio.AsyncServer):  # type: ignore[misc]
 class SocketIO(socketio.AsyncServer):  # type: ignore[misc]
     def _engineio_server_class(self) -> Any:
         return _EngineIO
+
+    def number_requests(self, sid: str) -> None:
+        """Number the requests to a connection from a random id on. A client that has reconnected may still
+        answer a request of its old connection, under the id that this had there."""
+        self.manager.callbacks[sid] = {0: itertools.count(1 + secrets.randbelow(MAX_FIRST_ID))}
 
 
 ACCEPTED: Final[web.RequestKey[AcceptedVersion]] = web.RequestKey("A2C_VERSION", AcceptedVersion)

@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 import socketio
+from socketio.packet import ACK, Packet
 
 from bridge.connectors.offices.protocol.events import CLIENT_EVENTS, NAMESPACE, TOOL_CALL
 from bridge.connectors.offices.server import socket_io
@@ -377,6 +378,20 @@ async def test_calls_of_an_agent_that_disconnects_are_cancelled(running: Running
     await agent.close()
     assert await computer.wait_for("notify:tool_call_cancel") == {"agent": "x", "req_id": "orphan"}
     calling.cancel()
+
+
+async def test_an_answer_to_a_call_of_an_earlier_connection_is_ignored(running: Running) -> None:
+    """A Computer that has reconnected sends it on the new connection, under the id that the call had on the
+    old one."""
+    agent, computer = await running.agent(), await running.computer()
+    computer.answers[TOOL_CALL] = asyncio.Future()
+    calling = asyncio.create_task(agent.call("hands"))
+    await computer.wait_for(TOOL_CALL)
+    for late in range(5):
+        await computer.io._send_packet(Packet(ACK, namespace=NAMESPACE, id=late, data=["late"]))
+    await computer.unexpected()
+    computer.answers[TOOL_CALL].set_result(RESULT)
+    assert await calling == RESULT
 
 
 async def test_a_repeated_call_is_sent_once(running: Running) -> None:
