@@ -14,6 +14,7 @@ from bridge.config.section import Section
 from bridge.matrix.ghost import GhostNames
 from bridge.people.permissions import DEFAULT, EVERYBODY, Level, Rights, rule_error
 from bridge.people.settings import PeopleSettings
+from federation.peers.limits import Rate
 
 _PREFIX: Final = re.compile(r"\S{2,40}")
 
@@ -77,6 +78,15 @@ class People(Section):
         description="Maximum number of agents that join a room when it is created. Other agents join when"
         " they send their first message.",
     )
+    requests_per_second: float = Field(
+        default=2.0, gt=0, le=1_000, description="Maximum number of requests and commands per second of one person."
+    )
+    requests_at_once: int = Field(
+        default=30,
+        ge=1,
+        le=10_000,
+        description="Maximum number of requests and commands that one person can send at once after a pause.",
+    )
     sensitive: Annotated[list[str], AfterValidator(_names)] = Field(
         default=[],
         description="Users and servers that may use sensitive commands. They also need the permission for the command.",
@@ -101,6 +111,7 @@ def people_settings(
         people.show,
         people.prefix,
         people.members,
+        Rate(people.requests_per_second, people.requests_at_once),
     )
 
 

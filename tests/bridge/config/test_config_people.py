@@ -9,6 +9,7 @@ from bridge.config.people import DEFAULT_PERMISSIONS, PERMISSIONS_EXAMPLE, Peopl
 from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.people.permissions import Level
 from bridge.text.toml_text import toml_value
+from federation.peers.limits import Rate
 
 PERMISSIONS: TypeAdapter[dict[str, Level]] = TypeAdapter(Permissions)
 
@@ -45,6 +46,8 @@ def test_an_invalid_rule_is_refused(wrong: dict[str, str]) -> None:
         {"room_version": "9"},
         {"join_rule": "restricted"},
         {"members": -1},
+        {"requests_per_second": 0},
+        {"requests_at_once": 0},
         {"nonsense": 1},
     ],
 )
@@ -58,11 +61,12 @@ def test_every_setting_is_converted() -> None:
     """`PeopleSettings` has all settings of the section."""
     people = People(
         join_rule="knock", listed=True, room_version="11", show="asked", prefix="!a", members=3,
-        sensitive=["example.org"],
+        sensitive=["example.org"], requests_per_second=0.5, requests_at_once=4,
     )  # fmt: skip
     settings = people_settings(HomeserverGhostNames("here.test"), people, DEFAULT_PERMISSIONS, ("default", "team"))
     assert (settings.node_id, settings.namespaces) == ("here.test", ("default", "team"))
     assert (settings.join_rule, settings.is_listed, settings.room_version) == ("knock", True, "11")
     assert (settings.show, settings.prefix, settings.members) == ("asked", "!a", 3)
+    assert settings.request_rate == Rate(0.5, 4)
     assert settings.rights.of("@alice:example.org").level is Level.LOOK
     assert settings.rights.sensitive_refusal("@alice:example.org") is None
