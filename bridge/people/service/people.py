@@ -24,6 +24,7 @@ from bridge.people.service.messenger import Messenger, Responder
 from bridge.people.service.requests import RequestHandler, WithdrawalHandler
 from bridge.people.service.rooms import AgentsRooms, NamespacesOf, RoomContextCache
 from bridge.people.service.task_threads import ProgressReporter, TaskMessagesStore, TaskThreads
+from bridge.people.service.work_indicator import WorkIndicator
 from bridge.people.settings import NAME, PeopleSettings
 from bridge.tasks.ports import Reply, Watcher
 from bridge.tasks.service import TaskService
@@ -82,6 +83,7 @@ class People(Connector):
         self._messenger = Messenger(backend, database, settings.node_user, report)
         self._tasks = TaskMessagesStore(database)
         self._contexts = RoomContextCache(backend, self._identities, self.rooms)
+        self._indicator = WorkIndicator(backend)
         threads = TaskThreads(
             backend,
             settings,
@@ -91,6 +93,7 @@ class People(Connector):
             messenger=self._messenger,
             now_ms=now_ms,
             monotonic=monotonic,
+            indicator=self._indicator,
             speaks=speaks,
             report=report,
         )
@@ -151,6 +154,7 @@ class People(Connector):
         await self.stop()
         await self._background.close()
         await self._progress_reporter.close()
+        await self._indicator.close()
         await self.rooms.close()
 
     # -- inside --

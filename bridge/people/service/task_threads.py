@@ -20,6 +20,7 @@ from bridge.people.requester import requesting_person
 from bridge.people.service.identities import Identities
 from bridge.people.service.messenger import Messenger, relate_to_request
 from bridge.people.service.rooms import AgentsRooms
+from bridge.people.service.work_indicator import WorkIndicator
 from bridge.people.settings import NAME, PeopleSettings
 from bridge.people.texts.agent_output import OutputFile
 from bridge.people.texts.task_texts import (
@@ -33,7 +34,7 @@ from bridge.people.texts.task_texts import (
 )
 from bridge.people.texts.text import MARK, MAX_BYTES_EDITABLE, Kind, Text, content_of
 from bridge.tasks.request import TaskKey
-from bridge.tasks.task import Task
+from bridge.tasks.task import State, Task
 from federation.matrix.errors import MatrixError
 from federation.matrix.message_content import Content, MsgType
 from federation.matrix.message_content import text as plain_text
@@ -161,11 +162,13 @@ class TaskThreads:
         messenger: Messenger,
         now_ms: Callable[[], int],
         monotonic: Callable[[], float],
+        indicator: WorkIndicator,
         speaks: PersonSender | None = None,
         report: Report = lambda sentence, error: None,
     ) -> None:
         self._backend = backend
         self._settings = settings
+        self._indicator = indicator
         self._tasks = tasks
         self._rooms = rooms
         self._identities = identities
@@ -186,10 +189,13 @@ class TaskThreads:
         if not self.is_shown(task):
             return
         async with self._locks.hold(task.id):
+            if task.state.is_final:
+                self._indicator.ended(task.id)
             messages = await self._fetch(task) or await self._begin(task)
             if messages is None:
                 return
             if messages.withdrawn_by is not None:
+                self._indicator.ended(task.id)
                 await self._remove_reaction(messages)
                 return
             answer = messages.answer
@@ -200,6 +206,13 @@ class TaskThreads:
             is_replaceable = messages.reaction in {None, StatusReaction.WAITING}
             if is_replaceable and needs_reaction(messages.reaction, reaction, answer):
                 await self._set_reaction(task, messages, reaction)
+            if task.state is State.RUNNING and messages.asked_by is not None and answer is None:
+                await self._indicate_work(messages)
+
+    async def _indicate_work(self, messages: TaskMessages) -> None:
+        user = await self.find_sender(messages.room_id, messages.agent, as_agent=True)
+        if user is not None and user != self._settings.node_user:
+            self._indicator.begun(messages.task, messages.room_id, user, messages.request)
 
     async def show_progress(self, task: Task, progress: Text) -> bool:
         """Send or edit the progress message of the task, and return whether people can see it."""
