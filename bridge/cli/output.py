@@ -63,7 +63,8 @@ class Output:
             sys.stdout.write(json.dumps({"error": fields}) + "\n")
         else:
             self.err.print("[bold red]palaver:[/] ", end="")
-            self.err.print(harmless_lines(f"{error.problem} {error.advice}"), markup=False)
+            space = "" if error.problem.endswith("\n") else " "
+            self.err.print(harmless_lines(f"{error.problem}{space}{error.advice}"), markup=False)
         raise typer.Exit(FAILED)
 
     @contextmanager

@@ -1,6 +1,7 @@
 """The configuration of agents that the node runs as local commands."""
 
 import re
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
@@ -132,7 +133,9 @@ class Agent(Section):
     @model_validator(mode="after")
     def _some_command(self) -> Self:
         if self.command is None and self.runtime not in PRESETS:
-            raise ValueError(f"{self.id} has no command: set command, or a runtime that has a default command")
+            close = get_close_matches(self.runtime, PRESETS, n=1)
+            advice = f"did you mean the runtime {close[0]}?" if close else "set command, or a runtime that has one"
+            raise ValueError(f"{self.id} has no command: {advice}")
         return self
 
     @property

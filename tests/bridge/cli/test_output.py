@@ -44,11 +44,11 @@ def test_an_error_has_the_same_parts_as_text_and_json(capsys: pytest.CaptureFixt
     assert left.value.exit_code == 1
     assert "It [bold]broke[/]. Mend it." in capsys.readouterr().err
     with pytest.raises(typer.Exit):
-        Output(as_json=True).fail(error, [Mistake("a", "b", "c")])
+        Output(as_json=True).fail(error, [Mistake("a", "b", "c", "d")])
     assert json.loads(capsys.readouterr().out)["error"] == {
         "problem": "It [bold]broke[/].",
         "advice": "Mend it.",
-        "mistakes": [{"where": "a", "problem": "b", "advice": "c"}],
+        "mistakes": [{"where": "a", "problem": "b", "advice": "c", "excerpt": "d"}],
     }
 
 

@@ -47,16 +47,65 @@ def test_all_mistakes_are_reported_with_location_and_advice() -> None:
     assert all(mistake.problem and mistake.advice for mistake in mistakes)
 
 
-def test_a_mistake_does_not_repeat_a_secret() -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        'database.url = "postgresql://a:hunter2@h/x"',
+        "[database]\nurl = postgresql://a:hunter2@h/x",
+        '[database]\npasword = "hunter2"',
+        "[database]\npassword_file = hunter2",
+        'passwords = "hunter2',
+        '[[agents]]\nid = "a"\ncommand = "work --token hunter2"',
+        "[[agents]]\ncommand = work --token hunter2",
+    ],
+)
+def test_a_mistake_does_not_repeat_a_secret(text: str) -> None:
     """A password in the wrong place must not reach a terminal or a log."""
-    mistakes = _mistakes('database.url = "postgresql://a:hunter2@h/x"')
-    assert "hunter2" not in str([str(mistake) for mistake in mistakes])
+    assert "hunter2" not in str([str(mistake) for mistake in _mistakes(text)])
 
 
-def test_invalid_toml_is_reported_with_its_line() -> None:
-    """The message of `tomllib` has the line."""
-    [mistake] = _mistakes('server_name = "a"\nport = = 1\n')
-    assert "line 2" in mistake.problem
+@pytest.mark.parametrize(
+    ("text", "problem", "advice", "marked"),
+    [
+        ("port = = 1", "not valid TOML: invalid value", "config.example.toml", "= 1"),
+        ("server_name = kitchen.local", "text needs quotes", 'server_name = "kitchen.local"', "kitchen.local"),
+        ("server_name = “a”", "curly quotes", '"…"', "“a”"),
+        ('server_name = "a', "a quote is missing", "", ""),
+        ('data_dir = "C:\\Users"', "backslash", "single quotes", ""),
+        ('server_name = "a"\nserver_name = "b"', "server_name is given twice", "Keep one", ""),
+        ("[listener]\n[listener]", "[listener] is there twice", "below one [listener]", "]"),
+        ('[agents]\nid = "a"\n[agents]', "several blocks agents", "Write [[agents]]", "]"),
+        ('[agents]\nid = "a"', "several of these blocks", "Write [[agents]]", "[agents]"),
+        ("[[listener]]\nport = 1", "only one such section", "Write [listener]", "[[listener]]"),
+        ("[[agents]]\ncommand = wc -w", "a list", 'command = ["wc", "-w"]', "wc -w"),
+        ('[[agents]]\nid = "a"\ncommand = "wc -w"', "a list", 'command = ["wc", "-w"]', "command"),
+        ('[[agents]]\nid = "a"\nruntime = "cluade"', "no command", "Did you mean the runtime claude?", None),
+        ("[listener]\n  prot = 1", "no such setting", "Did you mean port?", "prot"),
+    ],
+)
+def test_a_common_mistake_has_a_suggestion(text: str, problem: str, advice: str, marked: str | None) -> None:
+    """And its line, with a caret below what is wrong."""
+    [mistake] = _mistakes(text)
+    assert problem in mistake.problem
+    assert advice in mistake.advice
+    if marked is None:
+        assert mistake.excerpt == ""
+        return
+    line, caret = mistake.excerpt.split("\n")
+    assert line[caret.index("^") :].startswith(marked)
+    assert str(mistake).endswith(mistake.excerpt)
+
+
+def test_the_end_of_a_file_can_be_the_mistake() -> None:
+    """There is no line to show."""
+    [mistake] = _mistakes("hosts = [1,\n2")
+    assert (mistake.where, mistake.excerpt) == ("the end of the file", "")
+
+
+def test_a_long_line_is_cut() -> None:
+    """The caret stays in the terminal."""
+    [mistake] = _mistakes(f'server_name = "{"x" * 500}')
+    assert max(map(len, mistake.excerpt.split("\n"))) < 80
 
 
 def test_the_environment_overrides_the_file() -> None:
