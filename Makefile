@@ -59,6 +59,16 @@ PEERS := redis $(VENV)-synapse/.installed $(SMCP:%=$(VENV)-smcp-%/.installed)
 run: $(VENV)/.run ## install into .venv and start a node on port 7676
 	@exec $(BIN)/palaver run
 
+# Where the programs of a user are.
+HOME_BIN := $(HOME)/.local/bin
+
+.PHONY: install-cli
+install-cli: $(VENV)/.run ## put palaver on your path, with a link in ~/.local/bin
+	@test ! -e "$(HOME_BIN)/palaver" -o -L "$(HOME_BIN)/palaver" || { echo "$(HOME_BIN)/palaver is there already and is no link; remove it first." >&2; exit 1; }
+	@mkdir -p "$(HOME_BIN)" && ln -sfn "$(CURDIR)/$(BIN)/palaver" "$(HOME_BIN)/palaver"
+	@echo "palaver is in $(HOME_BIN)."
+	@case ":$$PATH:" in *":$(HOME_BIN):"*) ;; *) echo "That directory is not on your path yet: export PATH=\"$(HOME_BIN):\$$PATH\"" ;; esac
+
 .PHONY: install
 install: $(VENV)/.development $(PEERS) ## install everything, start nothing
 

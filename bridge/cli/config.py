@@ -10,7 +10,7 @@ from bridge.cli.output import ConfigFile, Json, Output, loaded
 from bridge.config.config import DEFAULT_SERVER_NAME, Config, is_loopback
 from bridge.config.errors import read_config
 from bridge.config.example import render
-from bridge.config.files import FILE_NAME, BadConfig
+from bridge.config.files import FILE_NAME, WITHOUT_FILE, BadConfig
 from bridge.config.section import Section
 from bridge.text.toml_text import toml_value
 from storage.durable_file import write_durably
@@ -89,7 +89,7 @@ def init(
     output = Output(as_json=as_json)
     if path.exists() and not force:
         raise LocalError(f"The file {path} already exists.", "Edit it, or overwrite it with `palaver init --force`.")
-    text = render({"server_name": server_name})
+    text = f"{render({'server_name': server_name})}\n{WITHOUT_FILE}"
     outcome = read_config(text, {})
     if isinstance(outcome, list):
         raise BadConfig("The new configuration", outcome)

@@ -22,7 +22,7 @@ def run(path: ConfigFile = None, as_json: Json = False) -> None:
     settings = found.config.log
     configure_logging(settings if not as_json else Log(level=settings.level, format="json"))
     if found.path is None:
-        output.note("There is no palaver.toml in this directory; starting with safe defaults.")
+        output.note("There is no palaver.toml in this directory; starting with safe defaults and the agent echo.")
     progress = _StartSpinner(output)
 
     def announce(summary: Mapping[str, Any]) -> None:
@@ -86,6 +86,7 @@ def next_steps(config: Config, summary: Mapping[str, Any], path: Path | None = N
         f"  data         {summary['data_dir']} ({summary['database']['kind']} Postgres)",
         "",
         "Next, in another terminal:",
+        *_first_task(config, summary, command, option),
         f"  {command} status{option}    show the state of the node",
         f"  {command} doctor{option}    find problems and how to fix them",
     ]
@@ -97,6 +98,14 @@ def next_steps(config: Config, summary: Mapping[str, Any], path: Path | None = N
     if summary["certificate"] == "development":
         lines += ["", f"The node uses a development TLS certificate: curl --cacert {config.data_dir}/tls/ca.pem …"]
     return "\n".join([*lines, "", "Press Ctrl-C to stop.", ""])
+
+
+def _first_task(config: Config, summary: Mapping[str, Any], command: str, option: str) -> list[str]:
+    """A task for the first agent that the node runs itself."""
+    if not config.agents:
+        return []
+    address = f"{config.agents[0].id}@{summary['server_name']}"
+    return [f'  {command} task send{option} {address} "hello"', f"                 give the agent {address} a task"]
 
 
 def _command() -> str:

@@ -11,6 +11,12 @@ from bridge.config.errors import Mistake, read_config
 from storage.errors import LocalError
 
 FILE_NAME = "palaver.toml"
+WITHOUT_FILE = """\
+[[agents]]
+id = "echo"
+command = ["cat"]
+"""
+"""The configuration of a node without a file: the defaults, and an agent to try."""
 
 
 class BadConfig(LocalError):
@@ -33,7 +39,8 @@ class LoadedConfig:
 
 def load_config(path: Path | None, environ: Mapping[str, str], directory: Path) -> LoadedConfig:
     """Read `path`, or `palaver.toml` in `directory` if it exists. Without a file the defaults apply, which
-    are a working node. Relative paths in it are resolved against the file's directory."""
+    are a working node, with the agent `echo`. Relative paths in it are resolved against the file's
+    directory."""
     given = path is not None
     path = path if path is not None else directory / FILE_NAME
     try:
@@ -43,7 +50,7 @@ def load_config(path: Path | None, environ: Mapping[str, str], directory: Path) 
             raise LocalError(
                 f"The file {path} does not exist.", f"Create it with `palaver init --config {path}`."
             ) from None
-        text, path = "", None
+        text, path = WITHOUT_FILE, None
     except (PermissionError, IsADirectoryError, UnicodeDecodeError) as error:
         raise LocalError(
             f"The configuration {path} can't be read: {_why(error)}.", "Name another file with --config."

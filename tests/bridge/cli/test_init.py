@@ -4,18 +4,20 @@ from pathlib import Path
 
 import pytest
 
+from bridge.config.agents import Agent
 from bridge.config.config import Config
 from bridge.config.files import load_config
 from tests.bridge.cli.conftest import Palaver
 
 
 def test_it_writes_a_working_configuration(palaver: Palaver) -> None:
-    """With the given server name; all other settings have their defaults."""
+    """With the given server name and an agent to try; all other settings have their defaults."""
     result = palaver("init", "--server-name", "kitchen.local")
     assert result.code == 0
     assert "palaver run" in result.out
     found = load_config(None, {}, Path.cwd())
-    assert found.config == Config(server_name="kitchen.local").relative_to(Path.cwd())
+    echo = Agent(id="echo", command=["cat"])
+    assert found.config == Config(server_name="kitchen.local", agents=[echo]).relative_to(Path.cwd())
 
 
 def test_it_does_not_overwrite_a_file(palaver: Palaver) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bridge.cli.run import event_loop_factory, next_steps
+from bridge.config.agents import Agent
 from bridge.config.config import Config
 from tests.bridge.cli.conftest import Palaver
 from tests.support.ports import lasting_port
@@ -34,6 +35,13 @@ def test_the_next_steps_are_shown() -> None:
         "Ctrl-C",
     ):
         assert part in text
+
+
+def test_the_first_agent_can_be_tried() -> None:
+    """By a command that can be pasted. A node without agents of its own has none."""
+    config = Config(agents=[Agent(id="counter", command=["wc"])])
+    assert ' task send counter@localhost:7676 "hello"' in next_steps(config, SUMMARY)
+    assert "task send" not in next_steps(Config(), SUMMARY)
 
 
 def test_the_commands_have_the_configuration_of_the_node() -> None:

@@ -4,16 +4,18 @@ from pathlib import Path
 
 import pytest
 
+from bridge.config.agents import Agent
 from bridge.config.config import Config
 from bridge.config.files import BadConfig, load_config, read_secret
 from storage.errors import LocalError
 
 
 def test_without_a_file_the_defaults_apply(tmp_path: Path) -> None:
-    """`palaver run` in an empty directory starts a working node."""
+    """`palaver run` in an empty directory starts a working node, with an agent to try."""
     found = load_config(None, {}, tmp_path)
     assert found.path is None
-    assert found.config == Config().relative_to(tmp_path)
+    assert found.config == Config(agents=[Agent(id="echo", command=["cat"])]).relative_to(tmp_path)
+    assert load_config(None, {"PALAVER_AGENTS": "[]"}, tmp_path).config == Config().relative_to(tmp_path)
 
 
 def test_palaver_toml_in_the_directory_is_read(tmp_path: Path) -> None:
