@@ -21,9 +21,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
-from bridge.config.errors import Mistake
+from bridge.config.errors import Mistake, overrides
 from bridge.config.files import LoadedConfig, load_config
 from bridge.control.client import TIMEOUT, ask_node
+from bridge.control.running_nodes import newest
+from bridge.node.data_directory import LOCK
 from bridge.text.terminal import harmless, harmless_lines
 from storage.errors import LocalError
 
@@ -187,4 +189,18 @@ def ask(path: Path | None, command: str, *, timeout_secs: float = TIMEOUT, **arg
     """Send a command to the running node and return its answer. `path` is the option --config. Arguments that
     are None are not sent."""
     given = {name: value for name, value in arguments.items() if value is not None}
-    return asyncio.run(ask_node(loaded(path).config.data_dir, command, given, timeout_secs=timeout_secs))
+    return asyncio.run(ask_node(node_directory(path), command, given, timeout_secs=timeout_secs))
+
+
+def node_directory(path: Path | None) -> Path:
+    """The data directory of the node that a command is for: of the configuration, or, in a directory without
+    one, of the node that this user started last."""
+    found = loaded(path)
+    data_dir = found.config.data_dir
+    if path is not None or found.path is not None or overrides(os.environ) or (data_dir / LOCK).exists():
+        return data_dir
+    running = newest(os.environ)
+    if running is None:
+        return data_dir
+    sys.stderr.write(f"Using the node in {harmless(str(running))}.\n")
+    return running

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from bridge.cli.output import ConfigFile, Json, Output, loaded
-from bridge.control.client import ask_node, stream_node
+from bridge.cli.output import ConfigFile, Json, Output, ask, node_directory
+from bridge.control.client import stream_node
 from bridge.observability.live_event_text import TYPES, live_line, live_style
 
 
@@ -17,8 +17,7 @@ def status(path: ConfigFile = None, as_json: Json = False) -> None:
     """Show the state of the running node.
 
     Example: palaver status --json"""
-    config = loaded(path).config
-    Output(as_json=as_json).show(asyncio.run(ask_node(config.data_dir, "status")))
+    Output(as_json=as_json).show(ask(path, "status"))
 
 
 _KINDS = f"{', '.join(TYPES[:-1])} or {TYPES[-1]}"
@@ -47,8 +46,7 @@ def tail(
 
 
 async def _watch(path: Path | None, given: dict[str, Any], output: Output) -> None:
-    data_dir = loaded(path).config.data_dir
-    async with contextlib.aclosing(stream_node(data_dir, "tail", given)) as items:
+    async with contextlib.aclosing(stream_node(node_directory(path), "tail", given)) as items:
         async for item in items:
             if output.as_json:
                 output.show(item)

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from bridge.cli.output import FAILED, ConfigFile, Json, Output, add, ask, cell, facts, lines, loaded, table
+from bridge.cli.output import FAILED, ConfigFile, Json, Output, add, ask, cell, facts, lines, node_directory, table
 from bridge.clock import now_ms
 from bridge.control.client import NodeGone, ask_node, stream_node
 from bridge.tasks.view import CANCELLED, EXIT_CODES
@@ -229,7 +229,7 @@ def _wait(
     command: str, given: dict[str, Any], name: str, path: Any, *, as_json: bool, only_accepted: bool, cancels: bool
 ) -> None:
     monitor = TaskMonitor(Output(as_json=as_json), name, only_accepted=only_accepted)
-    code = asyncio.run(wait_for(loaded(path).config.data_dir, command, given, monitor, cancels=cancels))
+    code = asyncio.run(wait_for(node_directory(path), command, given, monitor, cancels=cancels))
     raise typer.Exit(code)
 
 

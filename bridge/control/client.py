@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 
-from bridge.control.socket import FILE_NAME
+from bridge.control.running_nodes import FILE_NAME
 from bridge.control.stream import STOPPING, End, Failure, InvalidLine, Item, LineParser
 from storage.errors import LocalError
 

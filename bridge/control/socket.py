@@ -6,6 +6,7 @@ there is no further authentication.
 
 import asyncio
 import contextlib
+import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -13,11 +14,11 @@ from typing import Any
 
 from aiohttp import web
 
+from bridge.control.running_nodes import FILE_NAME, announce, withdraw
 from bridge.control.stream import ControlStreams, Stream
 from storage.concurrency import BackgroundTasks
 from storage.errors import LocalError
 
-FILE_NAME = "palaver.sock"
 # sun_path has 108 bytes on Linux, the last of them NUL. The temporary name adds a dot and a suffix.
 LONGEST_PATH = 100
 MAX_BYTES = 4 * 1024 * 1024
@@ -47,6 +48,7 @@ class ControlSocket:
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
         await self._runner.setup()
         await web.SockSite(self._runner, self._listen()).start()
+        announce(self.path.parent, os.environ)
 
     async def stop(self) -> None:
         if self._runner is not None:
@@ -55,6 +57,7 @@ class ControlSocket:
             await self._background.close()
             self._runner = None
             self.path.unlink(missing_ok=True)
+            withdraw(self.path.parent, os.environ)
 
     def _listen(self) -> socket.socket:
         if len(str(self.path).encode()) > LONGEST_PATH:

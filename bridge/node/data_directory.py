@@ -5,9 +5,11 @@ import fcntl
 import os
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from storage.errors import LocalError
+
+LOCK: Final = "palaver.lock"
 
 
 class DataDirectory:
@@ -19,7 +21,7 @@ class DataDirectory:
 
     def __enter__(self) -> Self:
         self._make()
-        lock = self.path / "palaver.lock"
+        lock = self.path / LOCK
         try:
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as error:

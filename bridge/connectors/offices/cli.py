@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from bridge.cli.output import FAILED, ConfigFile, Json, Output, add, ask, lines, loaded, table
+from bridge.cli.output import FAILED, ConfigFile, Json, Output, add, ask, lines, node_directory, table
 from bridge.cli.task import INTERRUPTED
 from bridge.clock import now_ms
 from bridge.config.files import new_secret_file
@@ -75,7 +75,7 @@ def call(
     if isinstance(read, InvalidCommand):
         _wrong(output, read.reason)
     given = {"office": office, "computer": computer, "tool": tool, "params": text, "timeout": timeout}
-    data_dir = loaded(path).config.data_dir
+    data_dir = node_directory(path)
     try:
         result = asyncio.run(_call(data_dir, given))
     except KeyboardInterrupt:
