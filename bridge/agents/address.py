@@ -7,7 +7,7 @@ other nodes could not receive or a database could not store.
 from dataclasses import dataclass
 from typing import Final
 
-from federation.matrix.identifiers import MAX_BYTES, has_valid_length
+from federation.matrix.identifiers import MAX_BYTES, has_valid_length, unescape
 
 AT: Final = "@"
 
@@ -51,7 +51,11 @@ class BareAgentId:
 
 
 def parse_target(text: str) -> AgentAddress | BareAgentId | InvalidAddress:
-    """Parse the target that a person or a program names: an address, or an agent id alone."""
+    """Parse the target that a person or a program names: an address, the user id of an agent's user, or an
+    agent id alone."""
+    if text.startswith(AT) and ":" in text:
+        name, _, server = text[1:].partition(":")
+        return AgentAddress.of(unescape(name) or name, server)
     if AT in text:
         return AgentAddress.parse(text)
     reason = agent_id_problem(text)

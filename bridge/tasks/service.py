@@ -252,6 +252,14 @@ class TaskService:
             rows = await tasks.find_tasks(connection, name, limit)
         return [self._store.read(row) for row in rows]
 
+    async def find_by_beginning(self, *beginnings: str, limit: int = 10) -> list[Task]:
+        """Find tasks by the beginning of their request id or task id, the newest first."""
+        if not all(map(storable, beginnings)):
+            return []
+        async with self._database.transaction(readonly=True) as connection:
+            rows = await tasks.find_tasks_by_beginning(connection, beginnings, limit)
+        return [self._store.read(row) for row in rows]
+
     async def search(
         self,
         *,

@@ -136,6 +136,12 @@ async def find_tasks(connection: Connection, name: str, limit: int) -> list[Task
     return [TaskRow(*row) for row in await connection.fetch(SQL.find_tasks, name, limit)]
 
 
+async def find_tasks_by_beginning(connection: Connection, beginnings: Sequence[str], limit: int) -> list[TaskRow]:
+    """Find tasks whose request id or task id begins with one of these texts, newest first. This reads the
+    whole table."""
+    return [TaskRow(*row) for row in await connection.fetch(SQL.find_tasks_by_beginning, list(beginnings), limit)]
+
+
 async def list_tasks(
     connection: Connection,
     *,

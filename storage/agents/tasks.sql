@@ -44,6 +44,18 @@ SELECT
     version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
 FROM tasks WHERE request_id = $1 OR task_id = $1 ORDER BY id DESC LIMIT $2;
 
+-- Ids that begin with one of these texts, the newest first.
+-- name: find_tasks_by_beginning
+SELECT
+    id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+    version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+FROM tasks
+WHERE EXISTS (
+    SELECT FROM unnest($1::text[]) AS beginning
+    WHERE starts_with(request_id, beginning) OR starts_with(task_id, beginning)
+)
+ORDER BY id DESC LIMIT $2;
+
 -- A filter that is null matches all.
 -- name: list_tasks
 SELECT

@@ -25,6 +25,7 @@ async def test_an_agent_is_found_by_its_address_or_id(node: Operated) -> None:
     await node.local_agents.register("worker")
     assert find_agent(node.parts, "worker").node_id == "here.test"
     assert find_agent(node.parts, "worker@a.test").gone_reason == "shutdown"
+    assert find_agent(node.parts, "@worker:b.test").node_id == "b.test"
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,8 @@ async def test_an_agent_is_found_by_its_address_or_id(node: Operated) -> None:
         ("nobody", "No agent nobody is known."),
         ("nobody@b.test", "No node b.test is known."),
         ("@", "That is not an address."),
+        ("@:b.test", "That is not an address."),
+        ("@nobody:b.test", "No node b.test is known."),
     ],
 )
 async def test_an_unknown_agent_is_an_error(node: Operated, text: str, sentence: str) -> None:
@@ -56,3 +59,16 @@ async def test_a_task_is_found_by_its_key_or_an_id(node: Operated) -> None:
         await find_task(node.parts, "req-1")
     with pytest.raises(LocalError, match="No task req-9 is stored"):
         await find_task(node.parts, "req-9")
+
+
+async def test_a_task_is_found_by_the_beginning_of_its_id(node: Operated) -> None:
+    """If it is unique. The common beginning of ids that the node makes may be omitted."""
+    for request_id in ("operator-3fa912", "operator-3fb034", "x_1", "xa1"):
+        await node.core.tasks.submit(request(request_id, to="worker@here.test"))
+    assert (await find_task(node.parts, "3fa")).key.request_id == "operator-3fa912"
+    assert (await find_task(node.parts, "operator-3fb")).key.request_id == "operator-3fb034"
+    with pytest.raises(LocalError, match="Several tasks have the id operator-3f"):
+        await find_task(node.parts, "operator-3f")
+    for text in ("3f", "x_", "x%1", "fa912"):
+        with pytest.raises(LocalError, match="No task"):
+            await find_task(node.parts, text)
