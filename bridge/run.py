@@ -237,6 +237,7 @@ class Node:
             "ready": is_ready,
             "set_aside": await self.database.set_aside() if is_ready else [],
             "checks": {name: sentence or "fine" for name, sentence in checks.items()},
+            "agents_in_error": self.core.agents_in_error(),
             "up_seconds": (now_ms() - self._started_ms) // 1000,
             **await self.backend.status(),
         }

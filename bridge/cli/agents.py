@@ -186,6 +186,7 @@ def _show(console: Console, agent: Mapping[str, Any]) -> None:
     items = [
         ("address", agent["address"]),
         ("state", _status(agent)),
+        ("problem", _problem(agent["problem"])),
         ("task", agent["current_task"]),
         ("offline since", gone),
         ("capabilities", agent["capabilities"]),
@@ -210,6 +211,10 @@ def _show(console: Console, agent: Mapping[str, Any]) -> None:
         console.print(made)
     if agent["more_tasks"]:
         console.print("There are more tasks: `palaver task list --agent ADDRESS --state live`.", markup=False)
+
+
+def _problem(problem: Mapping[str, Any] | None) -> str | None:
+    return None if problem is None else f"since {moment(problem['since'])}: {problem['sentence']}"
 
 
 def _queue(queue: Mapping[str, Any] | None) -> str | None:

@@ -24,7 +24,7 @@ from rich.text import Text
 from bridge.config.errors import Mistake, overrides
 from bridge.config.files import LoadedConfig, load_config
 from bridge.control.client import TIMEOUT, ask_node
-from bridge.control.running_nodes import newest
+from bridge.control.running_nodes import FILE_NAME, newest
 from bridge.node.data_directory import LOCK
 from bridge.text.terminal import harmless, harmless_lines
 from storage.errors import LocalError
@@ -197,7 +197,8 @@ def node_directory(path: Path | None) -> Path:
     one, of the node that this user started last."""
     found = loaded(path)
     data_dir = found.config.data_dir
-    if path is not None or found.path is not None or overrides(os.environ) or (data_dir / LOCK).exists():
+    is_configured = path is not None or found.path is not None or bool(overrides(os.environ))
+    if is_configured or any((data_dir / name).exists() for name in (LOCK, FILE_NAME)):
         return data_dir
     running = newest(os.environ)
     if running is None:

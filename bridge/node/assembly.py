@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 from nacl.signing import SigningKey
@@ -101,6 +101,13 @@ class NodeCore:
         agents = self._agents
         add_routes(app, AgentServices(self.tokens, agents.attached, agents.work, table, now_ms, monotonic))
         app.add_routes(self.core.routes())
+
+    def agents_in_error(self) -> list[dict[str, Any]]:
+        """The agents whose commands do not work in this process."""
+        return [
+            {"agent": str(address), "problem": problem.sentence, "since": problem.since_ms}
+            for address, problem in self._agents.problems().items()
+        ]
 
     def commands(self) -> Mapping[str, Command]:
         """For the command line."""

@@ -26,6 +26,7 @@ from bridge.config.settings import external_database, listener_settings, tls_fil
 from bridge.connectors.registry import CONNECTORS
 from bridge.control.client import NotRunning, ask_node
 from bridge.node.registration import check_double_puppet, check_registration
+from bridge.text.times import moment
 from federation.http.server.development_certificate import files_in
 from federation.http.server.listener import Bind, bind
 from federation.http.server.tls import load
@@ -121,6 +122,7 @@ def import_roots() -> dict[str, Path | None]:
 KEYS = "/_matrix/key/v2/server"
 TIMEOUT = aiohttp.ClientTimeout(total=10.0)
 RENEWAL_PERIOD = timedelta(days=21)
+MAX_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -340,6 +342,22 @@ async def inbox(context: CheckContext) -> Finding:
     )
 
 
+async def agents(context: CheckContext) -> Finding:
+    if context.status is None:
+        return ok("agents", "Start the node to see whether the commands of its agents work.")
+    failing = context.status["agents_in_error"]
+    if not failing:
+        return ok("agents", "The commands of this node's agents work, as far as is known.")
+    shown = " ".join(f"{one['agent']}, since {moment(one['since'])}: {one['problem']}" for one in failing[:MAX_SHOWN])
+    more = f" And {len(failing) - MAX_SHOWN} more." if len(failing) > MAX_SHOWN else ""
+    who = "an agent does" if len(failing) == 1 else f"{len(failing)} agents do"
+    return fault(
+        "agents",
+        f"The command of {who} not work. {shown}{more}",
+        "Run the command by hand in the agent's directory, and correct it; the node tries it again by itself.",
+    )
+
+
 async def port(context: CheckContext) -> Finding:
     settings = listener_settings(context.config)
     if context.status is not None:
@@ -415,6 +433,7 @@ CHECKS: dict[str, Callable[[CheckContext], Awaitable[Finding]]] = {
     "database": database,
     "node": node,
     "inbox": inbox,
+    "agents": agents,
     "port": port,
     "metrics": metrics,
 }

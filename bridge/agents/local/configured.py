@@ -51,6 +51,14 @@ class _ConfiguredAgent:
     health: HealthMonitor
 
 
+@dataclass(frozen=True, slots=True)
+class CommandProblem:
+    """Why an agent's command does not work, as a sentence for the operator, and since when."""
+
+    sentence: str
+    since_ms: int
+
+
 @dataclass(slots=True)
 class _Running:
     task: Task
@@ -84,6 +92,7 @@ class ConfiguredAgents:
             agent.id: self._make_agent(agent, _command_settings(agent, directory, environment, grace))
             for agent in agents
         }
+        self._problems: dict[AgentAddress, CommandProblem] = {}
         self._running: dict[int, _Running] = {}
         self._background = BackgroundTasks()
 
@@ -91,10 +100,12 @@ class ConfiguredAgents:
         address = AgentAddress(config.id, self._routes.node_id)
 
         def failed(problem: str) -> None:
+            self._problems[address] = CommandProblem(problem, self._now_ms())
             self._statuses.apply(address, StatusInput.ERROR)
             log.error("An agent has failed.", agent=str(address), problem=problem)
 
         def recovered() -> None:
+            self._problems.pop(address, None)
             self._statuses.apply(address, StatusInput.RECOVER)
             log.info("An agent is used again after a failure.", agent=str(address))
 
@@ -109,6 +120,7 @@ class ConfiguredAgents:
                 configured.settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             problem = problem_of(configured.settings)
             if problem is not None:
+                self._problems[configured.address] = CommandProblem(problem, self._now_ms())
                 log.warning("The command of an agent does not work.", agent=str(configured.address), problem=problem)
         await self._routes.update([*self._unregistrations(), *self._registrations()])
 
@@ -185,10 +197,9 @@ class ConfiguredAgents:
         configured = self._find(address)
         return None if configured is None else configured.config.display_name
 
-    def problem(self, address: AgentAddress) -> str | None:
-        """Why the agent's command does not work, as a sentence for the operator."""
-        configured = self._find(address)
-        return None if configured is None else configured.health.problem
+    def problems(self) -> Mapping[AgentAddress, CommandProblem]:
+        """The agents whose commands do not work."""
+        return self._problems
 
     def _find(self, address: AgentAddress) -> _ConfiguredAgent | None:
         return self._agents.get(address.agent_id) if address.node_id == self._routes.node_id else None

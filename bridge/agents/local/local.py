@@ -10,7 +10,7 @@ from bridge.agents.attached import attached
 from bridge.agents.attached.attached import AttachedAgents, AttachedLimits, no_reservation
 from bridge.agents.attached.work import AttachedWork
 from bridge.agents.local import configured
-from bridge.agents.local.configured import ConfiguredAgents
+from bridge.agents.local.configured import CommandProblem, ConfiguredAgents
 from bridge.agents.local.process import GRACE
 from bridge.agents.routing_table import RoutingTable
 from bridge.agents.statuses import AgentStatuses
@@ -72,6 +72,10 @@ class LocalAgents:
     def display_name(self, agent: Agent) -> str | None:
         """The configured display name."""
         return self.configured.display_name(agent.address)
+
+    def problems(self) -> Mapping[AgentAddress, CommandProblem]:
+        """The configured agents whose commands do not work."""
+        return self.configured.problems()
 
     def use_task_service(self, task_service: TaskService) -> None:
         self.configured.use_task_service(task_service)

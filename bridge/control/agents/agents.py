@@ -96,8 +96,10 @@ async def agents_show(context: CommandContext, given: Mapping[str, Any]) -> Mapp
         tokens = await list_tokens(connection, agent.agent_id, MAX_TOKENS) if is_local else []
     settings = context.local.settings(agent) if is_local else None
     node = context.routes.table.node(agent.node_id)
+    problem = context.local.problems().get(agent.address)
     return {
         **_listed(context, agent),
+        "problem": None if problem is None else {"sentence": problem.sentence, "since": problem.since_ms},
         "why": context.routes.explain(agent.address),
         "connector": agent.connector,
         "configured": is_local and agent.agent_id in context.configured,

@@ -111,6 +111,17 @@ async def test_newer_schema_is_a_fault(tmp_path: Path, database_address: Databas
     assert findings["database"].verdict is Verdict.FAULT
 
 
+async def test_agents_whose_commands_do_not_work(tmp_path: Path) -> None:
+    """A fault with the problem of each, and since when."""
+    assert (await _find("agents", _patient(tmp_path))).verdict is Verdict.OK
+    assert (await _find("agents", _patient(tmp_path, {"agents_in_error": []}))).verdict is Verdict.OK
+    one = {"agent": "work@here", "problem": "The command cluade was not found or is not executable.", "since": 0}
+    found = await _find("agents", _patient(tmp_path, {"agents_in_error": [one] * 7}))
+    assert found.verdict is Verdict.FAULT
+    for part in ("7 agents do not work", "work@here, since 1970-01-01", "cluade was not found", "And 2 more."):
+        assert part in found.text
+
+
 async def test_unhandled_events(tmp_path: Path) -> None:
     """A note with their number and the latest one."""
     assert (await _find("inbox", _patient(tmp_path))).verdict is Verdict.OK

@@ -147,9 +147,7 @@ async def test_a_missing_command(database: Database, tmp_path: Path) -> None:
         answer = (await node.answered()).answer
         assert answer == Answer(False, "The command of this agent was not found.", 127, {"not_started": True})
         await node.status_is(AgentStatus.ERROR)
-        problem = node.configured.problem(address("worker@here"))
-        assert problem is not None
-        assert str(program) in problem
+        assert str(program) in node.configured.problems()[address("worker@here")].sentence
         await node.ask("b")
         refused = (await node.answered()).answer
         assert refused is not None
@@ -159,7 +157,7 @@ async def test_a_missing_command(database: Database, tmp_path: Path) -> None:
         await node.status_is(AgentStatus.IDLE)
         await node.ask("c")
         assert (await node.answered()).answer == Answer(True, "here\n", 0)
-        assert node.configured.problem(address("worker@here")) is None
+        assert node.configured.problems() == {}
 
 
 async def test_queued_tasks_survive_a_command_that_does_not_work(database: Database, tmp_path: Path) -> None:

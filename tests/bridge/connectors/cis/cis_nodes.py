@@ -13,6 +13,7 @@ from nacl.signing import SigningKey
 
 from bridge.agents.address import AgentAddress
 from bridge.agents.agent import Agent
+from bridge.agents.local.configured import CommandProblem
 from bridge.agents.local.local import LocalAgents
 from bridge.agents.routing import AgentRoutingTable
 from bridge.agents.routing_table import RoutingTable
@@ -79,6 +80,9 @@ class ScriptedAgents:
 
     def _now_ms(self) -> int:
         return now_ms() + self.clock_offset_ms
+
+    def problems(self) -> Mapping[AgentAddress, CommandProblem]:
+        return {}
 
     def namespaces(self, agent: Agent) -> Collection[str]:
         return self.namespaces_of.get(agent.agent_id, ("default",))
