@@ -6,11 +6,22 @@ gauges, which have the destinations with queued events.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from federation.observer import QueueDepth
+
+# Otherwise each counter would have a second series with the time of its creation.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 # A trivial agent answers within milliseconds, one that writes a program takes minutes.
 TASK_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0)
@@ -158,7 +169,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         self.information = Gauge(
-            "palaver_information",
+            "palaver_info",
             "Always 1; the labels identify the node.",
             ["version", "server_name"],
             registry=self.registry,

@@ -20,6 +20,15 @@ def test_process_metrics() -> None:
     assert "process_open_fds" in text
 
 
+def test_the_names_follow_the_conventions_of_prometheus() -> None:
+    """What describes the node ends in `_info`, and no series has the time at which another one began."""
+    metrics = Metrics()
+    metrics.information.labels("1.0", "here.test").set(1)
+    text = generate_latest(metrics.registry).decode()
+    assert 'palaver_info{server_name="here.test",version="1.0"} 1.0' in text
+    assert "_created" not in text
+
+
 def test_pool_is_read_per_scrape() -> None:
     """With current values."""
     metrics, now = Metrics(), [(3, 2, 10)]
