@@ -38,6 +38,7 @@ def withdraw(data_dir: Path, environ: Mapping[str, str]) -> None:
     if directory is not None:
         with suppress(OSError):
             _link(directory, data_dir).unlink(missing_ok=True)
+            directory.rmdir()  # unless other nodes are in it
 
 
 def newest(environ: Mapping[str, str]) -> Path | None:

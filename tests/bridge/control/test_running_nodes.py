@@ -40,6 +40,9 @@ def test_the_newest_running_node_is_found(tmp_path: Path, environ: dict[str, str
         assert newest(environ) == tmp_path / "a"
         withdraw(tmp_path / "a", environ)
         assert newest(environ) is None
+        assert (tmp_path / "run" / "palaver").is_dir(), "it has the link of the killed node"
+        withdraw(tmp_path / "b", environ)
+        assert not (tmp_path / "run" / "palaver").exists()
 
 
 def test_commands_find_it_from_any_directory(
