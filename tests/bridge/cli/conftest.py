@@ -41,6 +41,8 @@ def palaver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captu
     """Returns a function that runs `palaver WORDS…` in an empty directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
+    # Commands find no nodes of other tests.
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
 
     def call(*words: str) -> Result:
         monkeypatch.setattr("sys.argv", ["palaver", *words])
