@@ -83,7 +83,7 @@ class People(Connector):
         self._messenger = Messenger(backend, database, settings.node_user, report)
         self._tasks = TaskMessagesStore(database)
         self._contexts = RoomContextCache(backend, self._identities, self.rooms)
-        self._indicator = WorkIndicator(backend)
+        self._indicator = WorkIndicator(backend, self._tasks.is_answered)
         threads = TaskThreads(
             backend,
             settings,

@@ -103,6 +103,10 @@ class TaskMessagesStore:
         row = await self._database.read(lambda connection: people.fetch_task_messages(connection, task))
         return None if row is None else messages_of(row)
 
+    async def is_answered(self, task: int) -> bool:
+        messages = await self.fetch(task)
+        return messages is None or messages.answer is not None
+
     async def find(self, room_id: str, event_id: str) -> list[TaskMessages]:
         """Find the tasks to which a message belongs, the newest first."""
         async with self._database.transaction(readonly=True) as connection:

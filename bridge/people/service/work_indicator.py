@@ -5,6 +5,7 @@ until the homeserver's timeout.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
@@ -21,8 +22,11 @@ MAX_INDICATED: Final = 1_000
 
 
 class WorkIndicator:
-    def __init__(self, backend: MatrixBackend) -> None:
+    """`is_over` tells whether a task has its answer. Another process may have sent it."""
+
+    def __init__(self, backend: MatrixBackend, is_over: Callable[[int], Awaitable[bool]]) -> None:
         self._backend = backend
+        self._is_over = is_over
         self._background = BackgroundTasks()
         self._workers: dict[int, asyncio.Task[None]] = {}
         # The tasks on which a user works in a room. It stops typing with the last one.
@@ -50,10 +54,11 @@ class WorkIndicator:
             # Nobody depends on it, so a refusal or an unavailable homeserver is no reason to try again.
             with suppress(MatrixError, ConnectionLost):
                 await self._backend.mark_read(room_id, user, request)
-                while True:
+                while not await self._is_over(task_id):
                     await self._backend.set_typing(room_id, user, typing=True)
                     await asyncio.sleep(REFRESH)
         finally:
+            self._workers.pop(task_id, None)
             working.discard(task_id)
             if not working:
                 self._typing.pop((room_id, user), None)

@@ -53,6 +53,21 @@ async def test_an_agent_types_until_its_last_task_has_ended(servers: Servers, mo
     assert WORKER in {receipt.user_id for receipt in receipts}
 
 
+async def test_an_answer_of_another_process_ends_the_typing(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process is not told of it."""
+    monkeypatch.setattr(work_indicator, "DELAY", 0.0)
+    monkeypatch.setattr(work_indicator, "REFRESH", 0.02)
+    running = await servers.start_node()
+    await servers.join(running.room_id, ALICE)
+    typing = Typing(servers, running.room_id)
+    await asked(servers, running, "peel")
+    task = await running.given()
+    assert await running.task_service.begin(task.key) is not None
+    await typing.until(lambda users: users == {WORKER})
+    await running.people._tasks.set_answer(task.id, "$answer")
+    await typing.until(lambda users: not users)
+
+
 async def test_a_short_task_is_not_indicated(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does anything remain of it."""
     monkeypatch.setattr(work_indicator, "DELAY", 3_600.0)
