@@ -27,6 +27,9 @@ def announce(data_dir: Path, environ: Mapping[str, str]) -> None:
     link = _link(directory, data_dir)
     new = link.with_suffix(f".{os.getpid()}")
     with suppress(OSError):
+        for other in directory.iterdir():
+            if not other.exists():  # its data directory was removed
+                other.unlink(missing_ok=True)
         new.unlink(missing_ok=True)
         new.symlink_to(data_dir.resolve())
         new.rename(link)
