@@ -214,7 +214,10 @@ def _show(console: Console, agent: Mapping[str, Any]) -> None:
 
 
 def _problem(problem: Mapping[str, Any] | None) -> str | None:
-    return None if problem is None else f"since {moment(problem['since'])}: {problem['sentence']}"
+    if problem is None:
+        return None
+    since = "" if problem["since"] is None else f"since {moment(problem['since'])}: "
+    return f"{since}{problem['sentence']}"
 
 
 def _queue(queue: Mapping[str, Any] | None) -> str | None:

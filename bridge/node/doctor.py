@@ -348,7 +348,10 @@ async def agents(context: CheckContext) -> Finding:
     failing = context.status["agents_in_error"]
     if not failing:
         return ok("agents", "The commands of this node's agents work, as far as is known.")
-    shown = " ".join(f"{one['agent']}, since {moment(one['since'])}: {one['problem']}" for one in failing[:MAX_SHOWN])
+    shown = " ".join(
+        f"{one['agent']}{'' if one['since'] is None else ', since ' + moment(one['since'])}: {one['problem']}"
+        for one in failing[:MAX_SHOWN]
+    )
     more = f" And {len(failing) - MAX_SHOWN} more." if len(failing) > MAX_SHOWN else ""
     who = "an agent does" if len(failing) == 1 else f"{len(failing)} agents do"
     return fault(

@@ -53,10 +53,11 @@ class _ConfiguredAgent:
 
 @dataclass(frozen=True, slots=True)
 class CommandProblem:
-    """Why an agent's command does not work, as a sentence for the operator, and since when."""
+    """Why an agent's command does not work, as a sentence for the operator, and since when, if a task has
+    shown it."""
 
     sentence: str
-    since_ms: int
+    since_ms: int | None
 
 
 @dataclass(slots=True)
@@ -120,7 +121,6 @@ class ConfiguredAgents:
                 configured.settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             problem = problem_of(configured.settings)
             if problem is not None:
-                self._problems[configured.address] = CommandProblem(problem, self._now_ms())
                 log.warning("The command of an agent does not work.", agent=str(configured.address), problem=problem)
         await self._routes.update([*self._unregistrations(), *self._registrations()])
 
@@ -198,8 +198,12 @@ class ConfiguredAgents:
         return None if configured is None else configured.config.display_name
 
     def problems(self) -> Mapping[AgentAddress, CommandProblem]:
-        """The agents whose commands do not work."""
-        return self._problems
+        """The agents whose commands have failed, or cannot work as things are now."""
+        visible = {each.address: problem_of(each.settings) for each in self._agents.values()}
+        return {
+            **{address: CommandProblem(problem, None) for address, problem in visible.items() if problem is not None},
+            **self._problems,
+        }
 
     def _find(self, address: AgentAddress) -> _ConfiguredAgent | None:
         return self._agents.get(address.agent_id) if address.node_id == self._routes.node_id else None
